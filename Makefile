@@ -1,0 +1,48 @@
+# Needs Python 3.11 or newer (with its venv module) and make; everything else is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO_DIR := runs/demo
+WORKERS ?= 2
+
+.PHONY: demo test lint format pytest pytest-jax clean
+
+demo: $(STAMP)  ## Train the tutorial on real data and show the result.
+	$(BIN)/tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir $(DEMO_DIR) --overwrite
+	@echo
+	@echo 'Where to look next:'
+	@echo '  the scenario that was trained    tfaip/scenario/tutorial/full/'
+	@echo '  the smallest possible scenario   tfaip/scenario/tutorial/min/'
+	@echo '  a skeleton to copy               examples/template/'
+	@echo '  how to write your own            docs/scenario.md'
+	@echo '  every flag of this command       $(BIN)/tfaip-train tfaip.scenario.tutorial.full --help'
+
+test: lint pytest pytest-jax  ## The whole suite on both backends.
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+pytest: $(STAMP)
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+pytest-jax: $(STAMP)
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n $(WORKERS) -m backend
+
+# The stamp is written last: an installation that was interrupted is taken up again.
+$(STAMP): pyproject.toml requirements.txt setup.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'tfaip needs Python 3.11 or newer, $(PYTHON) is older or missing; try: make PYTHON=python3.12' >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@echo 'Installing into $(VENV) (some minutes the first time) ...'
+	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --editable '.[tutorial,jax,dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(DEMO_DIR) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,69 @@
+"""Settings of every test process, and the fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+# Read by the backends when they are imported, so they are set before any test module is.
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_DETERMINISTIC_OPS", "1")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# TensorFlow sets this itself when it is imported.
+os.environ.setdefault("TF2_BEHAVIOR", "1")
+
+import pytest
+from hypothesis import settings
+
+from test.support.commands import CommandResult, finish_command, kill_group, start_command
+from test.support.leaks import find_leaks, take_snapshot
+
+# The same examples in every run, and no deadline: a busy machine is not a failure.
+settings.register_profile("tfaip", derandomize=True, deadline=None, max_examples=50)
+settings.load_profile("tfaip")
+
+
+@pytest.fixture(autouse=True)
+def _no_leaks() -> Iterator[None]:
+    """Fail a test that leaves a thread, process, segment, variable, signal handler or directory behind."""
+    before = take_snapshot()
+    yield
+    leaks = find_leaks(before)
+    if leaks:
+        pytest.fail("the test left behind:\n  " + "\n  ".join(leaks), pytrace=False)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """`start("train", *args, cwd=, env=)`: a running command, killed when the test ends."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_one(
+        *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        started.append(start_command(*args, cwd=cwd, env=env))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        kill_group(process)
+        process.communicate()
+
+
+@pytest.fixture
+def run_command() -> Callable[..., CommandResult]:
+    """`run_command("train", *args, cwd=, env=, timeout_s=)`: run a command to its end: rc, stdout, stderr."""
+
+    def run_one(
+        *args: str | Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 300.0,
+    ) -> CommandResult:
+        return finish_command(start_command(*args, cwd=cwd, env=env), timeout_s)
+
+    return run_one

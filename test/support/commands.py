@@ -1,0 +1,97 @@
+"""Starts the toolkit's commands as users do: as a process of its own, from any directory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """How a command ended and what it printed."""
+
+    rc: int
+    stdout: str
+    stderr: str
+
+    def __str__(self) -> str:
+        return f"rc {self.rc}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+
+
+def start_command(
+    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Start `python -m tfaip.scripts.{args[0]} args[1:]` in its own process group.
+
+    Args:
+        args: name of a module in `tfaip.scripts` and its arguments.
+        cwd: working directory (default: the repository).
+        env: variables on top of those of the test process.
+    """
+    script, *rest = map(str, args)
+    return start_python("-m", f"tfaip.scripts.{script}", *rest, cwd=cwd, env=env)
+
+
+def start_python(
+    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Start the interpreter with `args` in its own process group; it finds the repository's packages."""
+    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(
+        [sys.executable, *map(str, args)],
+        cwd=cwd or REPOSITORY,
+        env={**os.environ, "PYTHONPATH": path, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish_command(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> CommandResult:
+    """Wait for a started command and collect what it printed.
+
+    Raises:
+        AssertionError: it did not end in time, or left processes of its group behind; all of them are killed.
+    """
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        stdout, stderr = process.communicate()
+        late = CommandResult(process.returncode, stdout, stderr)
+        raise AssertionError(f"{process.args} did not end within {timeout_s} s\n{late}") from None
+    if not group_ended(process):
+        kill_group(process)
+        raise AssertionError(f"{process.args} left processes behind")
+    return CommandResult(process.returncode, stdout, stderr)
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """Kill the command and everything it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def group_ended(process: subprocess.Popen[str], grace_s: float = 5.0) -> bool:
+    """True if within `grace_s` no process of the command's group is left."""
+    end = time.monotonic() + grace_s
+    while time.monotonic() < end:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,117 @@
+"""What a test may leave behind by mistake; conftest.py compares it before and after each test."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROC = Path("/proc")
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - it is looked at, never written
+
+# Set by libraries when they are imported for the first time, which may happen inside a test.
+IGNORED_VARIABLES = frozenset({"PYTEST_CURRENT_TEST"})
+# The standard library keeps this one helper process alive until the interpreter ends.
+IGNORED_COMMANDS = ("multiprocessing.resource_tracker",)
+# What winds down after its owner returned may take a moment; a real leak stays.
+GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The process-wide state of one moment."""
+
+    threads: frozenset[threading.Thread]
+    children: frozenset[int]
+    segments: frozenset[str]
+    variables: dict[str, str]
+    handlers: dict[signal.Signals, Any]
+    directory: str
+
+
+def take_snapshot() -> Snapshot:
+    """The state of this process and of its children as it is now."""
+    return Snapshot(
+        threads=frozenset(threading.enumerate()),
+        children=child_processes(),
+        segments=shared_memory_segments(),
+        variables={name: value for name, value in os.environ.items() if name not in IGNORED_VARIABLES},
+        handlers={number: signal.getsignal(number) for number in signal.valid_signals()},
+        directory=os.getcwd(),
+    )
+
+
+def find_leaks(before: Snapshot, grace_s: float = GRACE_S) -> list[str]:
+    """What changed since `before` and is still so after at most `grace_s` seconds: one line each."""
+    end = time.monotonic() + grace_s
+    while (leaks := compare(before, take_snapshot())) and time.monotonic() < end:
+        time.sleep(0.05)
+    return leaks
+
+
+def compare(before: Snapshot, after: Snapshot) -> list[str]:
+    """The differences that a test must not cause, one line each."""
+    leaks = [f"thread {thread.name!r}" for thread in after.threads - before.threads if thread.is_alive()]
+    leaks += [f"child process {pid}: {command_line(pid)}" for pid in after.children - before.children]
+    leaks += [
+        f"shared memory {name}" for name in after.segments - before.segments if not used_by_others(name)
+    ]
+    leaks += [
+        f"environment variable {name}: {before.variables.get(name)!r} became {after.variables.get(name)!r}"
+        for name in sorted({*before.variables, *after.variables})
+        if before.variables.get(name) != after.variables.get(name)
+    ]
+    leaks += [
+        f"handler of {number!r}: {before.handlers[number]!r} became {handler!r}"
+        for number, handler in after.handlers.items()
+        if before.handlers[number] != handler
+    ]
+    if before.directory != after.directory:
+        leaks.append(f"working directory: {before.directory} became {after.directory}")
+    return leaks
+
+
+def child_processes() -> frozenset[int]:
+    """Process ids of the direct children of this process that are not in IGNORED_COMMANDS."""
+    if not PROC.exists():
+        return frozenset(child.pid for child in multiprocessing.active_children() if child.pid)
+    listed = (path.read_text().split() for path in PROC.glob(f"{os.getpid()}/task/*/children"))
+    pids = {int(pid) for pids in listed for pid in pids}
+    return frozenset(pid for pid in pids if not any(word in command_line(pid) for word in IGNORED_COMMANDS))
+
+
+def command_line(pid: int) -> str:
+    """The command line of a process; empty if it has ended."""
+    try:
+        return (
+            (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        )
+    except OSError:
+        return ""
+
+
+def shared_memory_segments() -> frozenset[str]:
+    """Names of all shared memory segments of the machine."""
+    return frozenset(os.listdir(SHARED_MEMORY)) if SHARED_MEMORY.exists() else frozenset()
+
+
+def used_by_others(segment: str) -> bool:
+    """True if a process that is neither this one nor one of its children has the segment mapped.
+
+    Segments are visible on the whole machine: those of tests that run beside this one are not our leak.
+    """
+    ours = {os.getpid(), *child_processes()}
+    return any(segment in maps(int(path.name)) for path in PROC.glob("[0-9]*") if int(path.name) not in ours)
+
+
+def maps(pid: int) -> str:
+    """The memory map of a process; empty if it has ended or is not ours to read."""
+    try:
+        return (PROC / str(pid) / "maps").read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,99 @@
+"""Everything that a scenario may need, in one namespace: `from tfaip.imports import DataBase, Sample, ...`.
+
+The names are imported on first use, so that params modules and data workers may import this module: only
+touching a name that needs the numeric backend (`ModelBase`, `GraphBase`, `LayerBase` ...) loads it.
+"""
+
+from typing import TYPE_CHECKING
+
+from tfaip import PUBLIC_NAMES
+from tfaip.util.lazy import lazy_attributes
+
+WIDE_NAMES = {
+    **PUBLIC_NAMES,
+    "ComposedProcessorPipelineParams": "tfaip.data.pipeline.processor.params",
+    "DataBase": "tfaip.data.data",
+    "DataGenerator": "tfaip.data.pipeline.datagenerator",
+    "DataPipeline": "tfaip.data.pipeline.datapipeline",
+    "DataProcessorParams": "tfaip.data.pipeline.processor.params",
+    "Evaluator": "tfaip.evaluator.evaluator",
+    "EvaluatorBase": "tfaip.evaluator.evaluator",
+    "GENERAL_PROCESSOR": "tfaip.data.pipeline.definitions",
+    "GeneratingDataProcessor": "tfaip.data.pipeline.processor.dataprocessor",
+    "GenericGraphBase": "tfaip.model.graphbase",
+    "GraphBase": "tfaip.model.graphbase",
+    "INPUT_PROCESSOR": "tfaip.data.pipeline.definitions",
+    "LayerBase": "tfaip.model.layerbase",
+    "LayerBaseParams": "tfaip.model.layerbaseparams",
+    "ListFileScenario": "tfaip.scenario.listfile.listfilescenario",
+    "ListsFileGeneratorParams": "tfaip.data.generators.listfile",
+    "MappingDataProcessor": "tfaip.data.pipeline.processor.dataprocessor",
+    "ModelBase": "tfaip.model.modelbase",
+    "RawDataGenerator": "tfaip.data.pipeline.datagenerator",
+    "ScenarioBase": "tfaip.scenario.scenariobase",
+    "SequentialProcessorPipelineParams": "tfaip.data.pipeline.processor.params",
+    "TARGETS_PROCESSOR": "tfaip.data.pipeline.definitions",
+    "TFAIPLayerBase": "tfaip.model.layerbase",
+    "TensorboardWriter": "tfaip.model.tensorboardwriter",
+    "Trainer": "tfaip.trainer.trainer",
+}
+
+__all__ = [*WIDE_NAMES]
+
+if TYPE_CHECKING:
+    from tfaip.data.data import DataBase as DataBase
+    from tfaip.data.databaseparams import (
+        DataBaseParams as DataBaseParams,
+        DataGeneratorParams as DataGeneratorParams,
+        DataPipelineParams as DataPipelineParams,
+    )
+    from tfaip.data.generators.listfile import ListsFileGeneratorParams as ListsFileGeneratorParams
+    from tfaip.data.pipeline.datagenerator import (
+        DataGenerator as DataGenerator,
+        RawDataGenerator as RawDataGenerator,
+    )
+    from tfaip.data.pipeline.datapipeline import DataPipeline as DataPipeline
+    from tfaip.data.pipeline.definitions import (
+        GENERAL_PROCESSOR as GENERAL_PROCESSOR,
+        INPUT_PROCESSOR as INPUT_PROCESSOR,
+        TARGETS_PROCESSOR as TARGETS_PROCESSOR,
+        PipelineMode as PipelineMode,
+        Sample as Sample,
+    )
+    from tfaip.data.pipeline.processor.dataprocessor import (
+        GeneratingDataProcessor as GeneratingDataProcessor,
+        MappingDataProcessor as MappingDataProcessor,
+    )
+    from tfaip.data.pipeline.processor.params import (
+        ComposedProcessorPipelineParams as ComposedProcessorPipelineParams,
+        DataProcessorParams as DataProcessorParams,
+        SequentialProcessorPipelineParams as SequentialProcessorPipelineParams,
+    )
+    from tfaip.evaluator.evaluator import (
+        Evaluator as Evaluator,
+        EvaluatorBase as EvaluatorBase,
+    )
+    from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
+    from tfaip.model.graphbase import (
+        GenericGraphBase as GenericGraphBase,
+        GraphBase as GraphBase,
+    )
+    from tfaip.model.layerbase import (
+        LayerBase as LayerBase,
+        TFAIPLayerBase as TFAIPLayerBase,
+    )
+    from tfaip.model.layerbaseparams import LayerBaseParams as LayerBaseParams
+    from tfaip.model.modelbase import ModelBase as ModelBase
+    from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
+    from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
+    from tfaip.scenario.listfile.listfilescenario import ListFileScenario as ListFileScenario
+    from tfaip.scenario.scenariobase import ScenarioBase as ScenarioBase
+    from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
+    from tfaip.trainer.params import (
+        TrainerParams as TrainerParams,
+        TrainerPipelineParams as TrainerPipelineParams,
+        TrainerPipelineParamsBase as TrainerPipelineParamsBase,
+    )
+    from tfaip.trainer.trainer import Trainer as Trainer
+else:
+    __getattr__, __dir__ = lazy_attributes(__name__, WIDE_NAMES)
