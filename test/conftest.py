@@ -13,8 +13,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_DETERMINISTIC_OPS", "1")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# TensorFlow sets this itself when it is imported.
-os.environ.setdefault("TF2_BEHAVIOR", "1")
 
 import pytest
 from hypothesis import settings

@@ -85,7 +85,7 @@ def kill_group(process: subprocess.Popen[str]) -> None:
         return
 
 
-def group_ended(process: subprocess.Popen[str], grace_s: float = 5.0) -> bool:
+def group_ended(process: subprocess.Popen[str], grace_s: float = 2.0) -> bool:
     """True if within `grace_s` no process of the command's group is left."""
     end = time.monotonic() + grace_s
     while time.monotonic() < end:

@@ -14,8 +14,21 @@ from typing import Any
 PROC = Path("/proc")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - it is looked at, never written
 
-# Set by libraries when they are imported for the first time, which may happen inside a test.
-IGNORED_VARIABLES = frozenset({"PYTEST_CURRENT_TEST"})
+# pytest's own, and what tensorflow, jax, h5py and scikit-learn set when a test is the first to import them.
+IGNORED_VARIABLES = frozenset(
+    {
+        "ENABLE_RUNTIME_UPTIME_TELEMETRY",
+        "HDF5_PLUGIN_PATH",
+        "KMP_DUPLICATE_LIB_OK",
+        "KMP_INIT_AT_FORK",
+        "PYTEST_CURRENT_TEST",
+        "TF2_BEHAVIOR",
+        "TF_FORCE_GPU_ALLOW_GROWTH",
+        "TPU_ML_PLATFORM",
+        "TPU_ML_PLATFORM_VERSION",
+        "TPU_SKIP_MDS_QUERY",
+    }
+)
 # The standard library keeps this one helper process alive until the interpreter ends.
 IGNORED_COMMANDS = ("multiprocessing.resource_tracker",)
 # What winds down after its owner returned may take a moment; a real leak stays.
@@ -67,7 +80,7 @@ def compare(before: Snapshot, after: Snapshot) -> list[str]:
         if before.variables.get(name) != after.variables.get(name)
     ]
     leaks += [
-        f"handler of {number!r}: {before.handlers[number]!r} became {handler!r}"
+        f"handler of {number.name}: {before.handlers[number]!r} became {handler!r}"
         for number, handler in after.handlers.items()
         if before.handlers[number] != handler
     ]
