@@ -1,0 +1,1 @@
+"""Data: where samples come from, how they are processed and batched. Imports no backend."""

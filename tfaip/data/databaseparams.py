@@ -1,0 +1,112 @@
+"""Params of the data floor: where samples come from, how they are processed, how they are batched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.processor.params import (
+    ComposedProcessorPipelineParams,
+    DataProcessorPipelineParams,
+    SequentialProcessorPipelineParams,
+)
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+
+if TYPE_CHECKING:
+    from tfaip.data.data import DataBase
+    from tfaip.data.pipeline.datagenerator import DataGenerator
+
+
+@pai_dataclass
+@dataclass
+class DataGeneratorParams(ParamsBase):
+    """Where samples come from. A subclass names its generator in `cls` and adds what that needs."""
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        """The `DataGenerator` subclass that these params describe."""
+        raise NotImplementedError(
+            "override cls() of the generator params and return your DataGenerator subclass"
+        )
+
+    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
+        """Build the generator for a pipeline of this mode."""
+        return self.cls()(mode=mode, params=self)
+
+
+@pai_dataclass
+@dataclass
+class DataPipelineParams(ParamsBase):
+    """How a pipeline turns samples into batches."""
+
+    mode: PipelineMode = field(
+        default=PipelineMode.TRAINING, metadata=pai_meta(mode="ignore", help="Use of the pipeline.")
+    )
+    batch_size: int = field(
+        default=16, metadata=pai_meta(help="Samples per batch, all devices and processes together.")
+    )
+    limit: int = field(
+        default=-1,
+        metadata=pai_meta(help="Use only the first samples of the data, as many as this; -1: all."),
+    )
+    max_element_length: int | None = field(
+        default=None,
+        metadata=pai_meta(
+            help="Drop longer samples, measured by the data's element_length_fn; None: keep all."
+        ),
+    )
+    prefetch: int = field(
+        default=-1, metadata=pai_meta(help="Batches prepared ahead of the device; -1: chosen automatically.")
+    )
+    batch_drop_remainder: bool = field(
+        default=False,
+        metadata=pai_meta(help="Drop the last batch of an epoch if it is smaller than batch_size."),
+    )
+    shuffle_buffer_size: int = field(
+        default=-1,
+        metadata=pai_meta(
+            help="Training only. -1: automatic; 0: keep the order of the data; else the number of samples "
+            "to choose from. Data with random access is always shuffled as a whole."
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size is {self.batch_size}, expected at least 1")
+        if self.shuffle_buffer_size < -1:
+            raise ValueError(
+                f"shuffle_buffer_size is {self.shuffle_buffer_size}, expected -1, 0 or a number of samples"
+            )
+        if self.limit < -1 or self.limit == 0:
+            raise ValueError(f"limit is {self.limit}, expected a number of samples or -1 for all")
+
+
+@pai_dataclass
+@dataclass
+class DataBaseParams(ParamsBase):
+    """What the data of a scenario is: its processors, and in subclasses what its specs depend on."""
+
+    pre_proc: DataProcessorPipelineParams = field(
+        default_factory=SequentialProcessorPipelineParams,
+        metadata=pai_meta(
+            help="Processors between the generator and the model.",
+            choices=[SequentialProcessorPipelineParams, ComposedProcessorPipelineParams],
+        ),
+    )
+    post_proc: DataProcessorPipelineParams = field(
+        default_factory=SequentialProcessorPipelineParams,
+        metadata=pai_meta(
+            help="Processors behind the model, for predictions.",
+            choices=[SequentialProcessorPipelineParams, ComposedProcessorPipelineParams],
+        ),
+    )
+
+    @staticmethod
+    def cls() -> type[DataBase[Any]]:
+        """The `DataBase` subclass that these params describe."""
+        raise NotImplementedError("override cls() of the data params and return your DataBase subclass")
+
+    def create(self) -> DataBase[Any]:
+        """Build the data."""
+        return self.cls()(self)

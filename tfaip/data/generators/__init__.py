@@ -1,0 +1,1 @@
+"""Ready data generators: in-memory arrays, list files, CSV files."""

@@ -1,0 +1,94 @@
+"""Samples that are the rows of CSV files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.errors import UsageError
+from tfaip.params import pai_dataclass, pai_meta
+
+
+@pai_dataclass
+@dataclass
+class CsvGeneratorParams(DataGeneratorParams):
+    """Samples that are the rows of CSV files with a header line."""
+
+    files: list[str] = field(default_factory=list, metadata=pai_meta(help="CSV files with the same columns."))
+    delimiter: str = field(default=",", metadata=pai_meta(help="Character between two columns."))
+    input_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are inputs."))
+    target_columns: list[str] = field(
+        default_factory=list, metadata=pai_meta(help="Columns that are targets.")
+    )
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return CsvGenerator
+
+
+P = TypeVar("P", bound=CsvGeneratorParams)
+Row = tuple[str, int, dict[str, str]]
+
+
+class CsvGenerator(DataGenerator[P]):
+    """Makes a sample of each row.
+
+    The keys are the names of the columns, the values are numbers where the text is one.
+    `meta` is `{"file": ..., "line": ...}`. All rows are held in memory as text.
+    """
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        if not self.params.files:
+            raise UsageError(
+                "no CSV file is given: name at least one with files, e.g. --train.files train.csv"
+            )
+        return [row for path in self.params.files for row in self._read(path)]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Sample:
+        path, line, row = self._rows[index]
+        return Sample(
+            inputs={name: _value(row[name]) for name in self.params.input_columns},
+            targets={name: _value(row[name]) for name in self.params.target_columns},
+            meta={"file": path, "line": line},
+        )
+
+    def _read(self, path: str) -> list[Row]:
+        try:
+            with open(path, encoding="utf-8-sig", newline="") as file:
+                return list(
+                    self._parse(path, csv.DictReader(file, delimiter=self.params.delimiter, strict=True))
+                )
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise UsageError(f"cannot read the CSV file {path}: {error}") from error
+
+    def _parse(self, path: str, reader: csv.DictReader[str]) -> Iterator[Row]:
+        wanted = [*self.params.input_columns, *self.params.target_columns]
+        header = list(reader.fieldnames or [])
+        missing = [name for name in wanted if name not in header]
+        if missing:
+            raise UsageError(f"the CSV file {path} has no column {missing}; its header has {header}")
+        for row in reader:
+            if None in row or None in row.values():
+                raise UsageError(
+                    f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header"
+                )
+            yield path, reader.line_num, {name: row[name] for name in wanted}
+
+
+def _value(text: str) -> int | float | str:
+    for number in () if "_" in text else (int, float):  # Python reads 1_0 as ten
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,1 @@
+"""The way of a sample: generator, processors, order, batches."""

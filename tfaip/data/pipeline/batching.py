@@ -1,0 +1,173 @@
+"""Samples become batches: check, pad, stack, cast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, TARGETS_PROCESSOR, PipelineMode, Sample
+from tfaip.data.specs import TensorSpec
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """Samples stacked along a new first dimension.
+
+    Args:
+        inputs: arrays of shape `[size, ...]` by key.
+        targets: the same for the targets; empty where there are none.
+        meta: `sample.meta` of each sample.
+    """
+
+    inputs: dict[str, Array]
+    targets: dict[str, Array]
+    meta: list[Any]
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return len(self.meta)
+
+
+class Batcher:
+    """Makes batches of samples, in the form that the specs promise.
+
+    Args:
+        input_specs: specs of the inputs by key; other keys of a sample are ignored.
+        target_specs: the same for the targets.
+        padding: what fills up shorter samples, by key.
+        mode: decides whether inputs and targets are read.
+    """
+
+    def __init__(
+        self,
+        input_specs: Mapping[str, TensorSpec],
+        target_specs: Mapping[str, TensorSpec],
+        padding: Mapping[str, Any],
+        mode: PipelineMode,
+    ) -> None:
+        self._inputs = _stackers(input_specs if mode in INPUT_PROCESSOR else {}, padding, "inputs")
+        self._targets = _stackers(target_specs if mode in TARGETS_PROCESSOR else {}, padding, "targets")
+
+    @property
+    def needs_inputs(self) -> bool:
+        """Whether a sample without inputs cannot be batched."""
+        return bool(self._inputs)
+
+    @property
+    def needs_targets(self) -> bool:
+        """Whether a sample without targets cannot be batched."""
+        return bool(self._targets)
+
+    def batch(self, samples: Sequence[Sample]) -> Batch:
+        """Stack samples; variable dimensions of a key are padded to the longest sample of the batch."""
+        return Batch(
+            {key: stacker.stack([s.inputs for s in samples]) for key, stacker in self._inputs.items()},
+            {key: stacker.stack([s.targets for s in samples]) for key, stacker in self._targets.items()},
+            [s.meta for s in samples],
+        )
+
+    def from_stacked(self, sample: Sample) -> Batch:
+        """The batch of a sample whose arrays already have the batch dimension."""
+        inputs = {key: stacker.cast(sample.inputs) for key, stacker in self._inputs.items()}
+        targets = {key: stacker.cast(sample.targets) for key, stacker in self._targets.items()}
+        sizes = {key: len(array) for key, array in (inputs | targets).items()}
+        if len(set(sizes.values())) != 1:
+            raise ValueError(f"the arrays of a batch have different numbers of samples: {sizes}")
+        size = next(iter(sizes.values()))
+        meta = [None] * size if sample.meta is None else list(sample.meta)
+        if len(meta) != size:
+            raise ValueError(f"the meta of a batch has {len(meta)} entries, its arrays {size}")
+        return Batch(inputs, targets, meta)
+
+
+def _stackers(specs: Mapping[str, TensorSpec], padding: Mapping[str, Any], part: str) -> dict[str, _Stacker]:
+    return {key: _Stacker(part, key, spec, padding[key]) for key, spec in specs.items()}
+
+
+class _Stacker:
+    """Checks and stacks the values of one key."""
+
+    def __init__(self, part: str, key: str, spec: TensorSpec, padding: Any) -> None:
+        self._part = part
+        self._key = key
+        self._name = f"{part}[{key!r}]"
+        self._spec = spec
+        self._dtype = spec.numpy_dtype
+        self._padding = _padding_value(padding, spec, self._name)
+
+    def stack(self, parts: Sequence[Any]) -> Array:
+        arrays = [self._array(self._value(part)) for part in parts]
+        shapes = {array.shape for array in arrays}
+        for shape in shapes:
+            if not self._spec.fits(shape):
+                raise self._shape_error(shape, list(self._spec.shape))
+        for dtype in {array.dtype for array in arrays}:
+            self._check_dtype(dtype)
+        if len(shapes) > 1:
+            return self._pad(arrays)
+        joined = np.concatenate(arrays, dtype=self._dtype, casting="unsafe")
+        return joined.reshape(len(arrays), *arrays[0].shape)
+
+    def cast(self, part: Any) -> Array:
+        array = np.asarray(self._value(part))
+        if not self._spec.fits(array.shape[1:]) or array.ndim == 0:
+            raise self._shape_error(array.shape, ["batch", *self._spec.shape])
+        self._check_dtype(array.dtype)
+        return array.astype(self._dtype, copy=False)
+
+    def _value(self, part: Any) -> Any:
+        try:
+            return part[self._key]
+        except (KeyError, TypeError, IndexError) as error:
+            keys = sorted(part) if isinstance(part, Mapping) else f"of type {type(part).__name__}"
+            raise ValueError(f"a sample lacks {self._name}; its {self._part} are {keys}") from error
+
+    def _array(self, value: Any) -> Array:
+        array = np.asarray(value, dtype=object if self._spec.dtype == "string" else None)
+        if array.ndim == 0 and self._spec.shape == (1,):
+            return array.reshape(1)
+        return array
+
+    def _pad(self, arrays: Sequence[Array]) -> Array:
+        longest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
+        padded = np.full([len(arrays), *longest], self._padding, dtype=self._dtype)
+        for row, array in zip(padded, arrays, strict=True):
+            row[tuple(slice(size) for size in array.shape)] = array
+        return padded
+
+    def _check_dtype(self, dtype: np.dtype[Any]) -> None:
+        # Numbers may change their precision, but must not silently lose their fraction or become text.
+        lossy = dtype.kind in "fc" and self._dtype.kind in "iub"
+        if lossy or (dtype.kind in "OSU" and self._dtype.kind != "O"):
+            raise TypeError(
+                f"{self._name} has dtype {dtype}, expected {self._spec.dtype} as in the layer specs"
+            )
+
+    def _shape_error(self, got: Shape, expected: list[Any]) -> ValueError:
+        return ValueError(
+            f"{self._name} has shape {list(got)}, expected {expected} as in the layer specs "
+            f"(None: any length): change the spec or the processor that makes the value"
+        )
+
+
+def _padding_value(padding: Any, spec: TensorSpec, name: str) -> Any:
+    value: Any = None
+    if spec.dtype == "string":
+        exact = isinstance(padding, (str, bytes))
+        value = padding
+    else:
+        try:
+            value = np.asarray(padding).astype(spec.numpy_dtype)[()]
+            exact = spec.numpy_dtype.kind == "f" or bool(value == padding)
+        except (TypeError, ValueError, OverflowError):
+            exact = False
+    if not exact:
+        raise ValueError(f"the padding value of {name} is {padding!r}, expected a value of type {spec.dtype}")
+    return value

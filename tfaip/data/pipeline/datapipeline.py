@@ -1,0 +1,235 @@
+"""The pipeline of one mode: generator, processors, order, batches, and post-processing behind the model."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain, islice, repeat
+from typing import TYPE_CHECKING, Any
+
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.arraystream import array_batches
+from tfaip.data.pipeline.batching import Batch, Batcher
+from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.order import RawOrder
+from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.stream import DropCounts, Position, SampleStream
+from tfaip.errors import UsageError
+
+if TYPE_CHECKING:
+    from tfaip.data.data import DataBase
+
+
+class DataPipeline:
+    """Samples and batches of a generator. Build it with `DataBase.create_pipeline`.
+
+    The generator and the processors are built when they are first needed and kept. All iterators of a
+    pipeline share
+    them: use one at a time.
+
+    Args:
+        params: how to batch.
+        data: specs, padding and processors.
+        generator_params: where samples come from.
+        mode: what the pipeline is for; None takes the mode of `params`.
+    """
+
+    def __init__(
+        self,
+        params: DataPipelineParams,
+        data: DataBase[Any],
+        generator_params: DataGeneratorParams,
+        mode: PipelineMode | None = None,
+    ) -> None:
+        self.params = params if mode is None else replace(params, mode=mode)
+        self.data = data
+        self.generator_params = generator_params
+        self.seed = 0
+        """Equal seeds give equal data; set it before iterating."""
+        self.dropped = DropCounts()
+        """Samples that were dropped since the pipeline exists."""
+
+    @property
+    def mode(self) -> PipelineMode:
+        """What the pipeline is for."""
+        return self.params.mode
+
+    def to_mode(self, mode: PipelineMode) -> DataPipeline:
+        """The same data in another mode."""
+        pipeline = DataPipeline(self.params, self.data, self.generator_params, mode)
+        pipeline.seed = self.seed
+        return pipeline
+
+    @cached_property
+    def generator(self) -> DataGenerator[Any]:
+        """Where the samples come from."""
+        return self.generator_params.create(self.mode)
+
+    @cached_property
+    def _pre_proc(self) -> ProcessorPipeline:
+        return self.data.params.pre_proc.create(self.params, self.data.params)
+
+    @cached_property
+    def _post_proc(self) -> ProcessorPipeline:
+        return self.data.params.post_proc.create(self.params, self.data.params)
+
+    @cached_property
+    def _batcher(self) -> Batcher:
+        data = self.data
+        return Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), self.mode)
+
+    def generate_input_samples(
+        self, auto_repeat: bool | None = None
+    ) -> AbstractContextManager[Iterator[Sample]]:
+        """Context manager around an iterator over the valid processed samples.
+
+        Args:
+            auto_repeat: pass after pass without end, or one pass; None: without end for training only.
+        """
+        stream = self._stream().samples(Position(), self._repeats(auto_repeat))
+        return closing(sample for sample, _ in stream)
+
+    def generate_input_batches(
+        self, auto_repeat: bool | None = None
+    ) -> AbstractContextManager[Iterator[Batch]]:
+        """Context manager around an iterator over batches.
+
+        Args:
+            auto_repeat: pass after pass without end, or one pass; None: without end for training only.
+        """
+        batches = self._batches(Position(), repeat(self._batch_size), self._repeats(auto_repeat))
+        return closing(batch for batch, _ in batches)
+
+    def training_batches(
+        self, start: Position, num_samples: int
+    ) -> AbstractContextManager[Iterator[tuple[Batch, Position]]]:
+        """Context manager around an iterator over the `num_batches(num_samples)` batches of one epoch.
+
+        An epoch is a window on the endless stream of samples: the next one starts at the last position of
+        this one.
+
+        Args:
+            start: where the stream stands, `Position()` at the beginning of a training.
+            num_samples: size of the epoch (or what is left of it).
+
+        Returns:
+            the batches, each with the position behind it.
+        """
+        full, rest = divmod(num_samples, self._batch_size)
+        sizes = repeat(self._batch_size, full)
+        if rest and not self.params.batch_drop_remainder:
+            return closing(self._batches(start, chain(sizes, [rest]), True))
+        return closing(self._batches(start, sizes, True))
+
+    def epoch_size(self, samples_per_epoch: int = -1, scale_epoch_size: float = 1.0) -> int:
+        """Number of samples of an epoch.
+
+        Args:
+            samples_per_epoch: the answer if positive.
+            scale_epoch_size: else this times the number of samples of the generator (after `limit`).
+
+        Raises:
+            UsageError: if neither gives a number from 1.
+        """
+        counted = samples_per_epoch == -1
+        size = round(self._pass_size() * scale_epoch_size) if counted else samples_per_epoch
+        if size < 1:
+            raise UsageError(
+                f"an epoch has {size} samples: expected at least 1, change --trainer.samples_per_epoch "
+                f"({samples_per_epoch}) or --trainer.scale_epoch_size ({scale_epoch_size}), or the data"
+            )
+        return size
+
+    def num_batches(self, num_samples: int) -> int:
+        """Number of batches of an epoch of so many samples.
+
+        Raises:
+            UsageError: if every batch would be dropped.
+        """
+        full, rest = divmod(num_samples, self._batch_size)
+        count = full + (1 if rest and not self.params.batch_drop_remainder else 0)
+        if count == 0:
+            raise UsageError(
+                f"{num_samples} samples give no batch of batch_size {self._batch_size} with "
+                f"batch_drop_remainder: make the epoch larger, the batch smaller, or keep the remainder"
+            )
+        return count
+
+    def process_output(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Run the post-processors on predicted samples, in order."""
+        return self._post_proc.apply(samples, self.seed)
+
+    def serves(self, params: DataPipelineParams, generator_params: DataGeneratorParams) -> bool:
+        """Whether this pipeline was made of these very params."""
+        return self.params is params and self.generator_params is generator_params
+
+    def _repeats(self, auto_repeat: bool | None) -> bool:
+        return self.mode is PipelineMode.TRAINING if auto_repeat is None else auto_repeat
+
+    @property
+    def _batch_size(self) -> int:
+        """Samples of the generator per batch."""
+        return 1 if self.generator.yields_batches() else self.params.batch_size
+
+    def _pass_size(self) -> int:
+        limit = self.params.limit
+        try:
+            size = len(self.generator)
+        except (TypeError, NotImplementedError) as error:
+            if limit > 0:
+                return limit
+            raise UsageError(
+                f"{error}: say how many make an epoch with --trainer.samples_per_epoch"
+            ) from error
+        return min(limit, size) if limit > 0 else size
+
+    def _order(self) -> RawOrder:
+        return RawOrder(self.generator, self.params, self.mode, self.seed)
+
+    def _stream(self) -> SampleStream:
+        return SampleStream(self._order(), self._pre_proc, self.mode, self._accepts, self.dropped)
+
+    def _accepts(self, sample: Sample) -> bool:
+        lacks_inputs = sample.inputs is None and self._batcher.needs_inputs
+        if lacks_inputs or (sample.targets is None and self._batcher.needs_targets):
+            self.dropped.invalid += 1
+            return False
+        longest = self.params.max_element_length
+        if longest is not None and self.data.element_length_fn(sample) > longest:
+            self.dropped.too_long += 1
+            return False
+        return True
+
+    def _batches(
+        self, start: Position, sizes: Iterable[int], repeats: bool
+    ) -> Generator[tuple[Batch, Position], None, None]:
+        smallest = self._batch_size if self.params.batch_drop_remainder else 1
+        generator = self.generator
+        if isinstance(generator, BatchAccess) and self._takes_samples_as_they_are():
+            batches = array_batches(generator, self._order(), self._batcher, start, sizes, repeats)
+        else:
+            batches = self._stacked(self._stream().samples(start, repeats), sizes)
+        for batch, position in batches:
+            if batch.size < smallest:
+                return
+            yield batch, position
+
+    def _takes_samples_as_they_are(self) -> bool:
+        filters = self.params.max_element_length is not None
+        return not (self._pre_proc.processors or filters or self.generator.yields_batches())
+
+    def _stacked(
+        self, samples: Iterator[tuple[Sample, Position]], sizes: Iterable[int]
+    ) -> Iterator[tuple[Batch, Position]]:
+        ready_made = self.generator.yields_batches()
+        for size in sizes:
+            group = list(islice(samples, size))
+            if not group:
+                return
+            if ready_made:
+                yield self._batcher.from_stacked(group[0][0]), group[0][1]
+            else:
+                yield self._batcher.batch([sample for sample, _ in group]), group[-1][1]

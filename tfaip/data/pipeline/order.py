@@ -1,0 +1,89 @@
+"""The raw samples of a pass in their order: a pure function of (seed, pass)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+
+T = TypeVar("T")
+Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+AUTOMATIC_BUFFER_SIZE = 256
+
+
+class RawOrder:
+    """Reads a generator pass by pass. Only training shuffles; the data is cut to `limit` before that.
+
+    Args:
+        generator: where samples come from.
+        params: `limit` and `shuffle_buffer_size`.
+        mode: what the pipeline is for.
+        seed: of the data.
+    """
+
+    def __init__(
+        self, generator: DataGenerator[Any], params: DataPipelineParams, mode: PipelineMode, seed: int
+    ) -> None:
+        self.generator = generator
+        self.seed = seed
+        self._limit = params.limit if params.limit >= 0 else None
+        self._shuffle = mode is PipelineMode.TRAINING and params.shuffle_buffer_size != 0
+        self._buffer_size = (
+            params.shuffle_buffer_size if params.shuffle_buffer_size > 0 else AUTOMATIC_BUFFER_SIZE
+        )
+
+    def indices(self, pass_index: int) -> Indices:
+        """The order of a pass over data with random access."""
+        size = len(self.generator) if self._limit is None else min(self._limit, len(self.generator))
+        return _rng(self.seed, pass_index).permutation(size) if self._shuffle else np.arange(size)
+
+    def samples(self, pass_index: int, skip: int = 0) -> Iterator[tuple[int, Sample]]:
+        """The samples of a pass behind the first `skip`, each with its number in the pass."""
+        if isinstance(self.generator, RandomAccess):
+            return self._picked(self.generator, pass_index, skip)
+        samples: Iterable[Sample] = islice(self.generator.generate(), self._limit)
+        if self._shuffle:
+            samples = buffer_shuffle(samples, self._buffer_size, _rng(self.seed, pass_index))
+        return islice(enumerate(samples), skip, None)
+
+    def _picked(self, generator: RandomAccess, pass_index: int, skip: int) -> Iterator[tuple[int, Sample]]:
+        order = self.indices(pass_index)
+        for number in range(skip, len(order)):
+            index = int(order[number])
+            try:
+                sample = generator[index]
+            except Exception as error:
+                error.add_note(f"while {type(generator).__name__} read sample {index}")
+                raise
+            yield number, sample
+
+
+def buffer_shuffle(samples: Iterable[T], size: int, rng: np.random.Generator) -> Iterator[T]:
+    """Shuffle within a window, for data that can only be iterated.
+
+    Args:
+        samples: what to shuffle; it may be endless.
+        size: number of samples held at a time; each output is drawn from them with equal chances.
+        rng: decides the draws.
+    """
+    buffer: list[T] = []
+    for sample in samples:
+        if len(buffer) < size:
+            buffer.append(sample)
+            continue
+        chosen = rng.integers(size)
+        yield buffer[chosen]
+        buffer[chosen] = sample
+    for chosen in rng.permutation(len(buffer)):
+        yield buffer[chosen]
+
+
+def _rng(seed: int, pass_index: int) -> np.random.Generator:
+    return np.random.default_rng([seed, pass_index])

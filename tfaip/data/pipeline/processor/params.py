@@ -1,0 +1,109 @@
+"""Params of a pipeline of processors: one sequence, or several behind each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+
+if TYPE_CHECKING:
+    from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
+    from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+
+TProcessor = TypeVar("TProcessor", bound=DataProcessorParams)
+
+
+@pai_dataclass
+@dataclass
+class DataProcessorPipelineParams(ParamsBase):
+    """Base of the two forms in which processors are listed."""
+
+    def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
+        raise NotImplementedError(
+            f"{type(self).__name__} lists no processors: use "
+            f"SequentialProcessorPipelineParams(processors=[...]) "
+            f"or ComposedProcessorPipelineParams(pipelines=[...])"
+        )
+
+    def flatten_processors(self) -> list[DataProcessorParams]:
+        """All processors in the order in which they run, whatever their mode."""
+        return [processor for sequence in self._sequences() for processor in sequence.processors]
+
+    def processors_of_type(self, cls: type[TProcessor]) -> list[TProcessor]:
+        """All processors that are instances of `cls`, in order."""
+        return [processor for processor in self.flatten_processors() if isinstance(processor, cls)]
+
+    def has_processor(self, cls: type[DataProcessorParams]) -> bool:
+        """Whether any processor is an instance of `cls`."""
+        return bool(self.processors_of_type(cls))
+
+    def replace_all(self, cls: type[DataProcessorParams], replacement: DataProcessorParams) -> int:
+        """Put `replacement` in the place of each instance of `cls`; returns how many there were."""
+        return self._substitute(cls, lambda: [replacement])
+
+    def erase_all(self, cls: type[DataProcessorParams]) -> int:
+        """Remove each processor that is an instance of `cls`; returns how many there were."""
+        return self._substitute(cls, list)
+
+    def _substitute(
+        self, cls: type[DataProcessorParams], new: Callable[[], list[DataProcessorParams]]
+    ) -> int:
+        count = len(self.processors_of_type(cls))
+        for sequence in self._sequences():
+            kept = [new() if isinstance(processor, cls) else [processor] for processor in sequence.processors]
+            sequence.processors = [processor for group in kept for processor in group]
+        return count
+
+    def create(self, pipeline_params: DataPipelineParams, data_params: DataBaseParams) -> ProcessorPipeline:
+        """Build the processors that run in `pipeline_params.mode`.
+
+        Args:
+            pipeline_params: their mode selects the processors.
+            data_params: handed to each processor as `self.data_params`.
+        """
+        from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+
+        mode = pipeline_params.mode
+        # The number of a processor selects its random stream; counted over all, modes do not shift it.
+        return ProcessorPipeline(
+            [
+                (number, params.create(data_params, mode))
+                for number, params in enumerate(self.flatten_processors())
+                if mode in params.modes
+            ]
+        )
+
+
+@pai_dataclass
+@dataclass
+class SequentialProcessorPipelineParams(DataProcessorPipelineParams):
+    """Processors that run one after the other."""
+
+    run_parallel: bool = field(
+        default=True,
+        metadata=pai_meta(
+            help="Whether the processors may run in worker processes, where the pipeline has some."
+        ),
+    )
+    processors: list[DataProcessorParams] = field(
+        default_factory=list, metadata=pai_meta(help="The processors, in order.")
+    )
+
+    def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
+        yield self
+
+
+@pai_dataclass
+@dataclass
+class ComposedProcessorPipelineParams(DataProcessorPipelineParams):
+    """Several sequences of processors that run one after the other."""
+
+    pipelines: list[SequentialProcessorPipelineParams] = field(
+        default_factory=list, metadata=pai_meta(help="The sequences, in order.")
+    )
+
+    def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
+        yield from self.pipelines
