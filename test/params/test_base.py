@@ -1,0 +1,142 @@
+"""`ParamsBase`: decorators, old names, unknown attributes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import paiargparse
+import pytest
+
+from tfaip.params import ParamsBase, pai_dataclass, post_init, renames
+
+
+@pai_dataclass
+@dataclass
+class Ours(ParamsBase):
+    lr: float = 0.1
+
+
+@paiargparse.pai_dataclass(alt="theirs")
+@dataclass
+class Theirs(Ours):
+    decay: float = 0.9
+
+
+class Bare(Theirs):
+    alpha: float = 1.0
+
+    @property
+    def double(self) -> float:
+        return self.alpha * 2
+
+    @double.setter
+    def double(self, value: float) -> None:
+        self.alpha = value / 2
+
+
+@pytest.fixture
+def _renamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renames, "RENAMED_FIELDS", {"Ours": {"rate": "lr"}, "Theirs": {"fade": "decay"}})
+
+
+def test_the_same_methods_whatever_the_decorator() -> None:
+    for cls in (Ours, Theirs, Bare):
+        assert cls.from_dict.__func__ is ParamsBase.from_dict.__func__  # type: ignore[attr-defined]
+        assert cls.to_dict is ParamsBase.to_dict
+        assert cls.__setattr__ is ParamsBase.__setattr__
+
+
+@pytest.mark.parametrize("cls", [Ours, Theirs, Bare])
+def test_unknown_attribute_is_refused_with_the_nearest_name(cls: Any) -> None:
+    params = cls()
+    with pytest.raises(AttributeError, match="has no attribute 'lrr'; did you mean lr"):
+        params.lrr = 1
+    with pytest.raises(AttributeError, match="has no attribute 'lrr'; did you mean lr"):
+        _ = params.lrr
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lrr'"):
+        cls(lrr=1)
+
+
+def test_properties_can_be_set() -> None:
+    bare = Bare()
+    bare.double = 8.0
+    assert bare.alpha == 4.0
+
+
+@pytest.mark.usefixtures("_renamed")
+def test_old_names_work_and_warn() -> None:
+    with pytest.warns(DeprecationWarning, match=r"Bare\.rate is now called lr"):
+        bare = Bare(rate=0.5)  # type: ignore[call-arg]
+    assert bare.lr == 0.5
+    with pytest.warns(DeprecationWarning, match=r"Bare\.fade is now called decay"):
+        bare.fade = 0.3
+    with pytest.warns(DeprecationWarning, match=r"Bare\.fade is now called decay"):
+        assert bare.fade == 0.3
+    with (
+        pytest.warns(DeprecationWarning, match="rate"),
+        pytest.raises(TypeError, match="both 'rate' .* and 'lr'"),
+    ):
+        Ours(rate=1, lr=2)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError):
+        _ = Ours().fade
+
+
+def test_copies_and_pickles_are_equal() -> None:
+    bare = Bare(lr=3.0)
+    for other in (copy.copy(bare), copy.deepcopy(bare), pickle.loads(pickle.dumps(bare))):  # noqa: S301
+        assert other == bare
+        assert other is not bare
+
+
+def test_abstract_params_cannot_be_built() -> None:
+    class Shape(ParamsBase, ABC):
+        @abstractmethod
+        def area(self) -> float: ...
+
+    class Square(Shape):
+        side: float = 2.0
+
+        def area(self) -> float:
+            return self.side**2
+
+    with pytest.raises(TypeError, match="abstract"):
+        Shape()  # type: ignore[abstract]
+    assert Square().area() == 4.0
+
+
+@dataclass
+class Leaf(ParamsBase):
+    name: str = ""
+    seen: int = 0
+
+    def __post_init__(self) -> None:
+        ORDER.append(self.name)
+
+
+@dataclass
+class Root(ParamsBase):
+    one: Leaf = field(default_factory=lambda: Leaf("one"))
+    more: list[Leaf] = field(default_factory=lambda: [Leaf("a"), Leaf("b")])
+    by_name: dict[str, Leaf] = field(default_factory=lambda: {"x": Leaf("c")})
+    total: int = 0
+
+    def __post_init__(self) -> None:
+        ORDER.append("root")
+        self.total = self.one.seen + sum(leaf.seen for leaf in self.more)
+
+
+ORDER: list[str] = []
+
+
+def test_post_init_runs_children_first_and_again() -> None:
+    root = Root()
+    root.one.seen, root.more[1].seen = 3, 4
+    assert root.total == 0
+    ORDER.clear()
+    post_init(root)
+    assert ORDER == ["one", "a", "b", "c", "root"]
+    assert root.total == 7

@@ -1,0 +1,23 @@
+"""Suggestions for mistyped names, used by every error message about params."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names that resemble `name`, best first; upper and lower case count as equal."""
+    spelling: dict[str, str] = {}
+    for candidate in known:
+        spelling.setdefault(candidate.lower(), candidate)
+    return [spelling[match] for match in difflib.get_close_matches(name.lower(), spelling, count, 0.6)]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`"; did you mean a or b?"`, or, when nothing is near, the known names; to be appended to a message."""
+    known = list(known)
+    near = nearest(name, known)
+    if near:
+        return f"; did you mean {' or '.join(near)}?"
+    return f"; expected one of: {', '.join(sorted(known))}" if known else ""
