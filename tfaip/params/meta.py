@@ -37,5 +37,5 @@ def ensure_dataclass(cls: Any) -> Any:
     if isinstance(cls, ParamsMeta) and "__dataclass_fields__" not in vars(cls):
         for base in cls.__bases__:
             ensure_dataclass(base)
-        dataclasses.dataclass(cls)
+        dataclasses.dataclass(cls)  # type: ignore[arg-type]
     return cls

@@ -8,7 +8,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Mapping
-from typing import Any, ForwardRef, Generic, TypeVar, get_args, get_origin
+from typing import Any, ForwardRef, Generic, Optional, TypeVar, get_args, get_origin
 
 from tfaip.params.meta import ensure_dataclass
 
@@ -45,6 +45,8 @@ def type_argument(cls: type, base: type, index: int) -> Any:
 def field_types(cls: Any) -> dict[str, Any]:
     """The types of all dataclass fields, strings and TypeVars resolved.
 
+    A field whose default is None may be None, whatever its annotation says.
+
     Args:
         cls: a dataclass, or one with type arguments (`Pipeline[A, B]`).
 
@@ -52,7 +54,11 @@ def field_types(cls: Any) -> dict[str, Any]:
         TypeError: an annotation names something that does not exist at run time.
     """
     origin = ensure_dataclass(get_origin(cls) or cls)
-    return {field.name: _field_type(cls, origin, field.name) for field in dataclasses.fields(origin)}
+    found = {field.name: _field_type(cls, origin, field.name) for field in dataclasses.fields(origin)}
+    for field in dataclasses.fields(origin):
+        if field.default is None and found[field.name] is not Any:
+            found[field.name] = Optional[found[field.name]]  # noqa: UP045 - takes what `|` does not
+    return found
 
 
 def resolve_annotation(annotation: Any, owner: type, names: Mapping[str, Any] | None = None) -> Any:
@@ -98,13 +104,13 @@ def _field_type(cls: Any, origin: type, name: str) -> Any:
 
 
 def _original_bases(cls: type) -> tuple[Any, ...]:
-    return vars(cls).get("__orig_bases__", cls.__bases__)  # type: ignore[no-any-return]
+    return vars(cls).get("__orig_bases__", cls.__bases__)
 
 
 def parameters(cls: type) -> tuple[Any, ...]:
     """The type parameters of a generic class."""
     # Not the inherited attribute: a non-generic subclass has no parameters.
-    return vars(cls).get("__parameters__", ())  # type: ignore[no-any-return]
+    return vars(cls).get("__parameters__", ())
 
 
 def arguments(cls: Any, base: type) -> tuple[Any, ...]:

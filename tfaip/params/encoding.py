@@ -1,0 +1,75 @@
+"""From params to the plain values of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from numbers import Integral, Real
+from pathlib import Path, PurePath
+from typing import Any
+
+from tfaip.params.resource import Resource
+from tfaip.params.tree import is_node, node_fields
+from tfaip.params.trust import class_name
+
+CLASS_KEY = "__cls__"
+
+
+def encode(value: Any, directory: Path | None = None, place: str = "params") -> Any:
+    """Plain values for a node or value: dicts with string keys, lists, numbers, strings, booleans, None.
+
+    Args:
+        value: a node, or anything that a field may hold.
+        directory: where the result will be stored; resources below it are written relative to it.
+        place: dotted path, for messages.
+
+    Raises:
+        TypeError: something below is no params value.
+    """
+    if is_node(value):
+        encoded = {CLASS_KEY: class_name(type(value))}
+        for field in node_fields(value):
+            encoded[field.name] = encode(getattr(value, field.name), directory, f"{place}.{field.name}")
+        return encoded
+    if isinstance(value, Mapping):
+        items = value.items()
+        return {encode_key(k, place): encode(item, directory, f"{place}.{k}") for k, item in items}
+    if isinstance(value, list | tuple):
+        return [encode(item, directory, f"{place}.{index}") for index, item in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        return sorted(
+            (encode(item, directory, place) for item in value), key=lambda item: (str(type(item)), item)
+        )
+    return _scalar(value, directory, place)
+
+
+def encode_key(key: Any, place: str) -> str:
+    """A key of a dict as JSON has it: a string.
+
+    Raises:
+        TypeError: it is neither a string nor a number.
+    """
+    plain = _scalar(key, None, place)
+    if plain is None or isinstance(plain, list):
+        raise TypeError(f"{place}: key {key!r} cannot be stored, expected a string or a number")
+    return plain if isinstance(plain, str) else repr(plain)
+
+
+def _scalar(value: Any, directory: Path | None, place: str) -> Any:
+    if isinstance(value, Enum):
+        return encode(value.value, directory, place)
+    if value is None or isinstance(value, bool | str):
+        return value
+    # NumPy's numbers are among these.
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    if isinstance(value, Resource):
+        return value.stored(directory)
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(
+        f"{place} is a {type(value).__module__}.{type(value).__qualname__}, which params cannot store: "
+        "use numbers, strings, enums, paths, lists, dicts or dataclasses"
+    )

@@ -1,0 +1,88 @@
+"""From the name of a class in a file to the class: only what is allowed is ever imported."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+import sys
+from typing import Any, get_origin
+
+from tfaip.errors import UsageError
+from tfaip.params import renames
+
+_NAME = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*):([A-Za-z_]\w*)", re.ASCII)
+_OWN_PACKAGE = "tfaip"
+
+
+def class_name(cls: type) -> str:
+    """The `module:Class` under which stored params name a class.
+
+    Raises:
+        TypeError: it is not defined at the top level of a module, so no name could find it again.
+    """
+    if cls.__qualname__ != cls.__name__:
+        raise TypeError(f"{cls.__qualname__} cannot be stored: move it to the top level of {cls.__module__}")
+    return f"{cls.__module__}:{cls.__name__}"
+
+
+def top_package(module: str) -> str:
+    """`pkg` of `pkg.sub.module`."""
+    return module.partition(".")[0]
+
+
+def trusted_packages(declared: Any, trusted: frozenset[str]) -> frozenset[str]:
+    """`trusted` and the package of a declared class, whose code runs already."""
+    return (
+        trusted
+        if declared is object
+        else trusted | {top_package((get_origin(declared) or declared).__module__)}
+    )
+
+
+def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) -> type:
+    """The params class that a file names.
+
+    Args:
+        name: value of `__cls__`, expected to be `module:Class`.
+        declared: type of the field; the class must be a subclass.
+        trusted: top-level packages, besides `tfaip` and the one of `declared`, that may be imported.
+        place: dotted path, for messages.
+
+    Raises:
+        UsageError: refused, always before anything is imported that is not trusted; or not found.
+    """
+    renamed = renames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
+    match = _NAME.fullmatch(renamed) if isinstance(renamed, str) else None
+    if match is None:
+        raise UsageError(f"{place}: __cls__ is {name!r}, expected 'module:Class'")
+    module, attribute = match.groups()
+    allowed = trusted_packages(declared, trusted) | {_OWN_PACKAGE}
+    _require_trust(module, allowed, f"{place}: __cls__ {name!r}")
+    cls = getattr(_module(module, place), attribute, None)
+    base = get_origin(declared) or declared
+    if cls is None:
+        raise UsageError(f"{place}: module {module} has no class {attribute!r}")
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and issubclass(cls, base)):
+        raise UsageError(f"{place}: {name!r} is not a params class derived from {base.__name__}")
+    # An allowed module may hold, by another name, a class of one that is not.
+    _require_trust(cls.__module__, allowed, f"{place}: __cls__ {name!r}, defined in {cls.__module__},")
+    return cls
+
+
+def _require_trust(module: str, allowed: frozenset[str], what: str) -> None:
+    if top_package(module) not in allowed:
+        raise UsageError(
+            f"{what} is refused: {top_package(module)} is not among the trusted packages "
+            f"({', '.join(sorted(allowed))}); trust it explicitly if you know the file"
+        )
+
+
+def _module(name: str, place: str) -> Any:
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise UsageError(f"{place}: module {name} cannot be imported ({reason})") from error
