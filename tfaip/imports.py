@@ -11,6 +11,7 @@ from tfaip.util.lazy import lazy_attributes
 
 WIDE_NAMES = {
     **PUBLIC_NAMES,
+    "ArrayDataGenerator": "tfaip.data.generators.arrays",
     "ComposedProcessorPipelineParams": "tfaip.data.pipeline.processor.params",
     "DataBase": "tfaip.data.data",
     "DataGenerator": "tfaip.data.pipeline.datagenerator",
@@ -26,14 +27,16 @@ WIDE_NAMES = {
     "LayerBase": "tfaip.model.layerbase",
     "LayerBaseParams": "tfaip.model.layerbaseparams",
     "ListFileScenario": "tfaip.scenario.listfile.listfilescenario",
-    "ListsFileGeneratorParams": "tfaip.data.generators.listfile",
+    "ListsFileGeneratorParams": "tfaip.data.generators.listsfile",
     "MappingDataProcessor": "tfaip.data.pipeline.processor.dataprocessor",
     "ModelBase": "tfaip.model.modelbase",
     "RawDataGenerator": "tfaip.data.pipeline.datagenerator",
+    "RawDataGeneratorParams": "tfaip.data.pipeline.datagenerator",
     "ScenarioBase": "tfaip.scenario.scenariobase",
     "SequentialProcessorPipelineParams": "tfaip.data.pipeline.processor.params",
     "TARGETS_PROCESSOR": "tfaip.data.pipeline.definitions",
     "TFAIPLayerBase": "tfaip.model.layerbase",
+    "TensorSpec": "tfaip.data.specs",
     "TensorboardWriter": "tfaip.model.tensorboardwriter",
     "Trainer": "tfaip.trainer.trainer",
 }
@@ -47,10 +50,12 @@ if TYPE_CHECKING:
         DataGeneratorParams as DataGeneratorParams,
         DataPipelineParams as DataPipelineParams,
     )
-    from tfaip.data.generators.listfile import ListsFileGeneratorParams as ListsFileGeneratorParams
+    from tfaip.data.generators.arrays import ArrayDataGenerator as ArrayDataGenerator
+    from tfaip.data.generators.listsfile import ListsFileGeneratorParams as ListsFileGeneratorParams
     from tfaip.data.pipeline.datagenerator import (
         DataGenerator as DataGenerator,
         RawDataGenerator as RawDataGenerator,
+        RawDataGeneratorParams as RawDataGeneratorParams,
     )
     from tfaip.data.pipeline.datapipeline import DataPipeline as DataPipeline
     from tfaip.data.pipeline.definitions import (
@@ -69,6 +74,7 @@ if TYPE_CHECKING:
         DataProcessorParams as DataProcessorParams,
         SequentialProcessorPipelineParams as SequentialProcessorPipelineParams,
     )
+    from tfaip.data.specs import TensorSpec as TensorSpec
     from tfaip.evaluator.evaluator import (
         Evaluator as Evaluator,
         EvaluatorBase as EvaluatorBase,

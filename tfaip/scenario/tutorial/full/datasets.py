@@ -1,0 +1,73 @@
+"""The images that the tutorial can learn from."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from tfaip.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Images = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+NUM_CLASSES = 10
+
+
+class Dataset(StrEnum):
+    """Grey images of ten classes."""
+
+    DIGITS = "digits"
+    MNIST = "mnist"
+    FASHION_MNIST = "fashion_mnist"
+
+    @property
+    def image_size(self) -> int:
+        """Height and width of an image in pixels."""
+        return 8 if self is Dataset.DIGITS else 28
+
+
+class Part(StrEnum):
+    """What the images are for."""
+
+    TRAIN = "train"
+    VAL = "val"
+
+
+def load_images(dataset: Dataset, part: Part) -> Images:
+    """Images (uint8, `[n, size, size, 1]`, 0 is black, 255 white) and their classes (int32, `[n, 1]`).
+
+    Raises:
+        UsageError: the images are neither there nor to be had; says what to do.
+    """
+    images, labels = _load_digits(part) if dataset is Dataset.DIGITS else _load_from_keras(dataset, part)
+    return images[..., None], labels.astype("int32")[:, None]
+
+
+def _load_digits(part: Part) -> Images:
+    """The 1797 handwritten digits that ship with scikit-learn; every fifth one is for the validation."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise UsageError(
+            "the data set 'digits' comes with scikit-learn, which is not installed: "
+            "pip install 'tfaip[tutorial]'"
+        ) from error
+    digits = load_digits()
+    chosen = [(index % 5 == 0) == (part is Part.VAL) for index in range(len(digits.target))]
+    return (digits.images[chosen] * (255 / 16)).astype("uint8"), digits.target[chosen]
+
+
+def _load_from_keras(dataset: Dataset, part: Part) -> Images:
+    """70,000 images that Keras downloads once: 60,000 for the training, 10,000 for the validation."""
+    import keras
+
+    try:
+        train, val = getattr(keras.datasets, dataset.value).load_data()
+    except Exception as error:  # Keras raises a bare Exception if it cannot download
+        raise UsageError(
+            f"the data set {dataset.value!r} is not in Keras' cache and cannot be downloaded ({error}): "
+            "run once with network access, or train on what needs none with --data.dataset digits"
+        ) from error
+    return train if part is Part.TRAIN else val

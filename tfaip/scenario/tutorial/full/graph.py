@@ -1,0 +1,96 @@
+"""The layers of the tutorial: features of an image by MLP or CNN, and the classification of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.layerbase import LayerBase
+from tfaip.model.tensorboardwriter import TensorboardWriter
+from tfaip.scenario.tutorial.full.datasets import NUM_CLASSES
+from tfaip.scenario.tutorial.full.modelparams import CNNGraphParams, MLPGraphParams, TutorialModelParams
+from tfaip.util.typing import Tensor, TensorDict
+
+SHOWN_COLUMNS = 8
+
+
+class TutorialGraph(GraphBase[TutorialModelParams]):
+    """Classifies images: features from the chosen graph, then one layer with a unit per class."""
+
+    def __init__(self, params: TutorialModelParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.features = params.graph.create()
+        self.dropout = keras.layers.Dropout(params.graph.dropout)
+        self.logits = keras.layers.Dense(NUM_CLASSES)
+        self.unsure_images = TensorboardWriter(func=draw_grid, name="unsure_images")
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        features = self.features(inputs["img"], training=training)
+        logits = self.logits(self.dropout(features, training=training))
+        probabilities = ops.softmax(logits)
+        least_sure_first = ops.argsort(ops.max(probabilities, axis=-1))
+        self.add_tensorboard(self.unsure_images, ops.take(inputs["img"], least_sure_first, axis=0))
+        return {"logits": logits, "prob": probabilities, "class": ops.argmax(logits, axis=-1)}
+
+
+class MLPGraph(LayerBase[MLPGraphParams]):
+    """Features `[batch, units]` of images by fully connected layers."""
+
+    def __init__(self, params: MLPGraphParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.flatten = keras.layers.Flatten()
+        self.hidden = [
+            keras.layers.Dense(
+                units,
+                activation="relu",
+                kernel_initializer=self.kernel_initializer,
+                bias_initializer=self.bias_initializer,
+                kernel_regularizer=self.kernel_regularizer,
+            )
+            for units in params.units
+        ]
+
+    def call(self, images: Tensor) -> Tensor:
+        features = self.flatten(images)
+        for layer in self.hidden:
+            features = layer(features)
+        return features
+
+
+class CNNGraph(LayerBase[CNNGraphParams]):
+    """Features `[batch, units]` of images by convolutions, each followed by pooling."""
+
+    def __init__(self, params: CNNGraphParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        options: dict[str, Any] = {
+            "activation": "relu",
+            "kernel_initializer": self.kernel_initializer,
+            "bias_initializer": self.bias_initializer,
+            "kernel_regularizer": self.kernel_regularizer,
+        }
+        self.convolutions = [
+            keras.layers.Conv2D(filters, params.kernel_size, padding="same", **options)
+            for filters in params.filters
+        ]
+        self.pooling = keras.layers.MaxPooling2D()
+        self.flatten = keras.layers.Flatten()
+        self.hidden = keras.layers.Dense(params.units, **options)
+
+    def call(self, images: Tensor) -> Tensor:
+        for convolution in self.convolutions:
+            images = self.pooling(convolution(images))
+        return self.hidden(self.flatten(images))
+
+
+def draw_grid(name: str, images: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
+    """The images of a batch (`[batch, height, width, 1]`, values in [0, 1]) side by side as one image."""
+    rows = -(-len(images) // SHOWN_COLUMNS)
+    _, height, width, _ = images.shape
+    cells = np.zeros((rows * SHOWN_COLUMNS, height, width), images.dtype)
+    cells[: len(images)] = images[..., 0]
+    grid = cells.reshape(rows, SHOWN_COLUMNS, height, width).swapaxes(1, 2)
+    return grid.reshape(rows * height, SHOWN_COLUMNS * width, 1)

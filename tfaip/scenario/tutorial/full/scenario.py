@@ -1,0 +1,68 @@
+"""The tutorial's scenario: which data, which model, and with which defaults it is trained.
+
+tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir runs/tutorial
+tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir runs/mlp --model.graph MLP
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tfaip.params import pai_dataclass, pai_meta
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.scenario.tutorial.full.data import TutorialDataParams, TutorialGeneratorParams
+from tfaip.scenario.tutorial.full.datasets import Dataset, Part
+from tfaip.scenario.tutorial.full.evaluator import TutorialEvaluator
+from tfaip.scenario.tutorial.full.modelparams import TutorialModelParams
+from tfaip.scenario.tutorial.full.processors import NormalizeParams, RandomShiftParams
+from tfaip.trainer.params import TrainerParams, TrainerPipelineParamsBase
+
+
+class TutorialScenarioParams(ScenarioBaseParams[TutorialDataParams, TutorialModelParams]):
+    """Data and model of the tutorial."""
+
+
+@pai_dataclass
+@dataclass
+class TutorialPipelineParams(TrainerPipelineParamsBase[TutorialGeneratorParams, TutorialGeneratorParams]):
+    """Training and validation images of the chosen data set."""
+
+    dataset: Dataset = field(
+        default=Dataset.DIGITS, metadata=pai_meta(mode="ignore", help="As chosen in the data")
+    )
+
+    def train_gen(self) -> TutorialGeneratorParams:
+        return TutorialGeneratorParams(dataset=self.dataset, part=Part.TRAIN)
+
+    def val_gen(self) -> TutorialGeneratorParams:
+        return TutorialGeneratorParams(dataset=self.dataset, part=Part.VAL)
+
+
+class TutorialTrainerParams(TrainerParams[TutorialScenarioParams, TutorialPipelineParams]):
+    """The options of a training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Params that need a value of another branch of the tree take it here: this runs after every change.
+        self.gen.dataset = self.scenario.data.dataset
+
+
+class TutorialScenario(ScenarioBase[TutorialScenarioParams, TutorialTrainerParams]):
+    """Classifies images of ten classes, by default scikit-learn's handwritten digits."""
+
+    @classmethod
+    def default_params(cls) -> TutorialScenarioParams:
+        params = super().default_params()
+        params.data.pre_proc.processors = [RandomShiftParams(), NormalizeParams()]
+        return params
+
+    @classmethod
+    def default_trainer_params(cls) -> TutorialTrainerParams:
+        params = super().default_trainer_params()
+        params.epochs = 20
+        return params
+
+    @classmethod
+    def evaluator_cls(cls) -> type[TutorialEvaluator]:
+        return TutorialEvaluator
