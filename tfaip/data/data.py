@@ -93,12 +93,11 @@ class DataBase(Generic[P]):
 
     def create_input_layers(self) -> dict[str, Any]:
         """One `keras.Input` (a KerasTensor with batch dimension) per key of the inputs."""
-        import keras
+        return _keras_inputs(self.input_layer_specs())
 
-        return {
-            key: keras.Input(shape=spec.shape, dtype=spec.dtype, name=key)
-            for key, spec in self.input_layer_specs().items()
-        }
+    def create_target_layers(self) -> dict[str, Any]:
+        """The same for the targets."""
+        return _keras_inputs(self.target_layer_specs())
 
     def create_pipeline(
         self, pipeline_params: DataPipelineParams, generator_params: DataGeneratorParams
@@ -115,3 +114,9 @@ class DataBase(Generic[P]):
             pipeline = self.create_pipeline(pipeline_params, generator_params)
             self._pipelines[pipeline_params.mode] = pipeline
         return pipeline
+
+
+def _keras_inputs(specs: Mapping[str, TensorSpec]) -> dict[str, Any]:
+    import keras
+
+    return {key: keras.Input(shape=spec.shape, dtype=spec.dtype, name=key) for key, spec in specs.items()}

@@ -28,8 +28,8 @@ class ListsFileGeneratorParams(DataGeneratorParams):
     list_ratios: list[float] | None = field(
         default=None,
         metadata=pai_meta(
-            help="Training only: share of each list in the samples, e.g. 1 3. A list that is too short for its "
-            "share is repeated; every line comes at least once per pass. None: every line once."
+            help="Training only: share of each list in the samples, e.g. 1 3. A list that is too short for "
+            "its share is repeated; every line comes at least once per pass. None: every line once."
         ),
     )
     ignore_prefix: str = field(

@@ -158,16 +158,15 @@ class _Stacker:
 
 
 def _padding_value(padding: Any, spec: TensorSpec, name: str) -> Any:
-    value: Any = None
     if spec.dtype == "string":
-        exact = isinstance(padding, (str, bytes))
-        value = padding
-    else:
+        if isinstance(padding, (str, bytes)):
+            return padding
+    elif np.ndim(padding) == 0:
         try:
-            value = np.asarray(padding).astype(spec.numpy_dtype)[()]
-            exact = spec.numpy_dtype.kind == "f" or bool(value == padding)
+            with np.errstate(invalid="ignore"):
+                value = np.asarray(padding).astype(spec.numpy_dtype)[()]
+            if spec.numpy_dtype.kind == "f" or value == padding:
+                return value
         except (TypeError, ValueError, OverflowError):
-            exact = False
-    if not exact:
-        raise ValueError(f"the padding value of {name} is {padding!r}, expected a value of type {spec.dtype}")
-    return value
+            pass  # refused below
+    raise ValueError(f"the padding value of {name} is {padding!r}, expected one value of type {spec.dtype}")

@@ -100,7 +100,7 @@ class DataPipeline:
         Args:
             auto_repeat: pass after pass without end, or one pass; None: without end for training only.
         """
-        batches = self._batches(Position(), repeat(self._batch_size), self._repeats(auto_repeat))
+        batches = self._batches(Position(), repeat(self.samples_per_batch), self._repeats(auto_repeat))
         return closing(batch for batch, _ in batches)
 
     def training_batches(
@@ -118,8 +118,8 @@ class DataPipeline:
         Returns:
             the batches, each with the position behind it.
         """
-        full, rest = divmod(num_samples, self._batch_size)
-        sizes = repeat(self._batch_size, full)
+        full, rest = divmod(num_samples, self.samples_per_batch)
+        sizes = repeat(self.samples_per_batch, full)
         if rest and not self.params.batch_drop_remainder:
             return closing(self._batches(start, chain(sizes, [rest]), True))
         return closing(self._batches(start, sizes, True))
@@ -149,11 +149,11 @@ class DataPipeline:
         Raises:
             UsageError: if every batch would be dropped.
         """
-        full, rest = divmod(num_samples, self._batch_size)
+        full, rest = divmod(num_samples, self.samples_per_batch)
         count = full + (1 if rest and not self.params.batch_drop_remainder else 0)
         if count == 0:
             raise UsageError(
-                f"{num_samples} samples give no batch of batch_size {self._batch_size} with "
+                f"{num_samples} samples give no batch of batch_size {self.samples_per_batch} with "
                 f"batch_drop_remainder: make the epoch larger, the batch smaller, or keep the remainder"
             )
         return count
@@ -170,8 +170,8 @@ class DataPipeline:
         return self.mode is PipelineMode.TRAINING if auto_repeat is None else auto_repeat
 
     @property
-    def _batch_size(self) -> int:
-        """Samples of the generator per batch."""
+    def samples_per_batch(self) -> int:
+        """Samples of the generator per batch: `batch_size`, or 1 if the generator yields batches."""
         return 1 if self.generator.yields_batches() else self.params.batch_size
 
     def _pass_size(self) -> int:
@@ -206,7 +206,7 @@ class DataPipeline:
     def _batches(
         self, start: Position, sizes: Iterable[int], repeats: bool
     ) -> Generator[tuple[Batch, Position], None, None]:
-        smallest = self._batch_size if self.params.batch_drop_remainder else 1
+        smallest = self.samples_per_batch if self.params.batch_drop_remainder else 1
         generator = self.generator
         if isinstance(generator, BatchAccess) and self._takes_samples_as_they_are():
             batches = array_batches(generator, self._order(), self._batcher, start, sizes, repeats)

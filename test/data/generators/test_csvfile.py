@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfaip.data.generators.csvfile import CsvGeneratorParams
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.errors import UsageError
+
+
+def read(*files: Path, **params: Any) -> list[Sample]:
+    generator = CsvGeneratorParams(files=[str(file) for file in files], **params).create(
+        PipelineMode.TRAINING
+    )
+    assert len(generator) == len(list(generator.generate()))
+    return list(generator.generate())
+
+
+def test_rows_are_samples(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_text("\ufeffwidth,height,name,label\n1,2.5,ab,0\n-3,nan,1_0,1\n", encoding="utf-8")
+    second.write_text('label,name,height,width\n1,"x,\ny",1e3,7\n', encoding="utf-8")
+    samples = read(first, second, input_columns=["width", "height", "name"], target_columns=["label"])
+    assert samples[0].inputs == {"width": 1, "height": 2.5, "name": "ab"}
+    assert samples[1].inputs["name"] == "1_0"
+    assert samples[1].inputs["height"] != samples[1].inputs["height"]
+    assert samples[2].inputs == {"width": 7, "height": 1000.0, "name": "x,\ny"}
+    assert [sample.targets["label"] for sample in samples] == [0, 1, 1]
+    assert samples[1].meta == {"file": str(first), "line": 3}
+    assert isinstance(samples[0].inputs["width"], int)
+
+
+def test_delimiter(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("x;y\n1;2\n")
+    (sample,) = read(file, delimiter=";", input_columns=["x"], target_columns=["y"])
+    assert (sample.inputs, sample.targets) == ({"x": 1}, {"y": 2})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x,y\n1\n", r"a.csv, line 2: expected 2 columns"),
+        ("x,y\n1,2\n1,2,3\n", r"a.csv, line 3: expected 2 columns"),
+        ("a,b\n1,2\n", r"has no column \['x', 'y'\]; its header has \['a', 'b'\]"),
+        ("", r"has no column \['x', 'y'\]; its header has \[\]"),
+        ('x,y\n1,"2\n', "cannot read the CSV file .*a.csv: unexpected end of data"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        read(file, input_columns=["x"], target_columns=["y"])
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read the CSV file .*b.csv: .*No such file"):
+        read(tmp_path / "b.csv")
+    with pytest.raises(UsageError, match="no CSV file is given: .* --train.files"):
+        read()

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams, _scaled
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.errors import UsageError
+
+
+def write(path: Path, *lines: str) -> str:
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return str(path)
+
+
+def lines_of(mode: PipelineMode = PipelineMode.TRAINING, **params: Any) -> list[str]:
+    generator = ListsFileGeneratorParams(**params).create(mode)
+    return [sample.inputs for sample in generator.generate()]
+
+
+def test_each_line_is_a_sample(tmp_path: Path) -> None:
+    lists = [
+        write(tmp_path / "a.txt", "# comment", "one", "", "  two words ", "ä"),
+        write(tmp_path / "b.txt", "x"),
+    ]
+    generator = ListsFileGeneratorParams(lists=lists).create(PipelineMode.TRAINING)
+    assert len(generator) == 4
+    samples = list(generator.generate())
+    assert [sample.inputs for sample in samples] == ["one", "two words", "ä", "x"]
+    assert all(sample.inputs == sample.targets == sample.meta for sample in samples)
+
+
+@pytest.mark.parametrize(("prefix", "expected"), [("#", [";b"]), (";", ["#a"]), ("", ["#a", ";b"])])
+def test_ignore_prefix(tmp_path: Path, prefix: str, expected: list[str]) -> None:
+    lists = [write(tmp_path / "a.txt", "#a", ";b")]
+    assert lines_of(lists=lists, ignore_prefix=prefix) == expected
+
+
+def test_a_subclass_gives_samples_another_form(tmp_path: Path) -> None:
+    class Relative(ListsFileGenerator[ListsFileGeneratorParams]):
+        def sample(self, line: str, list_file: Path) -> Sample:
+            return Sample(inputs=list_file.parent / line)
+
+    params = ListsFileGeneratorParams(lists=[write(tmp_path / "a.txt", "image.png")])
+    assert Relative(PipelineMode.PREDICTION, params)[0].inputs == tmp_path / "image.png"
+
+
+def test_ratios_repeat_the_lists_that_are_too_short(tmp_path: Path) -> None:
+    lists = [write(tmp_path / "a.txt", "a0", "a1"), write(tmp_path / "b.txt", *[f"b{i}" for i in range(6)])]
+    # b holds 6 of 4/4 shares of 6: a gets 3/2 of that, 9 samples, its lines 0 1 0 1 0 1 0 1 0.
+    counts = Counter(lines_of(lists=lists, list_ratios=[3, 2]))
+    assert counts == Counter({"a0": 5, "a1": 4, **{f"b{i}": 1 for i in range(6)}})
+
+
+def test_ratios_count_only_in_training(tmp_path: Path) -> None:
+    lists = [write(tmp_path / "a.txt", "a"), write(tmp_path / "b.txt", "b", "c")]
+    assert lines_of(PipelineMode.EVALUATION, lists=lists, list_ratios=[5, 1]) == ["a", "b", "c"]
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.floats(0.1, 10)), min_size=1, max_size=5))
+def test_scaled_sizes_have_the_ratios_and_lose_no_line(lists: list[tuple[int, float]]) -> None:
+    sizes, ratios = [size for size, _ in lists], [ratio for _, ratio in lists]
+    scaled = _scaled(sizes, ratios)
+    assert all(new >= old for new, old in zip(scaled, sizes, strict=True))
+    assert any(new == old for new, old in zip(scaled, sizes, strict=True))
+    units = [new / ratio for new, ratio in zip(scaled, ratios, strict=True)]
+    assert max(units) - min(units) <= 1 / min(ratios)  # equal but for rounding
+
+
+@pytest.mark.parametrize("ratios", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, float("inf")]])
+def test_wrong_ratios_are_refused(tmp_path: Path, ratios: list[float]) -> None:
+    lists = [write(tmp_path / "a.txt", "a")] * 2
+    with pytest.raises(UsageError, match="expected one positive number for each of the 2 lists"):
+        lines_of(lists=lists, list_ratios=ratios)
+
+
+def test_unusable_lists_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no list file is given: .* --train.lists"):
+        lines_of()
+    with pytest.raises(UsageError, match=r"cannot read the list file .*missing.txt: .*No such file"):
+        lines_of(lists=[str(tmp_path / "missing.txt")])
+    with pytest.raises(UsageError, match="empty.txt names no sample: it has 2 lines, all empty or comments"):
+        lines_of(lists=[write(tmp_path / "empty.txt", "# nothing", "", "")])
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot read the list file .*binary.txt"):
+        lines_of(lists=[str(tmp_path / "binary.txt")])

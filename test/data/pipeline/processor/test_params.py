@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from test.data.support import DropParams, NoiseParams, RepeatParams, RowDataParams
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, PipelineMode
+from tfaip.data.pipeline.processor.params import (
+    ComposedProcessorPipelineParams,
+    DataProcessorPipelineParams,
+    SequentialProcessorPipelineParams,
+)
+
+
+def sequential() -> SequentialProcessorPipelineParams:
+    return SequentialProcessorPipelineParams(
+        run_parallel=False, processors=[NoiseParams(high=1), DropParams(), NoiseParams(high=2)]
+    )
+
+
+def composed() -> ComposedProcessorPipelineParams:
+    first = SequentialProcessorPipelineParams(processors=[NoiseParams(high=1), DropParams()])
+    second = SequentialProcessorPipelineParams(processors=[NoiseParams(high=2)])
+    return ComposedProcessorPipelineParams(pipelines=[first, second])
+
+
+@pytest.mark.parametrize("make", [sequential, composed])
+def test_queries(make: type[DataProcessorPipelineParams]) -> None:
+    params = make()
+    assert params.flatten_processors() == [NoiseParams(high=1), DropParams(), NoiseParams(high=2)]
+    assert params.processors_of_type(NoiseParams) == [NoiseParams(high=1), NoiseParams(high=2)]
+    assert params.has_processor(DropParams)
+    assert not params.has_processor(RepeatParams)
+
+
+@pytest.mark.parametrize("make", [sequential, composed])
+def test_replace_and_erase(make: type[DataProcessorPipelineParams]) -> None:
+    params = make()
+    assert params.replace_all(NoiseParams, RepeatParams()) == 2
+    assert params.flatten_processors() == [RepeatParams(), DropParams(), RepeatParams()]
+    assert params.erase_all(RepeatParams) == 2
+    assert params.flatten_processors() == [DropParams()]
+    assert params.erase_all(RepeatParams) == 0
+
+
+@pytest.mark.parametrize("make", [sequential, composed])
+def test_create_builds_the_processors_of_the_mode(make: type[DataProcessorPipelineParams]) -> None:
+    params = make()
+    params.processors_of_type(DropParams)[0].modes = {PipelineMode.TRAINING}
+    data_params = RowDataParams()
+    names = {}
+    for mode in (PipelineMode.TRAINING, PipelineMode.PREDICTION):
+        built = params.create(DataPipelineParams(mode=mode), data_params).processors
+        names[mode.value] = [type(processor).__name__ for processor in built]
+        assert all(processor.mode is mode and processor.data_params is data_params for processor in built)
+    assert names == {"training": ["Noise", "Drop", "Noise"], "prediction": ["Noise", "Noise"]}
+
+
+def test_the_base_says_what_to_use() -> None:
+    with pytest.raises(NotImplementedError, match="use SequentialProcessorPipelineParams"):
+        DataProcessorPipelineParams().flatten_processors()
+
+
+def test_json_keeps_classes_and_modes() -> None:
+    params = sequential()
+    params.processors[1].modes = INPUT_PROCESSOR  # type: ignore[assignment]
+    again = SequentialProcessorPipelineParams.from_dict(params.to_dict(), trusted=["test"])
+    assert again == params

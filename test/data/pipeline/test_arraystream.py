@@ -1,0 +1,132 @@
+"""Batches cut from arrays against the way through single samples: the same bytes, the same positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from test.data.support import batch_bytes
+from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
+from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.stream import Position
+from tfaip.data.specs import TensorSpec
+from tfaip.errors import TfaipError
+from tfaip.params import pai_dataclass
+
+
+class ImageData(DataBase[DataBaseParams]):
+    def _input_layer_specs(self) -> dict[str, Any]:
+        return {"image": TensorSpec((2, None), "float32"), "text": TensorSpec((1,), "string")}
+
+    def _target_layer_specs(self) -> dict[str, Any]:
+        return {"label": TensorSpec((1,), "int32")}
+
+
+@pai_dataclass
+@dataclass
+class ImagesParams(DataGeneratorParams):
+    """Images with three columns."""
+
+    count: int = 10
+
+    @staticmethod
+    def cls() -> type[ArrayDataGenerator[Any]]:
+        return Images
+
+
+class Images(ArrayDataGenerator[ImagesParams]):
+    batches_read = 0
+
+    def load(self) -> Sample:
+        count = self.params.count
+        image = np.arange(count * 6, dtype="float64").reshape(count, 2, 3)
+        text = np.array([[f"n{index}"] for index in range(count)], dtype=object)
+        label = np.arange(count, dtype="int8")[:, None]
+        meta = [{"id": index} for index in range(count)]
+        return Sample(inputs={"image": image, "text": text}, targets={"label": label}, meta=meta)
+
+    def get_batch(self, indices: np.ndarray[Any, Any]) -> Sample:
+        self.batches_read += 1
+        return super().get_batch(indices)
+
+
+def pipelines(count: int, seed: int, **pipeline: Any) -> tuple[DataPipeline, DataPipeline]:
+    """The same data with arrays, and sample by sample."""
+    data = ImageData(DataBaseParams())
+    generator = ImagesParams(count=count)
+    single = [sample.copy() for sample in generator.create(PipelineMode.TRAINING).generate()]
+    made = []
+    for params in (generator, RawDataGeneratorParams(samples=single)):
+        made.append(data.create_pipeline(DataPipelineParams(**pipeline), params))
+        made[-1].seed = seed
+    return made[0], made[1]
+
+
+def epoch(pipeline: DataPipeline, start: Position, num_samples: int) -> list[Any]:
+    with pipeline.training_batches(start, num_samples) as batches:
+        return [(batch_bytes(batch), position) for batch, position in batches]
+
+
+@given(
+    count=st.integers(1, 20),
+    seed=st.integers(0, 1000),
+    batch_size=st.integers(1, 12),
+    num_samples=st.integers(0, 50),
+    start=st.tuples(st.integers(0, 3), st.integers(0, 20)),
+    limit=st.sampled_from([-1, 3]),
+    buffer=st.sampled_from([-1, 0]),
+    drop=st.booleans(),
+)
+def test_training_batches_are_the_same_bytes(
+    count: int,
+    seed: int,
+    batch_size: int,
+    num_samples: int,
+    start: tuple[int, int],
+    limit: int,
+    buffer: int,
+    drop: bool,
+) -> None:
+    arrays, single = pipelines(
+        count, seed, batch_size=batch_size, limit=limit, shuffle_buffer_size=buffer, batch_drop_remainder=drop
+    )
+    consumed = min(start[1], count if limit < 0 else min(limit, count))
+    position = Position(start[0], consumed, consumed)
+    made = epoch(arrays, position, num_samples)
+    assert made == epoch(single, position, num_samples)
+    assert arrays.generator.batches_read == len(made)
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("mode", PipelineMode)
+def test_a_single_pass_is_the_same_bytes(mode: PipelineMode, drop: bool) -> None:
+    made = []
+    for pipeline in pipelines(10, 1, mode=mode, batch_size=4, batch_drop_remainder=drop):
+        with pipeline.generate_input_batches(auto_repeat=False) as batches:
+            made.append([batch_bytes(batch) for batch in batches])
+    assert made[0] == made[1]
+    assert [len(batch[-1]) for batch in made[0]] == ([4, 4] if drop else [4, 4, 2])
+
+
+def test_a_length_limit_goes_sample_by_sample() -> None:
+    arrays, _ = pipelines(4, 0, max_element_length=2)
+    arrays.data.element_length_fn = lambda sample: sample.targets["label"][0]  # type: ignore[method-assign]
+    with arrays.generate_input_samples(auto_repeat=False) as samples:
+        assert sorted(sample.meta["id"] for sample in samples) == [0, 1, 2]
+    assert arrays.dropped.too_long == 1
+    epoch(arrays, Position(), 3)
+    assert arrays.generator.batches_read == 0
+
+
+def test_no_data_is_an_error() -> None:
+    arrays, _ = pipelines(0, 0)
+    with arrays.generate_input_batches() as batches, pytest.raises(TfaipError, match="has no sample"):
+        next(batches)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfaip.data.pipeline.batching import Batch, Batcher
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.specs import TensorSpec
+
+
+def stack(values: list[Any], spec: TensorSpec, padding: Any = 0) -> np.ndarray[Any, Any]:
+    batcher = Batcher({"x": spec}, {}, {"x": padding}, PipelineMode.PREDICTION)
+    return batcher.batch([Sample(inputs={"x": value}) for value in values]).inputs["x"]
+
+
+def test_equal_shapes_are_stacked_and_cast() -> None:
+    batch = stack([np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])], TensorSpec([1, 2], "float32"))
+    assert batch.dtype == np.float32
+    np.testing.assert_array_equal(batch, [[[1, 2]], [[3, 4]]])
+
+
+def test_variable_dimensions_are_padded_to_the_longest_of_the_batch() -> None:
+    values = [np.ones([1, 3]), 2 * np.ones([2, 1])]
+    batch = stack(values, TensorSpec([None, None], "float32"), padding=-1)
+    expected = [[[1, 1, 1], [-1, -1, -1]], [[2, -1, -1], [2, -1, -1]]]
+    np.testing.assert_array_equal(batch, np.array(expected, "float32"))
+
+
+def test_only_variable_dimensions_are_padded() -> None:
+    with pytest.raises(ValueError, match=r"inputs\['x'\] has shape \[4, 2\], expected \[None, 3\]"):
+        stack([np.ones([4, 3]), np.ones([4, 2])], TensorSpec([None, 3]))
+
+
+def test_padding_may_be_nan_and_fit_each_type() -> None:
+    batch = stack([[1.0], [1.0, 2.0]], TensorSpec([None]), padding=float("nan"))
+    np.testing.assert_array_equal(batch, [[1, np.nan], [1, 2]])
+    batch = stack([[1], [1, 2]], TensorSpec([None], "uint8"), padding=255)
+    np.testing.assert_array_equal(batch, [[1, 255], [1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("padding", "dtype"),
+    [
+        (-1, "uint8"),
+        (0.5, "int32"),
+        (float("nan"), "int32"),
+        ("", "int32"),
+        (0, "string"),
+        ([1.0], "float32"),
+    ],
+)
+def test_padding_that_is_not_of_the_type_is_refused(padding: Any, dtype: str) -> None:
+    with pytest.raises(ValueError, match=r"padding value of inputs\['x'\] is .* expected one value of type"):
+        stack([], TensorSpec([None], dtype), padding)
+
+
+def test_text() -> None:
+    batch = stack([["a", "bc"], ["d"]], TensorSpec([None], "string"), padding="")
+    assert batch.tolist() == [["a", "bc"], ["d", ""]]
+    assert stack(["abc", "d"], TensorSpec([1], "string"), padding="").tolist() == [["abc"], ["d"]]
+
+
+def test_a_number_fits_only_the_shape_of_one_value() -> None:
+    np.testing.assert_array_equal(stack([3, np.int8(4)], TensorSpec([1], "int32")), [[3], [4]])
+    for shape in ([2], [None], [1, 1]):
+        with pytest.raises(ValueError, match=r"has shape \[\], expected"):
+            stack([3], TensorSpec(shape, "int32"))
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "allowed"),
+    [
+        ([1], "float32", True),
+        ([True], "int32", True),
+        ([300], "int16", True),
+        ([1.0], "int32", False),
+        ([1.0], "bool", False),
+        (["1"], "float32", False),
+        ([None], "float32", False),
+    ],
+)
+def test_casts_that_lose_values_are_refused(value: list[Any], dtype: str, allowed: bool) -> None:
+    if allowed:
+        assert stack([value], TensorSpec([1], dtype)).dtype == dtype
+    else:
+        with pytest.raises(TypeError, match=rf"inputs\['x'\] has dtype .*, expected {dtype}"):
+            stack([value], TensorSpec([1], dtype))
+
+
+BOTH = ({"x": TensorSpec([1])}, {"y": TensorSpec([1])}, {"x": 0, "y": 0})
+
+
+@pytest.mark.parametrize(
+    ("mode", "inputs", "targets"),
+    [
+        (PipelineMode.TRAINING, {"x"}, {"y"}),
+        (PipelineMode.EVALUATION, {"x"}, {"y"}),
+        (PipelineMode.PREDICTION, {"x"}, set()),
+        (PipelineMode.TARGETS, set(), {"y"}),
+    ],
+)
+def test_the_mode_decides_what_is_read(mode: PipelineMode, inputs: set[str], targets: set[str]) -> None:
+    sample = Sample(inputs={"x": 1, "extra": "ignored"}, targets={"y": 2}, meta={"id": 7})
+    batcher = Batcher(*BOTH, mode)
+    batch = batcher.batch([sample, sample])
+    assert (batch.inputs.keys(), batch.targets.keys()) == (inputs, targets)
+    assert (batch.size, batch.meta) == (2, [{"id": 7}, {"id": 7}])
+    assert (batcher.needs_inputs, batcher.needs_targets) == (bool(inputs), bool(targets))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "found"),
+    [({"a": 1, "b": 2}, r"\['a', 'b'\]"), (None, "of type NoneType"), ([3], "of type list")],
+)
+def test_a_missing_key_is_named_with_what_is_there(inputs: Any, found: str) -> None:
+    batcher = Batcher(*BOTH, PipelineMode.PREDICTION)
+    with pytest.raises(ValueError, match=rf"a sample lacks inputs\['x'\]; its inputs are {found}"):
+        batcher.batch([Sample(inputs=inputs)])
+
+
+def stacked(x: Any, y: Any, meta: Any = None) -> Batch:
+    return Batcher(*BOTH, PipelineMode.TRAINING).from_stacked(
+        Sample(inputs={"x": x}, targets={"y": y}, meta=meta)
+    )
+
+
+def test_a_stacked_sample_is_cast_and_gets_meta() -> None:
+    batch = stacked(np.ones([2, 1]), np.zeros([2, 1], "int8"))
+    assert batch.inputs["x"].dtype == batch.targets["y"].dtype == np.float32
+    assert batch.meta == [None, None]
+    assert stacked([[1]], [[2]], meta=("m",)).meta == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "meta", "message"),
+    [
+        ([[1]], [[1], [2]], None, r"different numbers of samples: \{'x': 1, 'y': 2\}"),
+        ([[1]], [[1]], ["a", "b"], "the meta of a batch has 2 entries, its arrays 1"),
+        ([1], [[1]], None, r"inputs\['x'\] has shape \[1\], expected \['batch', 1\]"),
+        (1, [[1]], None, r"inputs\['x'\] has shape \[\]"),
+    ],
+)
+def test_stacked_samples_are_checked(x: Any, y: Any, meta: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        stacked(x, y, meta)

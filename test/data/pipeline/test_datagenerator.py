@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count, islice
+
+import pytest
+
+from test.data.support import IterableRowsParams, row, rows
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import (
+    BatchAccess,
+    DataGenerator,
+    RandomAccess,
+    RawDataGeneratorParams,
+)
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+
+MODE = PipelineMode.EVALUATION
+
+
+class OnlyLength(DataGenerator[DataGeneratorParams]):
+    def __len__(self) -> int:
+        return 3
+
+
+class WithAccess(OnlyLength):
+    def __getitem__(self, index: int) -> Sample:
+        return row(index)
+
+
+def test_params_create_their_generator_with_mode_and_params() -> None:
+    params = IterableRowsParams(count=4)
+    generator = params.create(MODE)
+    assert (generator.mode, generator.params) == (MODE, params)
+    assert len(generator) == 4
+    assert not generator.yields_batches()
+
+
+def test_params_without_a_class_say_what_to_override() -> None:
+    with pytest.raises(NotImplementedError, match="override cls"):
+        DataGeneratorParams().create(MODE)
+
+
+def test_random_access_is_recognised_and_generates() -> None:
+    generator = WithAccess(MODE, DataGeneratorParams())
+    assert isinstance(generator, RandomAccess)
+    assert not isinstance(generator, BatchAccess)
+    assert [sample.meta["id"] for sample in generator.generate()] == [0, 1, 2]
+
+
+def test_a_generator_that_overrides_nothing_says_what_to_do() -> None:
+    generator = OnlyLength(MODE, DataGeneratorParams())
+    assert not isinstance(generator, RandomAccess)
+    with pytest.raises(NotImplementedError, match="override generate .* in OnlyLength"):
+        generator.generate()
+
+
+def test_unknown_length_is_an_error_but_not_for_truth() -> None:
+    generator = IterableRowsParams(length_is_known=False).create(MODE)
+    assert generator
+    with pytest.raises(TypeError, match="the number of samples of IterableRows is not known"):
+        len(generator)
+
+
+@pytest.mark.parametrize("samples", [rows(3), tuple(rows(3))], ids=["list", "tuple"])
+def test_raw_sequences_have_random_access(samples: Iterable[Sample]) -> None:
+    generator = RawDataGeneratorParams(samples=samples).create(MODE)
+    assert isinstance(generator, RandomAccess)
+    assert len(generator) == 3
+    assert generator[1].meta == {"id": 1}
+    assert [sample.meta["id"] for sample in generator.generate()] == [0, 1, 2]
+
+
+def test_raw_iterables_may_be_endless() -> None:
+    generator = RawDataGeneratorParams(samples=map(row, count())).create(MODE)
+    assert not isinstance(generator, RandomAccess)
+    assert [sample.meta["id"] for sample in islice(generator.generate(), 3)] == [0, 1, 2]

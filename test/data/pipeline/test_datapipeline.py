@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from test.data.support import (
+    DropParams,
+    IterableRowsParams,
+    NoiseParams,
+    PairParams,
+    RowData,
+    RowDataParams,
+    make_pipeline,
+    row,
+    rows,
+)
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.pipeline.stream import Position
+from tfaip.errors import UsageError
+from tfaip.params import pai_dataclass
+
+MODES_OF_ONE_PASS = [mode for mode in PipelineMode if mode is not PipelineMode.TRAINING]
+
+
+def sample_ids(pipeline: DataPipeline, number: int | None = None, **kwargs: Any) -> list[int]:
+    with pipeline.generate_input_samples(**kwargs) as samples:
+        return [sample.meta["id"] for sample in islice(samples, number)]
+
+
+def batch_ids(pipeline: DataPipeline, number: int | None = None, **kwargs: Any) -> list[list[int]]:
+    with pipeline.generate_input_batches(**kwargs) as batches:
+        return [[meta["id"] for meta in batch.meta] for batch in islice(batches, number)]
+
+
+@pytest.mark.parametrize("mode", MODES_OF_ONE_PASS)
+def test_other_modes_make_one_pass_in_order(mode: PipelineMode) -> None:
+    pipeline = make_pipeline(rows(5), mode=mode, batch_size=2)
+    assert sample_ids(pipeline) == [0, 1, 2, 3, 4]
+    assert batch_ids(pipeline) == [[0, 1], [2, 3], [4]]
+    assert sample_ids(pipeline, 7, auto_repeat=True) == [0, 1, 2, 3, 4, 0, 1]
+
+
+def test_training_repeats_unless_told_otherwise() -> None:
+    pipeline = make_pipeline(rows(5), batch_size=2)
+    endless = sample_ids(pipeline, 20)
+    assert [sorted(endless[begin : begin + 5]) for begin in range(0, 20, 5)] == [[0, 1, 2, 3, 4]] * 4
+    assert [len(batch) for batch in batch_ids(pipeline, 7)] == [2] * 7
+    assert sample_ids(pipeline, auto_repeat=False) == endless[:5]
+    assert [len(batch) for batch in batch_ids(pipeline, auto_repeat=False)] == [2, 2, 1]
+
+
+def test_drop_remainder_of_a_single_pass() -> None:
+    pipeline = make_pipeline(rows(5), mode=PipelineMode.EVALUATION, batch_size=2, batch_drop_remainder=True)
+    assert batch_ids(pipeline) == [[0, 1], [2, 3]]
+
+
+def test_batches_are_what_the_specs_say() -> None:
+    pipeline = make_pipeline(rows(3), mode=PipelineMode.EVALUATION, batch_size=3)
+    with pipeline.generate_input_batches() as batches:
+        (batch,) = batches
+    np.testing.assert_array_equal(batch.inputs["x"], [[0, -1, -1], [1, 1, -1], [2, 2, 2]])
+    np.testing.assert_array_equal(batch.targets["y"], [[0], [1], [2]])
+    assert (batch.inputs["x"].dtype, batch.targets["y"].dtype) == (np.float32, np.int32)
+
+
+def test_incomplete_samples_are_dropped_and_counted() -> None:
+    samples = [
+        row(0),
+        Sample(inputs={"x": [1.0]}, meta={"id": 1}),
+        Sample(targets={"y": [2]}, meta={"id": 2}),
+    ]
+    expected = {
+        PipelineMode.TRAINING: [0],
+        PipelineMode.EVALUATION: [0],
+        PipelineMode.PREDICTION: [0, 1],
+        PipelineMode.TARGETS: [0, 2],
+    }
+    for mode, ids in expected.items():
+        pipeline = make_pipeline(samples, mode=mode)
+        assert sorted(sample_ids(pipeline, auto_repeat=False)) == ids
+        assert pipeline.dropped.invalid == 3 - len(ids)
+
+
+class WithoutTargets(RowData):
+    def _target_layer_specs(self) -> dict[str, Any]:
+        return {}
+
+
+def test_unsupervised_training_needs_no_targets() -> None:
+    data = WithoutTargets(RowDataParams())
+    generator = RawDataGeneratorParams(samples=[Sample(inputs={"x": [1.0]})])
+    with data.create_pipeline(
+        DataPipelineParams(batch_size=2), generator
+    ).generate_input_batches() as batches:
+        batch = next(batches)
+    assert (batch.size, batch.targets) == (2, {})
+
+
+def test_longer_samples_are_dropped_and_counted() -> None:
+    # The rows 0 .. 5 have the lengths 1 2 3 1 2 3.
+    pipeline = make_pipeline(rows(6), mode=PipelineMode.EVALUATION, max_element_length=2)
+    assert sample_ids(pipeline) == [0, 1, 3, 4]
+    assert (pipeline.dropped.too_long, pipeline.dropped.invalid) == (2, 0)
+
+
+def test_length_is_measured_behind_the_processors() -> None:
+    # The pairs (0, 1) (2, 3) (4, 5) have the lengths 3 4 5.
+    pipeline = make_pipeline(rows(6), [PairParams()], mode=PipelineMode.EVALUATION, max_element_length=4)
+    assert sample_ids(pipeline) == [0, 2]
+
+
+def test_processors_of_the_mode_run() -> None:
+    drop = DropParams(every=2, modes={PipelineMode.EVALUATION})
+    assert sample_ids(make_pipeline(rows(4), [drop], mode=PipelineMode.EVALUATION)) == [1, 3]
+    assert sample_ids(make_pipeline(rows(4), [drop], mode=PipelineMode.PREDICTION)) == [0, 1, 2, 3]
+
+
+def test_to_mode_keeps_data_and_seed() -> None:
+    training = make_pipeline(rows(4), [NoiseParams()], seed=5)
+    evaluation = training.to_mode(PipelineMode.EVALUATION)
+    assert (training.mode, evaluation.mode) == (PipelineMode.TRAINING, PipelineMode.EVALUATION)
+    assert (evaluation.seed, evaluation.data) == (5, training.data)
+    assert sample_ids(evaluation) == [0, 1, 2, 3]
+
+
+def test_mode_argument_wins_over_the_params() -> None:
+    params = DataPipelineParams()
+    pipeline = DataPipeline(params, RowData(RowDataParams()), IterableRowsParams(), PipelineMode.TARGETS)
+    assert pipeline.mode is PipelineMode.TARGETS
+    assert params.mode is PipelineMode.TRAINING
+
+
+@pytest.mark.parametrize(
+    ("source", "limit", "arguments", "size"),
+    [
+        (rows(10), -1, (), 10),
+        (rows(10), 4, (), 4),
+        (rows(10), 40, (), 10),
+        (rows(10), -1, (-1, 2.5), 25),
+        (rows(10), 4, (-1, 0.5), 2),
+        (rows(100), -1, (-1, 0.29), 29),
+        (rows(10), -1, (7,), 7),
+        (rows(10), -1, (7, 3.0), 7),
+        (IterableRowsParams(count=3), -1, (), 3),
+        (IterableRowsParams(length_is_known=False), -1, (50,), 50),
+        (IterableRowsParams(length_is_known=False), 4, (), 4),
+    ],
+)
+def test_epoch_size(source: Any, limit: int, arguments: tuple[Any, ...], size: int) -> None:
+    assert make_pipeline(source, limit=limit).epoch_size(*arguments) == size
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "message"),
+    [
+        (
+            IterableRowsParams(length_is_known=False),
+            (),
+            "IterableRows is not known: .*--trainer.samples_per_epoch",
+        ),
+        ([], (), "an epoch has 0 samples"),
+        (rows(3), (-1, 0.1), r"an epoch has 0 samples: .*--trainer.scale_epoch_size \(0.1\)"),
+        (rows(3), (0,), r"an epoch has 0 samples: .*--trainer.samples_per_epoch \(0\)"),
+        (rows(3), (-2,), "an epoch has -2 samples"),
+    ],
+)
+def test_impossible_epoch_sizes_are_refused(source: Any, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make_pipeline(source).epoch_size(*arguments)
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("num_samples", [4, 10, 12])
+def test_num_batches_tells_what_training_batches_gives(num_samples: int, drop: bool) -> None:
+    pipeline = make_pipeline(rows(5), batch_size=4, batch_drop_remainder=drop)
+    with pipeline.training_batches(Position(), num_samples) as batches:
+        assert len(list(batches)) == pipeline.num_batches(num_samples)
+
+
+def test_an_epoch_of_dropped_batches_is_refused() -> None:
+    pipeline = make_pipeline(rows(5), batch_size=4, batch_drop_remainder=True)
+    with pytest.raises(UsageError, match="3 samples give no batch of batch_size 4 with batch_drop_remainder"):
+        pipeline.num_batches(3)
+
+
+def test_endless_data() -> None:
+    endless = RawDataGeneratorParams(samples=map(row, count()))
+    pipeline = make_pipeline(endless, batch_size=3, shuffle_buffer_size=4)
+    with pipeline.training_batches(Position(), 6) as batches:
+        (_, first), (_, second) = batches
+    assert (first, second) == (Position(0, 3, 3), Position(0, 6, 6))
+
+
+def test_leaving_the_context_closes_the_generator() -> None:
+    closed = []
+
+    def stream() -> Iterator[Sample]:
+        try:
+            yield from map(row, count())
+        finally:
+            closed.append(True)
+
+    pipeline = make_pipeline(RawDataGeneratorParams(samples=stream()), batch_size=2)
+    with pipeline.generate_input_batches() as batches:
+        next(batches)
+        assert not closed
+    del pipeline, batches
+    assert closed
+
+
+def test_process_output_runs_the_post_processors_in_order() -> None:
+    post_proc = SequentialProcessorPipelineParams(processors=[NoiseParams(high=1), DropParams(every=2)])
+    data = RowData(RowDataParams(post_proc=post_proc))
+    params = DataPipelineParams(mode=PipelineMode.PREDICTION)
+    pipeline = data.create_pipeline(params, IterableRowsParams())
+    processed = pipeline.process_output(sample.new_outputs({"o": 1}) for sample in rows(5))
+    assert [(sample.meta["id"], sample.outputs) for sample in processed] == [(1, {"o": 1}), (3, {"o": 1})]
+
+
+@pai_dataclass
+@dataclass
+class ReadyBatchesParams(DataGeneratorParams):
+    """Batches of 1, 2 and 3 samples."""
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return ReadyBatches
+
+
+class ReadyBatches(DataGenerator[ReadyBatchesParams]):
+    def yields_batches(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return 3
+
+    def generate(self) -> Iterable[Sample]:
+        for size in (1, 2, 3):
+            values = np.full([size, size], size)
+            meta = [{"id": size}] * size
+            yield Sample(inputs={"x": values}, targets={"y": values[:, :1]}, meta=meta)
+
+
+def test_ready_made_batches_stay_as_they_are() -> None:
+    pipeline = make_pipeline(
+        ReadyBatchesParams(), batch_size=2, shuffle_buffer_size=0, batch_drop_remainder=True
+    )
+    assert (pipeline.epoch_size(), pipeline.num_batches(5)) == (3, 5)
+    with pipeline.training_batches(Position(), 5) as batches:
+        made = [(batch.size, batch.inputs["x"].shape, position) for batch, position in batches]
+    assert [size for size, _, _ in made] == [1, 2, 3, 1, 2]
+    assert made[2][1:] == ((3, 3), Position(0, 3, 3))
+    assert make_pipeline(ReadyBatchesParams(), limit=2).epoch_size() == 2

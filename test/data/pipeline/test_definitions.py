@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from tfaip.data.pipeline.definitions import (
+    GENERAL_PROCESSOR,
+    INPUT_PROCESSOR,
+    TARGETS_PROCESSOR,
+    PipelineMode,
+    Sample,
+)
+
+FULL = Sample(inputs={"x": 1}, outputs={"o": 2}, targets={"y": 3}, meta="m")
+
+
+def parts(sample: Sample) -> tuple[object, ...]:
+    return sample.inputs, sample.outputs, sample.targets, sample.meta
+
+
+def test_modes_and_their_sets() -> None:
+    assert [mode.value for mode in PipelineMode] == ["training", "evaluation", "prediction", "targets"]
+    assert PipelineMode.TARGETS not in INPUT_PROCESSOR
+    assert len(INPUT_PROCESSOR) == 3
+    assert PipelineMode.PREDICTION not in TARGETS_PROCESSOR
+    assert len(TARGETS_PROCESSOR) == 3
+    assert len(GENERAL_PROCESSOR) == 4
+
+
+@pytest.mark.parametrize(("position", "part"), [(0, "inputs"), (1, "outputs"), (2, "targets"), (3, "meta")])
+def test_new_part_replaces_one_part_in_a_copy(position: int, part: str) -> None:
+    changed = getattr(FULL, f"new_{part}")("new")
+    expected = list(parts(FULL))
+    expected[position] = "new"
+    assert parts(changed) == tuple(expected)
+    assert parts(FULL) == ({"x": 1}, {"o": 2}, {"y": 3}, "m")
+
+
+def test_copy_shares_the_parts() -> None:
+    copied = FULL.copy()
+    assert copied is not FULL
+    assert copied.inputs is FULL.inputs
+
+
+@pytest.mark.parametrize(
+    ("sample", "valid_in"),
+    [
+        (Sample(inputs=1, targets=2), set(PipelineMode)),
+        (Sample(inputs=1), {PipelineMode.PREDICTION}),
+        (Sample(targets=2), {PipelineMode.TARGETS}),
+        (Sample(meta=3), set()),
+        (Sample(inputs=1, targets=2).new_invalid(), set()),
+    ],
+)
+def test_validity_depends_on_the_mode(sample: Sample, valid_in: set[PipelineMode]) -> None:
+    assert {mode for mode in PipelineMode if sample.is_valid(mode)} == valid_in
+
+
+def test_without_a_mode_only_the_declaration_counts() -> None:
+    assert Sample().is_valid()
+    assert not Sample(inputs=1, targets=1).new_invalid().is_valid()
+
+
+def test_an_invalid_sample_stays_invalid_and_keeps_its_parts() -> None:
+    invalid = FULL.new_invalid().new_inputs("other").copy()
+    assert not invalid.is_valid()
+    assert invalid.meta == "m"
+    assert FULL.is_valid()
+
+
+def test_unknown_attributes_are_refused() -> None:
+    with pytest.raises(AttributeError):
+        FULL.input = 3  # type: ignore[attr-defined]
+
+
+def test_pickle_keeps_everything() -> None:
+    again = pickle.loads(pickle.dumps(FULL.new_invalid()))  # noqa: S301 (our own bytes)
+    assert parts(again) == parts(FULL)
+    assert not again.is_valid()
+
+
+def test_repr_is_short_and_shows_shapes() -> None:
+    sample = Sample(inputs={"x": np.zeros([2, 3], "float32")}, meta="a" * 200).new_invalid()
+    assert repr(sample).startswith("Sample(inputs={x: float32[2, 3]}, meta='aaa")
+    assert repr(sample).endswith("..., invalid)")
+    assert len(repr(sample)) < 150

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from itertools import count, islice
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from test.data.support import IterableRowsParams, rows
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.datagenerator import RawDataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.order import RawOrder, buffer_shuffle
+
+LIST = RawDataGeneratorParams(samples=rows(9))
+ITERABLE = IterableRowsParams(count=9)
+
+
+def order(
+    params: DataGeneratorParams, mode: PipelineMode = PipelineMode.TRAINING, skip: int = 0, **pipeline: int
+) -> list[tuple[int, int]]:
+    raw = RawOrder(params.create(mode), DataPipelineParams(mode=mode, **pipeline), mode, seed=4)
+    return [(number, sample.meta["id"]) for number, sample in raw.samples(1, skip)]
+
+
+@given(size=st.integers(1, 12), length=st.integers(0, 40), seed=st.integers(0, 100))
+def test_buffer_shuffle_permutes_within_its_window(size: int, length: int, seed: int) -> None:
+    shuffled = list(buffer_shuffle(range(length), size, np.random.default_rng(seed)))
+    assert sorted(shuffled) == list(range(length))
+    # The output number n is drawn when the first n + size samples have been read.
+    assert all(value < position + size for position, value in enumerate(shuffled))
+
+
+def test_buffer_shuffle_takes_endless_data() -> None:
+    shuffled = buffer_shuffle(count(), 4, np.random.default_rng(0))
+    assert len(set(islice(shuffled, 100))) == 100
+
+
+def test_buffer_shuffle_draws_all_with_equal_chances() -> None:
+    firsts = [next(buffer_shuffle(range(8), 4, np.random.default_rng(seed))) for seed in range(400)]
+    counts = np.bincount(firsts)
+    assert len(counts) == 4
+    assert counts.min() > 70  # 100 expected, deviation 8.7
+
+
+def test_random_access_is_permuted_by_seed_and_pass() -> None:
+    expected = np.random.default_rng([4, 1]).permutation(9)
+    assert order(LIST) == list(enumerate(expected))
+    assert order(LIST, shuffle_buffer_size=2) == list(enumerate(expected))
+
+
+@pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
+@pytest.mark.parametrize("mode", [mode for mode in PipelineMode if mode is not PipelineMode.TRAINING])
+def test_only_training_is_shuffled(params: DataGeneratorParams, mode: PipelineMode) -> None:
+    assert order(params, mode) == [(number, number) for number in range(9)]
+
+
+@pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
+def test_shuffling_can_be_switched_off(params: DataGeneratorParams) -> None:
+    assert order(params, shuffle_buffer_size=0) == [(number, number) for number in range(9)]
+    assert order(params) != [(number, number) for number in range(9)]
+
+
+@pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
+def test_skip_goes_on_in_the_same_order(params: DataGeneratorParams) -> None:
+    assert order(params, skip=4) == order(params)[4:]
+    assert order(params, skip=9) == []
+
+
+@pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
+def test_limit(params: DataGeneratorParams) -> None:
+    assert sorted(index for _, index in order(params, limit=4)) == [0, 1, 2, 3]
+    assert len(order(params, limit=20)) == 9
+
+
+class Damaged(RawDataGenerator):
+    def __getitem__(self, index: int) -> Sample:
+        if index == 2:
+            raise KeyError("damaged")
+        return super().__getitem__(index)
+
+
+def test_a_failing_sample_is_named() -> None:
+    damaged = Damaged(PipelineMode.EVALUATION, LIST)
+    with pytest.raises(KeyError) as info:
+        list(RawOrder(damaged, DataPipelineParams(), PipelineMode.EVALUATION, 0).samples(0))
+    assert info.value.__notes__ == ["while Damaged read sample 2"]

@@ -1,0 +1,236 @@
+"""The sample stream against a reference of a few lines: order, windows, exact resume."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, strategies as st
+
+from test.data.support import (
+    DropParams,
+    IterableRowsParams,
+    NoiseParams,
+    PairParams,
+    RepeatParams,
+    batch_bytes,
+    make_pipeline,
+    rows,
+)
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.stream import Position
+from tfaip.errors import TfaipError
+
+
+def reference_rng(seed: int, number: int, pass_index: int, index: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(counter=[0, 0, index, pass_index], key=[seed, number]))
+
+
+def reference_process(
+    processor: DataProcessorParams, samples: list[tuple[int, Sample]], seed: int, number: int, pass_index: int
+) -> list[tuple[int, Sample]]:
+    """One processor on numbered samples: mapping ones keep the numbers, generating ones count anew."""
+    out: list[tuple[int, Sample]] = []
+    if isinstance(processor, RepeatParams):
+        rng = reference_rng(seed, number, pass_index, 0)
+        repeated = [sample for _, sample in samples for _ in range(rng.integers(3))]
+        return list(enumerate(repeated))
+    if isinstance(processor, PairParams):
+        plain = [sample for _, sample in samples]
+        for first, second in zip(plain[::2], plain[1::2], strict=False):
+            out.append((len(out), Sample(inputs={"x": np.append(first.inputs["x"], second.inputs["x"])})))
+            out[-1][1].targets, out[-1][1].meta = first.targets, first.meta
+        return out
+    for index, sample in samples:
+        rng = reference_rng(seed, number, pass_index, index)
+        if isinstance(processor, NoiseParams):
+            noise = rng.integers(processor.high)
+            noisy = Sample(
+                inputs={"x": sample.inputs["x"] + noise}, targets={"y": sample.targets["y"] + noise}
+            )
+            out.append((index, noisy.new_meta(sample.meta)))
+        elif rng.integers(3):
+            out.append((index, sample))
+    return out
+
+
+def reference_stream(count: int, processors: list[DataProcessorParams], seed: int) -> Iterator[Sample]:
+    pass_index = 0
+    while True:
+        order = np.random.default_rng([seed, pass_index]).permutation(count)
+        numbered = list(enumerate(rows(count)[index] for index in order))
+        streaming = False
+        for number, processor in enumerate(processors):
+            # Behind a generating processor each one counts what reaches it.
+            numbered = list(enumerate(s for _, s in numbered)) if streaming else numbered
+            numbered = reference_process(processor, numbered, seed, number, pass_index)
+            streaming = streaming or isinstance(processor, (RepeatParams, PairParams))
+        assume(numbered)  # a pass without samples is an error, tested below
+        yield from (sample for _, sample in numbered)
+        pass_index += 1
+
+
+def reference_batches(stream: Iterator[Sample], num_samples: int, batch_size: int, drop: bool) -> list[Any]:
+    epoch = list(islice(stream, num_samples - num_samples % batch_size if drop else num_samples))
+    batches = []
+    for begin in range(0, len(epoch), batch_size):
+        part = epoch[begin : begin + batch_size]
+        longest = max(len(s.inputs["x"]) for s in part)
+        x = np.stack([np.append(s.inputs["x"], [-1.0] * (longest - len(s.inputs["x"]))) for s in part])
+        y = np.stack([s.targets["y"] for s in part])
+        batch = Batch({"x": x.astype("float32")}, {"y": y.astype("int32")}, [s.meta for s in part])
+        batches.append(batch_bytes(batch))
+    return batches
+
+
+def epoch_of(pipeline: DataPipeline, start: Position, num_samples: int) -> list[tuple[Any, Position]]:
+    with pipeline.training_batches(start, num_samples) as batches:
+        return [(batch_bytes(batch), position) for batch, position in batches]
+
+
+MAPPING = [NoiseParams(), DropParams()]
+PROCESSORS = [*MAPPING, RepeatParams(), PairParams()]
+processor_lists = st.lists(st.sampled_from(PROCESSORS), max_size=4)
+
+
+@given(
+    processors=processor_lists,
+    count=st.integers(25, 40),
+    seed=st.integers(0, 2**63),
+    num_samples=st.integers(1, 60),
+    batch_size=st.integers(1, 9),
+    drop=st.booleans(),
+)
+def test_epochs_are_windows_on_the_reference_stream(
+    processors: list[DataProcessorParams],
+    count: int,
+    seed: int,
+    num_samples: int,
+    batch_size: int,
+    drop: bool,
+) -> None:
+    pipeline = make_pipeline(
+        rows(count), processors, seed=seed, batch_size=batch_size, batch_drop_remainder=drop
+    )
+    reference = reference_stream(count, processors, seed)
+    position = Position()
+    for _ in range(3):
+        expected = reference_batches(reference, num_samples, batch_size, drop)
+        made = epoch_of(pipeline, position, num_samples)
+        assert [content for content, _ in made] == expected
+        position = made[-1][1] if made else position
+
+
+@given(
+    processors=processor_lists,
+    random_access=st.booleans(),
+    seed=st.integers(0, 2**32),
+    batch_size=st.integers(1, 7),
+    stop=st.integers(0, 30),
+)
+def test_resume_at_any_position_gives_the_remaining_batches(
+    processors: list[DataProcessorParams], random_access: bool, seed: int, batch_size: int, stop: int
+) -> None:
+    source = rows(25) if random_access else IterableRowsParams(count=25)
+
+    def make() -> DataPipeline:
+        return make_pipeline(source, processors, seed=seed, batch_size=batch_size, shuffle_buffer_size=8)
+
+    try:
+        whole = epoch_of(make(), Position(), 70)
+    except TfaipError:  # a pass without samples
+        assume(False)
+    stop = min(stop, len(whole) - 1)
+    position = Position.from_dict(json.loads(json.dumps(whole[stop][1].to_dict())))
+    done = min((stop + 1) * batch_size, 70)
+    assert epoch_of(make(), position, 70 - done) == whole[stop + 1 :]
+
+
+def test_positions_count_raw_and_processed_samples() -> None:
+    # Targets 0 .. 5 in order; 0 and 3 are dropped, so the batches of a pass are (1, 2) and (4, 5).
+    pipeline = make_pipeline(rows(6), [DropParams(every=3)], batch_size=2, shuffle_buffer_size=0)
+    made = epoch_of(pipeline, Position(), 6)
+    assert [content[-1] for content, _ in made] == [[{"id": 1}, {"id": 2}], [{"id": 4}, {"id": 5}]] + [
+        [{"id": 1}, {"id": 2}]
+    ]
+    assert [position for _, position in made] == [Position(0, 3, 2), Position(0, 6, 4), Position(1, 3, 2)]
+    assert pipeline.dropped.invalid == 3  # 0 and 3 in the first pass, 0 in the second
+
+
+def test_a_batch_may_span_two_passes() -> None:
+    pipeline = make_pipeline(rows(3), batch_size=4, shuffle_buffer_size=0)
+    (content, position), *_ = epoch_of(pipeline, Position(), 4)
+    assert content[-1] == [{"id": 0}, {"id": 1}, {"id": 2}, {"id": 0}]
+    assert position == Position(1, 1, 1)
+
+
+def test_dropped_remainder_is_not_lost_but_starts_the_next_epoch() -> None:
+    pipeline = make_pipeline(rows(10), batch_size=4, shuffle_buffer_size=0, batch_drop_remainder=True)
+    first = epoch_of(pipeline, Position(), 10)
+    assert [position for _, position in first] == [Position(0, 4, 4), Position(0, 8, 8)]
+    second = epoch_of(pipeline, first[-1][1], 10)
+    assert second[0][0][-1] == [{"id": 8}, {"id": 9}, {"id": 0}, {"id": 1}]
+
+
+def test_limit_cuts_before_shuffling() -> None:
+    for source in (rows(50), IterableRowsParams(count=50)):
+        made = epoch_of(make_pipeline(source, limit=5, batch_size=5), Position(), 10)
+        for content, _ in made:
+            assert sorted(meta["id"] for meta in content[-1]) == [0, 1, 2, 3, 4]
+
+
+def test_passes_and_seeds_differ() -> None:
+    def order(seed: int, source: Any) -> list[int]:
+        made = epoch_of(make_pipeline(source, seed=seed, batch_size=60), Position(), 60)
+        return [meta["id"] for meta in made[0][0][-1]]
+
+    for source in (rows(30), IterableRowsParams(count=30)):
+        first = order(1, source)
+        assert sorted(first[:30]) == sorted(first[30:]) == list(range(30))
+        assert first[:30] != first[30:]
+        assert first == order(1, source)
+        assert first != order(2, source)
+
+
+@pytest.mark.parametrize("source", [[], rows(4)], ids=["no sample", "all dropped"])
+@pytest.mark.parametrize("mode", [PipelineMode.TRAINING, PipelineMode.EVALUATION])
+def test_a_pass_without_valid_samples_is_an_error(source: list[Sample], mode: PipelineMode) -> None:
+    pipeline = make_pipeline(source, [DropParams(every=1)], mode=mode)
+    with (
+        pipeline.generate_input_batches() as batches,
+        pytest.raises(TfaipError, match="no valid sample") as info,
+    ):
+        next(batches)
+    assert f"{len(source)} were invalid" in str(info.value)
+
+
+def test_prediction_of_nothing_is_nothing() -> None:
+    with make_pipeline([], mode=PipelineMode.PREDICTION).generate_input_samples() as samples:
+        assert list(samples) == []
+
+
+def test_an_iterator_that_is_used_up_is_an_error_in_the_second_pass() -> None:
+    pipeline = make_pipeline(RawDataGeneratorParams(samples=iter(rows(3))), batch_size=2)
+    with pipeline.training_batches(Position(), 4) as batches:
+        next(batches)
+        with pytest.raises(TfaipError, match="pass 1 over the training data has no valid sample"):
+            next(batches)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"pass_index": 0, "consumed": 0}, {"pass_index": 0, "consumed": 0, "emitted": -1}]
+    + [{"pass_index": 0, "consumed": "0", "emitted": 0}, {"pass_index": 0, "consumed": 0, "emitted": True}]
+    + [{"pass_index": 0, "consumed": 0, "emitted": 0, "extra": 1}],
+)
+def test_damaged_positions_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a data position needs"):
+        Position.from_dict(values)

@@ -1,0 +1,181 @@
+"""A small scenario's data: numbers and short rows, with processors of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.dataprocessor import (
+    DataProcessorParams,
+    GeneratingDataProcessor,
+    MappingDataProcessor,
+)
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.specs import TensorSpec
+from tfaip.params import pai_dataclass
+
+
+@pai_dataclass
+@dataclass
+class RowDataParams(DataBaseParams):
+    """Rows of different length."""
+
+    @staticmethod
+    def cls() -> type[DataBase[Any]]:
+        return RowData
+
+
+class RowData(DataBase[RowDataParams]):
+    def _input_layer_specs(self) -> dict[str, Any]:
+        return {"x": TensorSpec((None,), "float32")}
+
+    def _target_layer_specs(self) -> dict[str, Any]:
+        return {"y": TensorSpec((1,), "int32")}
+
+    def _padding_values(self) -> dict[str, Any]:
+        return {"x": -1}
+
+    def element_length_fn(self, sample: Sample) -> int:
+        return len(sample.inputs["x"])
+
+
+def row(value: int) -> Sample:
+    """The number as a row of 1 to 3 values, as target and as meta."""
+    return Sample(
+        inputs={"x": np.full(value % 3 + 1, float(value))},
+        targets={"y": np.array([value])},
+        meta={"id": value},
+    )
+
+
+def rows(count: int) -> list[Sample]:
+    return [row(value) for value in range(count)]
+
+
+@pai_dataclass
+@dataclass
+class IterableRowsParams(DataGeneratorParams):
+    """`count` rows without random access."""
+
+    count: int = 10
+    length_is_known: bool = True
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return IterableRows
+
+
+class IterableRows(DataGenerator[IterableRowsParams]):
+    def __len__(self) -> int:
+        return self.params.count if self.params.length_is_known else super().__len__()
+
+    def generate(self) -> Iterable[Sample]:
+        return (row(value) for value in range(self.params.count))
+
+
+@pai_dataclass
+@dataclass
+class NoiseParams(DataProcessorParams):
+    """Adds a random number below `high` to inputs and targets."""
+
+    high: int = 1000
+
+    @staticmethod
+    def cls() -> type[MappingDataProcessor[Any]]:
+        return Noise
+
+
+class Noise(MappingDataProcessor[NoiseParams]):
+    def apply(self, sample: Sample) -> Sample:
+        noise = int(self.rng.integers(self.params.high))
+        return sample.new_inputs({"x": sample.inputs["x"] + noise}).new_targets(
+            {"y": sample.targets["y"] + noise}
+        )
+
+
+@pai_dataclass
+@dataclass
+class DropParams(DataProcessorParams):
+    """Declares a random third of the samples, or those whose target `every` divides, invalid."""
+
+    every: int = 0
+
+    @staticmethod
+    def cls() -> type[MappingDataProcessor[Any]]:
+        return Drop
+
+
+class Drop(MappingDataProcessor[DropParams]):
+    def apply(self, sample: Sample) -> Sample:
+        chosen = sample.targets["y"][0] % self.params.every if self.params.every else self.rng.integers(3)
+        return sample.new_invalid() if chosen == 0 else sample
+
+
+@pai_dataclass
+@dataclass
+class RepeatParams(DataProcessorParams):
+    """Gives each sample 0 to 2 times."""
+
+    @staticmethod
+    def cls() -> type[GeneratingDataProcessor[Any]]:
+        return Repeat
+
+
+class Repeat(GeneratingDataProcessor[RepeatParams]):
+    def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
+        for sample in samples:
+            for _ in range(self.rng.integers(3)):
+                yield sample
+
+
+@pai_dataclass
+@dataclass
+class PairParams(DataProcessorParams):
+    """Joins two samples to one; the last one of an odd number is lost."""
+
+    @staticmethod
+    def cls() -> type[GeneratingDataProcessor[Any]]:
+        return Pair
+
+
+class Pair(GeneratingDataProcessor[PairParams]):
+    def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
+        iterator = iter(samples)
+        for first, second in zip(iterator, iterator, strict=False):
+            joined = np.concatenate([first.inputs["x"], second.inputs["x"]])
+            yield first.new_inputs({"x": joined})
+
+
+def make_pipeline(
+    samples: list[Sample] | DataGeneratorParams,
+    processors: list[DataProcessorParams] | None = None,
+    mode: PipelineMode = PipelineMode.TRAINING,
+    seed: int = 0,
+    **pipeline_params: Any,
+) -> DataPipeline:
+    """A pipeline over samples (with random access) or a generator."""
+    generator = RawDataGeneratorParams(samples=samples) if isinstance(samples, list) else samples
+    pre_proc = SequentialProcessorPipelineParams(processors=processors or [])
+    data = RowData(RowDataParams(pre_proc=pre_proc))
+    pipeline = data.create_pipeline(DataPipelineParams(mode=mode, **pipeline_params), generator)
+    pipeline.seed = seed
+    return pipeline
+
+
+def batch_bytes(batch: Batch) -> list[Any]:
+    """Everything in a batch in a form that compares exactly."""
+    arrays = [*sorted(batch.inputs.items()), *sorted(batch.targets.items())]
+    return [*((key, array.dtype.str, array.shape, _content(array)) for key, array in arrays), batch.meta]
+
+
+def _content(array: np.ndarray[Any, Any]) -> Any:
+    return array.tolist() if array.dtype == object else array.tobytes()  # the bytes of objects are addresses

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from test.data.support import NoiseParams, RowData, RowDataParams
+from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.processor.params import (
+    ComposedProcessorPipelineParams,
+    SequentialProcessorPipelineParams,
+)
+
+
+def test_pipeline_defaults() -> None:
+    params = DataPipelineParams()
+    assert (params.batch_size, params.limit, params.max_element_length, params.prefetch) == (16, -1, None, -1)
+    assert (params.batch_drop_remainder, params.shuffle_buffer_size) == (False, -1)
+    assert params.mode is PipelineMode.TRAINING
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"batch_size": 0}, "batch_size is 0, expected at least 1"),
+        ({"limit": 0}, "limit is 0, expected a number of samples or -1"),
+        ({"limit": -2}, "limit is -2"),
+        ({"shuffle_buffer_size": -2}, "shuffle_buffer_size is -2"),
+    ],
+)
+def test_impossible_values_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DataPipelineParams(**values)
+
+
+def test_create_builds_the_class_of_the_params() -> None:
+    params = RowDataParams()
+    data = params.create()
+    assert type(data) is RowData
+    assert data.params is params
+    with pytest.raises(NotImplementedError, match="override cls"):
+        DataBaseParams().create()
+
+
+def test_json_keeps_both_forms_of_processor_lists() -> None:
+    sequence = SequentialProcessorPipelineParams(processors=[NoiseParams(high=3)])
+    params = RowDataParams(pre_proc=ComposedProcessorPipelineParams(pipelines=[sequence]), post_proc=sequence)
+    assert RowDataParams.from_dict(params.to_dict(), trusted=["test"]) == params
+    pipeline = DataPipelineParams(mode=PipelineMode.EVALUATION, max_element_length=3)
+    assert DataPipelineParams.from_dict(pipeline.to_dict()) == pipeline
+
+
+def test_params_import_neither_a_backend_nor_numpy() -> None:
+    code = (
+        "import sys, tfaip.data.databaseparams, tfaip.data.pipeline.datagenerator, "
+        "tfaip.data.pipeline.processor.dataprocessor, tfaip.data.generators.listsfile, "
+        "tfaip.data.generators.csvfile, tfaip.data.generators.arrays\n"
+        "print([name for name in ('numpy', 'keras', 'tensorflow', 'jax') if name in sys.modules])\n"
+        "import tfaip.data.data\n"
+        "print([name for name in ('keras', 'tensorflow', 'jax') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split("\n")[:2] == ["[]", "[]"]
