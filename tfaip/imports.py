@@ -26,7 +26,6 @@ WIDE_NAMES = {
     "INPUT_PROCESSOR": "tfaip.data.pipeline.definitions",
     "LayerBase": "tfaip.model.layerbase",
     "LayerBaseParams": "tfaip.model.layerbaseparams",
-    "ListFileScenario": "tfaip.scenario.listfile.listfilescenario",
     "ListsFileGeneratorParams": "tfaip.data.generators.listsfile",
     "MappingDataProcessor": "tfaip.data.pipeline.processor.dataprocessor",
     "ModelBase": "tfaip.model.modelbase",
@@ -92,7 +91,6 @@ if TYPE_CHECKING:
     from tfaip.model.modelbase import ModelBase as ModelBase
     from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
     from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
-    from tfaip.scenario.listfile.listfilescenario import ListFileScenario as ListFileScenario
     from tfaip.scenario.scenariobase import ScenarioBase as ScenarioBase
     from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
     from tfaip.trainer.params import (

@@ -7,6 +7,7 @@ import pytest
 
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.scenario.tutorial.full.processors import NormalizeParams, RandomShiftParams, shift
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
@@ -68,7 +69,7 @@ def test_the_seed_decides_where_to() -> None:
 
 def test_a_shift_beyond_the_image_is_an_empty_image_at_most() -> None:
     data_params = TutorialScenario.default_params().data
-    data_params.pre_proc.processors = [RandomShiftParams(max_shift=100)]
+    data_params.pre_proc = SequentialProcessorPipelineParams(processors=[RandomShiftParams(max_shift=100)])
     pipeline = data_params.pre_proc.create(DataPipelineParams(mode=PipelineMode.TRAINING), data_params)
     samples = [Sample(inputs={"img": IMAGE}, targets={"label": [1]}) for _ in range(50)]
     assert all(sample.inputs["img"].shape == (3, 3) for sample in pipeline.apply(samples))
@@ -76,16 +77,16 @@ def test_a_shift_beyond_the_image_is_an_empty_image_at_most() -> None:
 
 def test_white_is_a_parameter() -> None:
     data_params = TutorialScenario.default_params().data
-    data_params.pre_proc.processors = [NormalizeParams(white=9)]
+    data_params.pre_proc = SequentialProcessorPipelineParams(processors=[NormalizeParams(white=9)])
     pipeline = data_params.pre_proc.create(DataPipelineParams(mode=PipelineMode.PREDICTION), data_params)
     (sample,) = pipeline.apply([Sample(inputs={"img": IMAGE})])
     np.testing.assert_allclose(sample.inputs["img"], IMAGE / 9, rtol=1e-6)
 
 
 def test_targets_alone_are_not_touched() -> None:
-    assert (
-        TutorialScenario.default_params().data.pre_proc.processors[1].modes.isdisjoint({PipelineMode.TARGETS})
-    )
+    processors = TutorialScenario.default_params().data.pre_proc.flatten_processors()
+    assert [type(params) for params in processors] == [RandomShiftParams, NormalizeParams]
+    assert not any(PipelineMode.TARGETS in params.modes for params in processors)
 
 
 def test_negative_shift_is_refused() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
@@ -54,7 +55,9 @@ class TutorialScenario(ScenarioBase[TutorialScenarioParams, TutorialTrainerParam
     @classmethod
     def default_params(cls) -> TutorialScenarioParams:
         params = super().default_params()
-        params.data.pre_proc.processors = [RandomShiftParams(), NormalizeParams()]
+        params.data.pre_proc = SequentialProcessorPipelineParams(
+            processors=[RandomShiftParams(), NormalizeParams()]
+        )
         return params
 
     @classmethod

@@ -1,0 +1,111 @@
+"""The tutorial's graphs and model: shapes, numbers, pictures."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.model.tensorboardwriter import collect_tensorboard_values
+from tfaip.scenario.tutorial.full.data import TutorialData
+from tfaip.scenario.tutorial.full.graph import draw_grid
+from tfaip.scenario.tutorial.full.model import TutorialModel
+from tfaip.scenario.tutorial.full.modelparams import (
+    CNNGraphParams,
+    GraphParams,
+    MLPGraphParams,
+    TutorialModelParams,
+)
+from tfaip.scenario.tutorial.full.scenario import TutorialScenario
+
+pytestmark = pytest.mark.backend
+
+
+@pytest.mark.parametrize(
+    ("graph", "size", "weights"),
+    [
+        # 64*4+4 hidden, 4*10+10 classes
+        (MLPGraphParams(units=[4]), 8, 260 + 50),
+        # two convolutions 3*3*1*2+2 and 3*3*2*3+3, 2*2*3 features to 5 units, 5*10+10 classes
+        (CNNGraphParams(filters=[2, 3], units=5), 8, 20 + 57 + 65 + 60),
+        # the same on 28x28 pixels: 7*7*3 features
+        (CNNGraphParams(filters=[2, 3], units=5), 28, 20 + 57 + 740 + 60),
+    ],
+)
+def test_outputs_and_number_of_weights(graph: GraphParams, size: int, weights: int) -> None:
+    built = TutorialModelParams(graph=graph).create_graph()
+    outputs = built.predict({"img": np.random.default_rng(0).random((6, size, size, 1), "float32")})
+    assert {name: tuple(value.shape) for name, value in outputs.items()} == {
+        "logits": (6, 10),
+        "prob": (6, 10),
+        "class": (6,),
+    }
+    probabilities = keras.ops.convert_to_numpy(outputs["prob"])
+    np.testing.assert_allclose(probabilities.sum(axis=-1), 1, rtol=1e-5)
+    assert keras.ops.convert_to_numpy(outputs["class"]).tolist() == probabilities.argmax(axis=-1).tolist()
+    assert built.count_params() == weights
+
+
+def test_dropout_acts_in_training_only() -> None:
+    built = TutorialModelParams(graph=MLPGraphParams(dropout=0.5)).create_graph()
+    images = {"img": np.random.default_rng(0).random((4, 8, 8, 1), "float32")}
+    first, second = (keras.ops.convert_to_numpy(built.predict(images)["logits"]) for _ in range(2))
+    assert np.array_equal(first, second)
+    trained = keras.ops.convert_to_numpy(built.train(images, {}, training=True)["logits"])
+    assert not np.allclose(first, trained)
+
+
+@pytest.mark.parametrize("graph", [MLPGraphParams, CNNGraphParams])
+def test_layer_options_reach_the_layers(graph: type[GraphParams]) -> None:
+    params = graph(kernel_initializer="ones", bias_initializer="zeros", kernel_regularizer="l2")
+    built = TutorialModelParams(graph=params).create_graph()
+    built.predict({"img": np.zeros((1, 8, 8, 1), "float32")})
+    kernels = [weight for weight in built.features.weights if weight.name == "kernel"]
+    assert all(np.all(keras.ops.convert_to_numpy(kernel) == 1) for kernel in kernels)
+    assert len(built.losses) == len(kernels) >= 2
+
+
+def test_loss_metric_and_best_setting() -> None:
+    model = TutorialModel(TutorialModelParams())
+    targets = {"label": np.array([[3], [1]], "int32")}
+    logits = np.zeros((2, 10), "float32")
+    logits[0, 3] = np.log(9)  # probability 9 / 18 for the right class, the other sample is undecided: 1 / 10
+    outputs = {"logits": logits, "prob": keras.ops.softmax(logits)}
+    loss = keras.ops.convert_to_numpy(model._loss({}, targets, outputs)["crossentropy"])
+    np.testing.assert_allclose(loss, [np.log(2), np.log(10)], rtol=1e-5)
+    (accuracy,) = model._metric({}, targets, outputs)
+    assert float(accuracy) == 0.5  # of ten equal probabilities the first is taken: class 0, not 1
+    assert model._best_logging_settings() == ("max", "acc")
+
+
+def test_the_least_sure_image_is_shown_first() -> None:
+    built = TutorialModelParams(graph=MLPGraphParams()).create_graph()
+    images = np.random.default_rng(1).random((5, 8, 8, 1), "float32")
+    built.predict({"img": images})  # builds the layers
+    with collect_tensorboard_values() as collected:
+        outputs = built.predict({"img": images})
+    (shown,) = collected
+    order = np.argsort(keras.ops.convert_to_numpy(outputs["prob"]).max(axis=-1))
+    assert shown.writer.name == "unsure_images"
+    np.testing.assert_array_equal(shown.value, images[order])
+
+
+def test_grid() -> None:
+    images = np.arange(1, 10, dtype="float32")[:, None, None, None] * np.ones((9, 2, 3, 1), "float32")
+    grid = draw_grid("unsure_images", images, 1)
+    assert grid.shape == (4, 24, 1)
+    assert grid[0, ::3, 0].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert grid[3, ::3, 0].tolist() == [9, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_print_evaluate() -> None:
+    lines: list[str] = []
+    probabilities = np.full(10, 0.02)
+    probabilities[4] = 0.82
+    sample = Sample(targets={"label": np.array([4])}, outputs={"class": np.array(4), "prob": probabilities})
+    scenario = TutorialScenario(TutorialScenario.default_params())
+    assert isinstance(scenario.data, TutorialData)
+    scenario.model._print_evaluate(sample, scenario.data, lines.append)
+    scenario.model._print_evaluate(sample.new_targets({"label": np.array([9])}), scenario.data, lines.append)
+    assert lines == ["right: target 4, prediction 4 (82% sure)", "wrong: target 9, prediction 4 (82% sure)"]
