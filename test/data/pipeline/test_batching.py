@@ -75,6 +75,8 @@ def test_a_number_fits_only_the_shape_of_one_value() -> None:
         ([1], "float32", True),
         ([True], "int32", True),
         ([300], "int16", True),
+        ([200], "uint8", True),
+        ([1], "bool", True),
         ([1.0], "int32", False),
         ([1.0], "bool", False),
         (["1"], "float32", False),
