@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def lazy_attributes(
-    module: str, names: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_attributes(module: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Build the `__getattr__` and `__dir__` of a module whose attributes live elsewhere.
 
     Args:

@@ -1,0 +1,42 @@
+"""Params of a configurable layer; needs no backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+
+if TYPE_CHECKING:
+    from tfaip.model.layerbase import LayerBase
+
+
+@pai_dataclass
+@dataclass
+class LayerBaseParams(ParamsBase):
+    """Params of one layer; `create()` builds it. Initialisers and regularisers are names that Keras knows.
+
+    A subclass names its layer in `cls`, importing it inside the method.
+    """
+
+    kernel_initializer: str | None = field(
+        default=None,
+        metadata=pai_meta(help="Initializer of the kernel, a name of keras.initializers (none: Keras')"),
+    )
+    bias_initializer: str | None = field(
+        default=None,
+        metadata=pai_meta(help="Initializer of the bias, a name of keras.initializers (none: Keras')"),
+    )
+    kernel_regularizer: str | None = field(
+        default=None,
+        metadata=pai_meta(help="Regularizer of the kernel, a name of keras.regularizers (none: no one)"),
+    )
+
+    @staticmethod
+    def cls() -> type[LayerBase[Any]]:
+        """The `LayerBase` subclass that these params describe."""
+        raise NotImplementedError("override cls() of the layer params and return your LayerBase subclass")
+
+    def create(self, **kwargs: Any) -> LayerBase[Any]:
+        """Build the layer."""
+        return self.cls()(self, **kwargs)

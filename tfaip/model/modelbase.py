@@ -1,0 +1,105 @@
+"""Models: losses, metrics and what belongs to them, around a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import keras
+
+from tfaip.params.generics import type_argument
+from tfaip.util.typing import Tensor, TensorDict
+
+if TYPE_CHECKING:
+    from tfaip.data.data import DataBase
+    from tfaip.data.pipeline.definitions import Sample
+    from tfaip.model.graphbase import GenericGraphBase
+    from tfaip.model.modelbaseparams import ModelBaseParams
+
+P = TypeVar("P", bound="ModelBaseParams")
+
+
+class ModelBase(Generic[P]):
+    """What turns the outputs of a graph into losses and metrics.
+
+    Override the methods with a leading underscore. Metrics are Keras metric objects that are attributes of the model
+    (or stand in lists, tuples or dicts that are); `_metric` calls them.
+
+    Args:
+        params: the model params.
+    """
+
+    def __init__(self, params: P, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._params = params
+
+    @classmethod
+    def params_cls(cls) -> type[P]:
+        """The params class that the model was declared with."""
+        return type_argument(cls, ModelBase, 0)
+
+    @property
+    def params(self) -> P:
+        """The params that the model was built from."""
+        return self._params
+
+    def root_graph_cls(self) -> type[GenericGraphBase[Any]]:
+        """Class of the outermost graph, built with the model params; default: `params.graph_cls()`."""
+        return self._params.graph_cls()
+
+    def create_graph(self) -> GenericGraphBase[Any]:
+        """Build the outermost graph."""
+        return self.root_graph_cls()(self._params, name="graph")
+
+    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+        """Losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""
+        raise NotImplementedError(f"override _loss in {type(self).__name__} and return {{name: tensor}}")
+
+    def _loss_weights(self) -> dict[str, float] | None:
+        """Weights of the losses by name; a loss that is not named has weight 1."""
+        return None
+
+    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
+        """Results of called Keras metrics, e.g. `[self.accuracy(targets["gt"], outputs["class"])]`."""
+        return []
+
+    def _sample_weights(self, inputs: TensorDict, targets: TensorDict) -> dict[str, Tensor]:
+        """Weights per sample (shape `[batch]`) by the name of the loss that they multiply."""
+        return {}
+
+    def _best_logging_settings(self) -> tuple[str, str]:
+        """`("min" | "max", name)` of the logged validation value (without `val_`) that tells the best model."""
+        return "min", "loss/mean_epoch"
+
+    def _print_evaluate(self, sample: Sample, data: DataBase[Any], print_fn: Callable[[str], None]) -> None:
+        """Print one predicted sample with its targets; default: prints nothing."""
+
+    def _export_graphs(self, graph: GenericGraphBase[Any]) -> dict[str, Callable[[TensorDict], TensorDict]]:
+        """Functions `inputs -> outputs` by the name of their endpoint in the SavedModel; default: `serve`."""
+        return {"serve": graph.predict}
+
+    def pre_proc_targets(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+        """Targets as the graph, the losses and the metrics see them; default: what the graph makes of them."""
+        return targets
+
+    def post_proc_targets(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        """Targets as the losses and the metrics see them, after the graph ran; default: unchanged."""
+        return targets
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """All metric objects found on the attributes of the model, in the order of the attributes."""
+        found: dict[int, keras.metrics.Metric] = {}
+        for value in vars(self).values():
+            _find_metrics(value, found)
+        return list(found.values())
+
+
+def _find_metrics(value: Any, found: dict[int, keras.metrics.Metric]) -> None:
+    if isinstance(value, keras.metrics.Metric):
+        found.setdefault(id(value), value)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _find_metrics(item, found)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _find_metrics(item, found)

@@ -1,0 +1,213 @@
+"""The `keras.Model` that `fit` and `evaluate` run."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+from keras import ops
+
+from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.modelbase import ModelBase
+from tfaip.util.typing import Tensor, TensorDict
+
+TOTAL_LOSS = "loss"
+REGULARIZATION = "regularization"
+
+
+class _Values:
+    """Accumulators of what is logged; a plain object, since Keras would track them and forbids to add any later."""
+
+    def __init__(self, model: ModelBase[Any]) -> None:
+        self.model = model
+        self.found = model.metrics()
+        self.called: list[keras.metrics.Metric] | None = None
+        self.loss_means: dict[str, keras.metrics.Mean] = {}
+
+    def mean_of(self, name: str) -> keras.metrics.Mean:
+        """The accumulator of a loss, made when it is first seen."""
+        if name not in self.loss_means:
+            self.loss_means[name] = keras.metrics.Mean(name=name)
+        return self.loss_means[name]
+
+
+class TrainingModel(keras.Model):
+    """Runs the training graph of `(inputs, targets)` and computes losses and metrics as the `ModelBase` says.
+
+    Logged: the total as `loss`, each loss under its name, losses of layers (`add_loss`, regularisers) as
+    `regularization`, and each called metric under its name. All are means over the epoch, weighted by batch size.
+
+    Args:
+        model: losses and metrics.
+        graph: the outermost graph.
+    """
+
+    history: keras.callbacks.History | None = None  # `fit` returns it; the trainer keeps its own
+
+    def __init__(self, model: ModelBase[Any], graph: GenericGraphBase[Any]) -> None:
+        super().__init__(name="training_model")
+        self.graph = graph
+        self._values = _Values(model)
+
+    @property
+    def model_base(self) -> ModelBase[Any]:
+        """The model that defines losses and metrics."""
+        return self._values.model
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """Accumulators of all values that are logged; Keras resets them and keeps their state."""
+        values = self._values
+        return [
+            *([self._loss_tracker] if self.compiled else []),
+            *values.loss_means.values(),
+            *(values.called or []),
+        ]
+
+    def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
+        """Create every variable of both graphs, of the losses and of the metrics, without data.
+
+        Args:
+            inputs: Keras tensors by name, with the batch dimension.
+            targets: likewise.
+        """
+        self.graph.predict(inputs)
+        _SymbolicStep(self)((inputs, targets))
+
+    def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
+        features, targets = inputs
+        return self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Tensor:
+        """Total loss of a batch, a scalar; updates the mean of each loss."""
+        inputs, targets = self._loss_arguments(x, y_pred)
+        losses = self.model_base._loss(inputs, targets, y_pred)
+        self._check_loss_names(losses)
+        weights = self.model_base._loss_weights() or {}
+        sample_weights = self.model_base._sample_weights(inputs, targets)
+        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
+        total = ops.zeros((), dtype="float32")
+        for name, value in losses.items():
+            mean = _weighted_mean(value, sample_weights.get(name))
+            if name != TOTAL_LOSS:
+                self._values.mean_of(name).update_state(mean, sample_weight=batch_size)
+            total = total + weights.get(name, 1.0) * mean
+        if self.losses:
+            layer_losses = ops.sum(ops.stack([ops.sum(ops.cast(loss, "float32")) for loss in self.losses]))
+            self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
+            total = total + layer_losses
+        return total
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
+        """Update the metrics of the model with a batch; returns all values so far."""
+        inputs, targets = self._loss_arguments(x, y_pred)
+        if self._values.called is None:
+            self._find_called_metrics(inputs, targets, y_pred)
+        else:
+            self.model_base._metric(inputs, targets, y_pred)
+        return self.get_metrics_result()
+
+    def get_metrics_result(self) -> dict[str, Tensor]:
+        """Values so far of the total loss, the losses and the called metrics, by name."""
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def _pre_processed(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+        return self.graph.pre_proc_targets(inputs, self.model_base.pre_proc_targets(inputs, targets))
+
+    def _loss_arguments(self, x: tuple[TensorDict, TensorDict], outputs: TensorDict) -> tuple[TensorDict, TensorDict]:
+        inputs, targets = x
+        targets = self._pre_processed(inputs, targets)
+        return inputs, self.model_base.post_proc_targets(inputs, targets, outputs)
+
+    def _check_loss_names(self, losses: dict[str, Tensor]) -> None:
+        owner = type(self.model_base).__name__
+        if not isinstance(losses, dict):
+            raise TypeError(f"{owner}._loss returned {type(losses).__name__}, expected a dict name -> tensor")
+        if not losses and not self.losses:
+            raise ValueError(f"{owner}._loss returned no loss and no layer adds one: there is nothing to minimise")
+        if TOTAL_LOSS in losses and len(losses) > 1:
+            raise ValueError(
+                f"{owner}._loss names one of {len(losses)} losses {TOTAL_LOSS!r}, which is the name of their sum: "
+                "choose another name"
+            )
+        if REGULARIZATION in losses:
+            raise ValueError(
+                f"{owner}._loss returned {REGULARIZATION!r}, the name of the losses of layers: choose another"
+            )
+        unknown = set(self.model_base._loss_weights() or {}) - set(losses)
+        if unknown:
+            raise ValueError(
+                f"{owner}._loss_weights names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name"
+            )
+
+    def _find_called_metrics(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> None:
+        owner = type(self.model_base).__name__
+        with _recorded_metric_calls() as called:
+            results = self.model_base._metric(inputs, targets, outputs)
+        lost = [metric.name for metric in called if not any(metric is f for f in self._values.found)]
+        if lost or len(results) != len(called):
+            raise ValueError(
+                f"{owner}._metric returned {len(results)} values; Keras metrics called in it: "
+                f"{[metric.name for metric in called]}, of these not found on the model: {lost}. Expected: results of "
+                f"calling Keras metrics that are attributes of {owner} (or stand in a list that is)"
+            )
+        names = [TOTAL_LOSS, *self._values.loss_means, *(metric.name for metric in called)]
+        if len(set(names)) != len(names):
+            raise ValueError(f"{owner}: two losses or metrics share a name in {names}: give each its own")
+        self._values.called = called
+
+
+class _SymbolicStep(keras.layers.Layer):
+    """One step without an update; called with Keras tensors it only traces, which creates all variables."""
+
+    def __init__(self, training_model: TrainingModel) -> None:
+        super().__init__(name="symbolic_step")
+        # Hidden from the attribute tracking of Keras: the layer must not own the variables of the model.
+        object.__setattr__(self, "_training_model", training_model)
+
+    def call(self, inputs: tuple[TensorDict, TensorDict]) -> Tensor:
+        model: TrainingModel = self._training_model
+        outputs = model(inputs, training=False)
+        loss = model.compute_loss(inputs, None, outputs, training=False)
+        model.compute_metrics(inputs, None, outputs)
+        return loss
+
+
+def _weighted_mean(value: Tensor, sample_weight: Tensor | None) -> Tensor:
+    value = ops.cast(value, "float32")
+    if sample_weight is not None:
+        weight = ops.cast(sample_weight, "float32")
+        value = value * ops.reshape(weight, (-1, *([1] * (len(value.shape) - 1))))
+    return ops.mean(value)
+
+
+_recording = threading.Lock()
+
+
+@contextlib.contextmanager
+def _recorded_metric_calls() -> Iterator[list[keras.metrics.Metric]]:
+    """Record which metric objects are called: in Keras 3 the result of a called metric has no link to its metric."""
+    called: list[keras.metrics.Metric] = []
+    original = keras.metrics.Metric.__call__
+
+    def recording(metric: keras.metrics.Metric, *args: Any, **kwargs: Any) -> Tensor:
+        if not any(metric is known for known in called):
+            called.append(metric)
+        return original(metric, *args, **kwargs)
+
+    with _recording:
+        keras.metrics.Metric.__call__ = recording
+        try:
+            yield called
+        finally:
+            keras.metrics.Metric.__call__ = original

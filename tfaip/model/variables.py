@@ -1,0 +1,73 @@
+"""Variables of a graph by stable names: the path of attributes that leads to them.
+
+Keras names layers by a counter per process (`dense`, `dense_1`): a second build of the same graph gets other names.
+The attribute path (`encoder/layers/0/kernel`) is the same in every process and on every backend; checkpoints, exports
+and warm starts use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+
+def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
+    """All variables below `layer` (weights, statistics, states of seed generators): attribute path -> variable.
+
+    A variable that can be reached on several paths has the first one in alphabetical order, level by level.
+
+    Raises:
+        ValueError: a variable of the layer cannot be reached through attributes, lists or dicts.
+    """
+    found: dict[int, tuple[str, keras.Variable]] = {}
+    queue: list[tuple[str, Any]] = [("", layer)]
+    seen: set[int] = set()
+    # Breadth first: the shortest path wins, which is the one that the author of the graph would name.
+    while queue:
+        path, value = queue.pop(0)
+        if isinstance(value, keras.Variable):
+            found.setdefault(id(value), (path, value))
+        elif id(value) not in seen:
+            seen.add(id(value))
+            queue.extend((f"{path}/{name}" if path else name, child) for name, child in _children(value))
+    missing = [v.path for v in layer.variables if id(v) not in found]
+    if missing:
+        raise ValueError(f"variables that no attribute of {type(layer).__name__} leads to: {', '.join(missing)}")
+    return dict(found.values())
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, keras.Model) and not _is_subclassed(value):
+        for layer in value.layers:
+            yield layer.name, layer
+    elif isinstance(value, (keras.layers.Layer, keras.random.SeedGenerator)):
+        yield from sorted((name.lstrip("_"), v) for name, v in vars(value).items() if _is_node(name, v))
+    elif isinstance(value, (list, tuple)):
+        yield from ((str(i), item) for i, item in enumerate(value))
+    elif isinstance(value, dict):
+        yield from ((str(key), value[key]) for key in sorted(value, key=str))
+
+
+def _is_subclassed(model: keras.Model) -> bool:
+    return not isinstance(model, keras.Sequential) and type(model).__name__ != "Functional"
+
+
+# Attributes of Keras itself that list what other attributes hold already.
+_KERAS_COLLECTIONS = frozenset(
+    {
+        "_layers",
+        "_metrics",
+        "_trainable_variables",
+        "_non_trainable_variables",
+        "_seed_generators",
+        "_tracker",
+    }
+)
+
+
+def _is_node(name: str, value: Any) -> bool:
+    if name in _KERAS_COLLECTIONS:
+        return False
+    return isinstance(value, (keras.Variable, keras.layers.Layer, keras.random.SeedGenerator, list, tuple, dict))

@@ -1,0 +1,76 @@
+"""Which numeric backend Keras runs on, and how it is imported without its start-up chatter."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from tfaip.errors import UsageError
+from tfaip.util.logging import is_debug
+
+BACKENDS = ("tensorflow", "jax")
+
+
+def select_backend() -> str:
+    """Name of the backend: `KERAS_BACKEND` if set, else tensorflow, which is then written into the environment.
+
+    Raises:
+        UsageError: another backend is asked for.
+    """
+    name = os.environ.setdefault("KERAS_BACKEND", BACKENDS[0])
+    if name not in BACKENDS:
+        raise UsageError(f"KERAS_BACKEND is {name!r}; tfaip runs on {' and '.join(BACKENDS)}: set one of these")
+    return name
+
+
+def import_backend() -> str:
+    """Import Keras and its backend quietly; returns the backend's name.
+
+    Raises:
+        UsageError: the backend is not one of ours, or is not installed.
+    """
+    name = select_backend()
+    if "keras" in sys.modules:
+        return name
+    if not is_debug():
+        # The C++ log of TensorFlow reads this once, at import.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        with quiet_stderr():
+            import keras
+
+            # Makes the backend look for its devices now, which it reports on stderr too.
+            keras.ops.zeros(())
+    except ImportError as error:
+        raise UsageError(
+            f"the Keras backend {name!r} cannot be imported ({error}); install it, or set KERAS_BACKEND to another one"
+        ) from error
+    return name
+
+
+@contextlib.contextmanager
+def quiet_stderr() -> Iterator[None]:
+    """Hold back what native code writes to the file descriptor of stderr; shown if the block raises, or in debug.
+
+    TensorFlow logs from C++ while it is imported, before any of its own log settings act.
+    """
+    if is_debug():
+        yield
+        return
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(saved, 2)
+            held.seek(0)
+            sys.stderr.write(held.read().decode(errors="replace"))
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)

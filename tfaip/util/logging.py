@@ -1,0 +1,98 @@
+"""The toolkit's logger: `TFAIP_LOG_LEVEL` decides what is printed, a run adds its `train.log`."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from tfaip.errors import UsageError
+
+ROOT = "tfaip"
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+def logger(name: str) -> logging.Logger:
+    """The logger of a module: `logger(__name__)`; modules outside tfaip become children of `tfaip`."""
+    return logging.getLogger(name if name.split(".")[0] == ROOT else f"{ROOT}.{name}")
+
+
+def log_level() -> int:
+    """The level named by `TFAIP_LOG_LEVEL` (default info).
+
+    Raises:
+        UsageError: the variable holds another word.
+    """
+    name = os.environ.get("TFAIP_LOG_LEVEL", "info").lower()
+    if name not in LEVELS:
+        raise UsageError(f"TFAIP_LOG_LEVEL is {name!r}, expected one of {', '.join(LEVELS)}")
+    return int(getattr(logging, name.upper()))
+
+
+def is_debug() -> bool:
+    """True if everything is to be shown: tracebacks and the start-up lines of the backends."""
+    return log_level() <= logging.DEBUG
+
+
+def setup_console() -> None:
+    """Print what is logged: plain messages, warnings and errors with their level. Safe to call again."""
+    root = logging.getLogger(ROOT)
+    root.setLevel(log_level())
+    root.propagate = False
+    if not any(isinstance(handler, ConsoleHandler) for handler in root.handlers):
+        root.addHandler(ConsoleHandler())
+
+
+class ConsoleHandler(logging.StreamHandler):
+    """Prints to the current `sys.stdout`, so that redirections after set-up are honoured."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout)
+        self.setFormatter(_ConsoleFormatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stdout
+        super().emit(record)
+
+
+class _ConsoleFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        message = super().format(record)
+        return message if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {message}"
+
+
+class RunLog:
+    """Context that writes what is logged to the file of a run; lines before that file is known are kept for it."""
+
+    def __init__(self) -> None:
+        # Never flushes by itself: neither by number of lines nor by level.
+        self._memory = logging.handlers.MemoryHandler(capacity=sys.maxsize, flushLevel=sys.maxsize)
+        self._file: logging.FileHandler | None = None
+
+    def __enter__(self) -> RunLog:
+        root = logging.getLogger(ROOT)
+        if root.level == logging.NOTSET:
+            root.setLevel(log_level())
+        root.addHandler(self._memory)
+        return self
+
+    def write_to(self, path: Path) -> None:
+        """Append everything from the beginning of the block on to `path`."""
+        self._file = logging.FileHandler(path, encoding="utf-8")
+        self._file.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+        logging.getLogger(ROOT).addHandler(self._file)
+        logging.getLogger(ROOT).removeHandler(self._memory)
+        self._memory.setTarget(self._file)
+        self._memory.flush()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        logging.getLogger(ROOT).removeHandler(self._memory)
+        self._memory.close()
+        if self._file is not None:
+            logging.getLogger(ROOT).removeHandler(self._file)
+            self._file.close()
