@@ -1,0 +1,152 @@
+"""From what a user types to a scenario class: `pkg`, `pkg.scenario`, `pkg.scenario:Class`, or a path."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.util.logging import logger
+
+Scenario = type[ScenarioBase[Any, Any]]
+
+
+def load_scenario(name: str) -> Scenario:
+    """Import a scenario class. The working directory counts as part of the Python path.
+
+    Args:
+        name: module (`pkg.scenario`), package with a `scenario` module (`pkg`), either one with `:Class`, or the path
+            of a Python file or of a package directory.
+
+    Raises:
+        UsageError: nothing there, a module that fails to import, no scenario in it, or several.
+    """
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    module_name, _, class_name = name.partition(":")
+    if _looks_like_path(module_name):
+        module_name = _module_of_path(Path(module_name))
+    module = _import_scenario_module(module_name)
+    return _named_class(module, class_name) if class_name else _only_scenario(module)
+
+
+def _looks_like_path(name: str) -> bool:
+    return "/" in name or name.endswith(".py") or name in {".", ".."}
+
+
+def _module_of_path(path: Path) -> str:
+    """Dotted name of a file or package directory; its import root joins the Python path."""
+    path = path.resolve()
+    if not path.exists():
+        raise UsageError(f"no scenario at {path}: the path does not exist")
+    if path.is_dir() and not (path / "__init__.py").exists() and not (path / "scenario.py").exists():
+        raise UsageError(f"no scenario at {path}: expected a Python file, or a directory with scenario.py")
+    parts = [path.stem if path.is_file() else path.name]
+    root = path.parent
+    while (root / "__init__.py").exists():
+        parts.insert(0, root.name)
+        root = root.parent
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return ".".join(parts)
+
+
+def _import_scenario_module(name: str) -> ModuleType:
+    module = _import(name)
+    if hasattr(module, "__path__") and not _scenarios_of(module):
+        inner = f"{name}.scenario"
+        if importlib.util.find_spec(inner) is None:
+            raise UsageError(f"package {name} has no module 'scenario' and defines no scenario: name the module")
+        module = _import(inner)
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise UsageError(f"no module named {name!r}{_near_modules(name, error.name)}") from error
+        raise UsageError(f"scenario module {name} fails to import: {_one_line(error)}") from error
+    except Exception as error:
+        raise UsageError(f"scenario module {name} fails to import: {_one_line(error)}") from error
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _near_modules(name: str, missing: str) -> str:
+    """A suggestion among the modules beside the first part of `name` that does not exist."""
+    parent, _, last = missing.rpartition(".")
+    paths = list(sys.modules[parent].__path__) if parent in sys.modules else None
+    known = [info.name for info in pkgutil.iter_modules(paths)]
+    near = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
+    if not near:
+        return ""
+    rest = name[len(missing) :]
+    return "; did you mean " + " or ".join(f"{parent + '.' if parent else ''}{n}{rest}" for n in near) + "?"
+
+
+def _scenarios_of(module: ModuleType) -> dict[str, Scenario]:
+    """Scenario classes that `module` defines itself, or re-exports from below itself."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isclass(value)
+        and issubclass(value, ScenarioBase)
+        and (value.__module__ == module.__name__ or value.__module__.startswith(f"{module.__name__}."))
+        and not name.startswith("_")
+    }
+
+
+def _only_scenario(module: ModuleType) -> Scenario:
+    found = _scenarios_of(module)
+    if not found:
+        raise UsageError(f"module {module.__name__} defines no scenario: expected a subclass of ScenarioBase")
+    # A scenario that another one of the module extends is a base, not a choice.
+    leaves = {n: c for n, c in found.items() if not any(c is not o and issubclass(o, c) for o in found.values())}
+    if len(leaves) > 1:
+        choices = ", ".join(f"{module.__name__}:{name}" for name in sorted(leaves))
+        raise UsageError(f"module {module.__name__} defines several scenarios, name one: {choices}")
+    return next(iter(leaves.values()))
+
+
+def _named_class(module: ModuleType, name: str) -> Scenario:
+    value = getattr(module, name, None)
+    if inspect.isclass(value) and issubclass(value, ScenarioBase):
+        return value
+    known = sorted(_scenarios_of(module))
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else f"; it defines {', '.join(known) or 'none'}"
+    raise UsageError(f"module {module.__name__} has no scenario named {name!r}{hint}")
+
+
+def load_trusted_scenario(scenario_id: str) -> Scenario:
+    """The scenario that a stored file names; says which package is trusted by that.
+
+    Args:
+        scenario_id: `module:Class`.
+
+    Raises:
+        UsageError: no such form, a module of the standard library, or no scenario.
+    """
+    module_name, _, class_name = scenario_id.partition(":")
+    parts = [*module_name.split("."), class_name]
+    if not all(part.isidentifier() for part in parts):
+        raise UsageError(f"scenario_id {scenario_id!r} is not of the form module:Class")
+    package = parts[0]
+    if package in sys.stdlib_module_names:
+        raise UsageError(f"scenario_id {scenario_id!r} names a module of the standard library: not imported")
+    scenario = load_scenario(scenario_id)
+    if package != "tfaip":
+        logger(__name__).info("trusting package %s, which the stored params name as the scenario's", package)
+    return scenario

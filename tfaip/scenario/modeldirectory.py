@@ -1,0 +1,42 @@
+"""The directory of an exported model: `best/` and `export/`."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from tfaip.model.export import SERVE_DIR, ServingExporter
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import WEIGHTS_FILE, save_arrays, variable_arrays
+from tfaip.params.serialization import save_params
+from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE, ScenarioBase
+from tfaip.util.files import commit_directory
+
+
+class ModelDirectoryWriter:
+    """Writes a scenario with its current weights, as often as asked.
+
+    Args:
+        scenario: its graph must be built.
+
+    Raises:
+        UsageError: `export_serve` is on and TensorFlow is not installed.
+    """
+
+    def __init__(self, scenario: ScenarioBase[Any, Any]) -> None:
+        self._scenario = scenario
+        self.serving: ServingExporter | None = None
+        if scenario.params.export_serve:
+            endpoints = scenario.model._export_graphs(scenario.graph)
+            self.serving = ServingExporter(scenario.graph, endpoints, scenario.data.create_input_layers())
+
+    def write(self, path: Path) -> None:
+        """Replace the directory `path` in one commit."""
+        params = copy.deepcopy(self._scenario.params)
+        params.scenario_id = self._scenario.scenario_id()
+        with commit_directory(path) as directory:
+            save_params(directory / SCENARIO_PARAMS_FILE, params)
+            save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
+            if self.serving is not None:
+                self.serving.write(directory / SERVE_DIR)

@@ -1,0 +1,137 @@
+"""Scenarios: bind params to the classes that implement them. Factories, nothing else."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tfaip.params.generics import type_argument
+from tfaip.params.serialization import load_params
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+
+if TYPE_CHECKING:
+    from tfaip.data.data import DataBase
+    from tfaip.evaluator.evaluator import EvaluatorBase
+    from tfaip.model.graphbase import GenericGraphBase
+    from tfaip.model.modelbase import ModelBase
+    from tfaip.trainer.params import TrainerParams
+    from tfaip.trainer.trainer import Trainer
+
+SP = TypeVar("SP", bound=ScenarioBaseParams)
+TP = TypeVar("TP")
+
+SCENARIO_PARAMS_FILE = "scenario_params.json"
+
+
+class ScenarioBase(Generic[SP, TP]):
+    """A scenario, declared as `class MyScenario(ScenarioBase[MyScenarioParams, MyTrainerParams])`.
+
+    Data, model and graph are built when they are first used.
+
+    Args:
+        params: the scenario params.
+    """
+
+    def __init__(self, params: SP) -> None:
+        self._params = params
+
+    @classmethod
+    def params_cls(cls) -> type[SP]:
+        """Class of the scenario params."""
+        return type_argument(cls, ScenarioBase, 0)
+
+    @classmethod
+    def trainer_params_cls(cls) -> type[TP]:
+        """Class of the trainer params."""
+        return type_argument(cls, ScenarioBase, 1)
+
+    @classmethod
+    def default_params(cls) -> SP:
+        """Scenario params with the defaults of this scenario; override to change them."""
+        return cls.params_cls()()
+
+    @classmethod
+    def default_trainer_params(cls) -> TP:
+        """Trainer params with the defaults of this scenario; override to change them."""
+        params: Any = cls.trainer_params_cls()()
+        params.scenario = cls.default_params()
+        return params
+
+    @classmethod
+    def scenario_id(cls) -> str:
+        """`module:Class`, the name under which stored params find the scenario again."""
+        return f"{cls.__module__}:{cls.__qualname__}"
+
+    @classmethod
+    def data_cls(cls) -> type[DataBase[Any]]:
+        """Class of the data; default: what the data params name."""
+        return cls._field_type("data").cls()
+
+    @classmethod
+    def model_cls(cls) -> type[ModelBase[Any]]:
+        """Class of the model; default: what the model params name."""
+        return cls._field_type("model").cls()
+
+    @classmethod
+    def evaluator_cls(cls) -> type[EvaluatorBase[Any]]:
+        """Class of the evaluator; default: one that evaluates nothing."""
+        from tfaip.evaluator.evaluator import EvaluatorBase
+
+        return EvaluatorBase
+
+    @classmethod
+    def trainer_cls(cls) -> type[Trainer[Any]]:
+        """Class of the trainer."""
+        from tfaip.trainer.trainer import Trainer
+
+        return Trainer
+
+    @classmethod
+    def static_data_kwargs(cls, params: Any) -> dict[str, Any]:
+        """Further constructor arguments of the data class."""
+        return {}
+
+    @classmethod
+    def static_model_kwargs(cls, params: Any) -> dict[str, Any]:
+        """Further constructor arguments of the model class."""
+        return {}
+
+    @classmethod
+    def create_trainer(cls, trainer_params: TrainerParams[Any, Any], **kwargs: Any) -> Trainer[Any]:
+        """The trainer of a run; `kwargs` are further arguments of `Trainer`, e.g. `restore=True`."""
+        return cls.trainer_cls()(trainer_params, cls(trainer_params.scenario), **kwargs)
+
+    @classmethod
+    def create_evaluator(cls, params: Any) -> EvaluatorBase[Any]:
+        """The evaluator of the scenario, built from evaluator params."""
+        return cls.evaluator_cls()(params)
+
+    @classmethod
+    def params_from_path(cls, path: str | Path) -> SP:
+        """The scenario params of a model directory (`best/`, `export/`)."""
+        return load_params(Path(path) / SCENARIO_PARAMS_FILE, cls.params_cls(), trusted=[cls.__module__.split(".")[0]])
+
+    @property
+    def params(self) -> SP:
+        """The scenario params."""
+        return self._params
+
+    @cached_property
+    def data(self) -> DataBase[Any]:
+        """The data, built from `params.data`."""
+        return self.data_cls()(self._params.data, **self.static_data_kwargs(self._params.data))
+
+    @cached_property
+    def model(self) -> ModelBase[Any]:
+        """The model, built from `params.model`."""
+        return self.model_cls()(self._params.model, **self.static_model_kwargs(self._params.model))
+
+    @cached_property
+    def graph(self) -> GenericGraphBase[Any]:
+        """The outermost graph of the model."""
+        return self.model.create_graph()
+
+    @classmethod
+    def _field_type(cls, name: str) -> Any:
+        return type(getattr(cls.default_params(), name))

@@ -1,0 +1,35 @@
+"""Params of a scenario: data and model; needs no backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from tfaip.data.databaseparams import DataBaseParams
+from tfaip.evaluator.params import EvaluatorParams
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.generics import bound_field
+
+TData = TypeVar("TData", bound=DataBaseParams)
+TModel = TypeVar("TModel", bound=ModelBaseParams)
+
+
+@pai_dataclass
+@dataclass
+class ScenarioBaseParams(ParamsBase, Generic[TData, TModel]):
+    """Everything that describes a model and its data: what an export stores and a later program loads."""
+
+    data: TData = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the data"))
+    model: TModel = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the model"))
+    evaluator: EvaluatorParams = field(
+        default_factory=EvaluatorParams,
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Params of the evaluator"),
+    )
+    export_serve: bool = field(
+        default=True,
+        metadata=pai_meta(
+            help="Write a SavedModel (serve/) into best and export, for other runtimes; needs tensorflow"
+        ),
+    )
+    scenario_id: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="module:Class of the scenario"))
