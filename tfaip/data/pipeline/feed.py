@@ -1,0 +1,126 @@
+"""Batches of NumPy arrays in the form that `keras.Model.fit` and `evaluate` read fastest on the active backend."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from tfaip.data.data import DataBase
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.stream import Position
+
+# TensorFlow pays about 150 us per element that crosses from Python into tf.data; many batches cross as one chunk.
+CHUNK_BATCHES = 32
+CHUNK_BYTES = 16 * 2**20
+
+Element = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
+
+
+class Feed:
+    """The batches of one call of `fit` or `evaluate`, which may read ahead of what it has trained.
+
+    Args:
+        batches: opens a stream of batches, each with the position of the data behind it (None: does not matter).
+        data: gives the specs of inputs and targets.
+        backend: name of the Keras backend.
+        prefetch: chunks that TensorFlow prepares ahead.
+    """
+
+    def __init__(
+        self,
+        batches: AbstractContextManager[Iterator[tuple[Batch, Position | None]]],
+        data: DataBase[Any],
+        backend: str,
+        prefetch: int = 2,
+    ) -> None:
+        self._data = data
+        self._prefetch = prefetch
+        self._positions: deque[Position | None] = deque()
+        self._released = 0
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._stack = contextlib.ExitStack()
+        self._iterator: Iterator[tuple[Batch, Position | None]] | None = self._stack.enter_context(batches)
+        self.dataset: Any = self._tensorflow_dataset() if backend == "tensorflow" else self._python_iterator()
+
+    def __enter__(self) -> Feed:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+        """Close the stream. An error of the data pipeline is raised as itself, not as what the backend made of it."""
+        with self._lock:
+            self._iterator = None
+            self._stack.close()
+        if self._error is not None and error is not self._error:
+            raise self._error from None
+
+    def position_after(self, batches: int) -> Position | None:
+        """Where the data stands after the first `batches` batches (at least 1); forgets earlier positions."""
+        while self._released < batches - 1:
+            self._positions.popleft()
+            self._released += 1
+        return self._positions[0]
+
+    def _elements(self) -> Iterator[Element]:
+        while True:
+            # The reader may be a thread of TensorFlow; closing must wait for a batch that is being made.
+            with self._lock:
+                if self._iterator is None:
+                    return
+                try:
+                    item = next(self._iterator, None)
+                except BaseException as error:
+                    self._error = error
+                    raise
+                if item is None:
+                    return
+                batch, position = item
+                self._positions.append(position)
+            yield batch.inputs, batch.targets
+
+    def _python_iterator(self) -> Iterator[tuple[Element]]:
+        return ((element,) for element in self._elements())
+
+    def _tensorflow_dataset(self) -> Any:
+        import tensorflow as tf
+
+        signature = tuple(
+            {key: tf.TensorSpec((None, None, *spec.shape), spec.dtype) for key, spec in specs.items()}
+            for specs in (self._data.input_layer_specs(), self._data.target_layer_specs())
+        )
+        chunks = tf.data.Dataset.from_generator(lambda: _chunks(self._elements()), output_signature=signature)
+        sliced = chunks.prefetch(self._prefetch).flat_map(_slices(tf))
+        return sliced.map(lambda inputs, targets: ((inputs, targets),)).prefetch(tf.data.AUTOTUNE)
+
+
+def _slices(tf: Any) -> Callable[..., Any]:
+    return lambda inputs, targets: tf.data.Dataset.from_tensor_slices((inputs, targets))
+
+
+def _chunks(elements: Iterable[Element]) -> Iterator[Element]:
+    """Stack consecutive elements of equal shapes."""
+    chunk: list[Element] = []
+    shapes: Any = None
+    size = 0
+    for element in elements:
+        arrays = [array for part in element for array in part.values()]
+        if chunk and (
+            [a.shape for a in arrays] != shapes or len(chunk) >= CHUNK_BATCHES or size >= CHUNK_BYTES
+        ):
+            yield _stacked(chunk)
+            chunk, size = [], 0
+        shapes = [array.shape for array in arrays]
+        size += sum(array.nbytes for array in arrays)
+        chunk.append(element)
+    if chunk:
+        yield _stacked(chunk)
+
+
+def _stacked(chunk: list[Element]) -> Element:
+    return tuple({key: np.stack([e[part][key] for e in chunk]) for key in chunk[0][part]} for part in (0, 1))  # type: ignore[return-value]

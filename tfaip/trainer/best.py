@@ -1,0 +1,52 @@
+"""Which epoch is the best one so far: a pure function of the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfaip.errors import UsageError
+from tfaip.trainer.history import History
+
+
+@dataclass(frozen=True)
+class BestModel:
+    """What tells the best model.
+
+    Args:
+        mode: "min" or "max".
+        monitor: name of the logged value.
+    """
+
+    mode: str
+    monitor: str
+
+    @classmethod
+    def of(cls, settings: tuple[str, str], has_validation: bool, logged: list[str]) -> BestModel:
+        """What the `_best_logging_settings` of a model ask for.
+
+        Args:
+            settings: mode and name.
+            has_validation: without validation data the training value is monitored.
+            logged: names of the values that the model logs.
+
+        Raises:
+            UsageError: the mode or the name is unknown.
+        """
+        mode, name = settings
+        if mode not in ("min", "max"):
+            raise UsageError(f"_best_logging_settings of the model gave the mode {mode!r}, expected 'min' or 'max'")
+        if name not in logged:
+            raise UsageError(
+                f"_best_logging_settings of the model monitor {name!r}, which is not logged; logged values: "
+                f"{', '.join(sorted(logged))}"
+            )
+        return cls(mode, f"val_{name}" if has_validation else name)
+
+    def is_best(self, history: History, epoch: int) -> bool:
+        """Whether `epoch` is the first one with the best value."""
+        return history.best_epoch(self.monitor, self.mode) == epoch
+
+    def describe(self, history: History) -> str:
+        """`val_acc 0.9812 in epoch 7`, or that there is no best epoch."""
+        epoch = history.best_epoch(self.monitor, self.mode)
+        return "none" if epoch is None else f"{self.monitor} {history.value(epoch, self.monitor):.4f} in epoch {epoch}"

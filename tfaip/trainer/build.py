@@ -1,0 +1,145 @@
+"""From params to everything that the training loop works with. What can be wrong is reported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.model.export import check_serving
+from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_values
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.variables import variables_by_path
+from tfaip.scenario.modeldirectory import ModelDirectoryWriter
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.trainer.best import BestModel
+from tfaip.trainer.callbacks.progress import create_progress
+from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
+from tfaip.trainer.checkpoint import CheckpointStore
+from tfaip.trainer.loop import EPOCH_MEAN, LoopParts
+from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.output import RunOutput
+from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.run_directory import RunDirectory
+from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.state import TrainState
+from tfaip.util.logging import logger
+
+# On JAX several steps per execution are a Python loop: nothing gained, and signals are seen later.
+AUTOMATIC_STEPS_PER_EXECUTION = {"tensorflow": 16, "jax": 1}
+
+log = logger(__name__)
+
+Params = TrainerParams[Any, Any]
+Scenario = ScenarioBase[Any, Any]
+
+
+def build_parts(params: Params, scenario: Scenario, directory: RunDirectory | None, stop: StopRequest) -> LoopParts:
+    """Build pipelines, model, optimizer and outputs; export and load the model once if models will be exported.
+
+    Args:
+        params: the trainer params, with a seed that is set already.
+        scenario: what to train.
+        directory: the run's directory; None: nothing is written.
+        stop: set by signals.
+
+    Raises:
+        UsageError: something cannot work; the message names the param.
+    """
+    train = _pipeline(params, scenario, PipelineMode.TRAINING)
+    val = _validation_pipeline(params, scenario)
+    model = build_training_model(params, scenario)
+    validates = val is not None and params.val_every_n > 0
+    best = BestModel.of(scenario.model._best_logging_settings(), validates, [*model.get_metrics_result(), EPOCH_MEAN])
+    if not validates:
+        log.info("no validation: the best model follows %s of the training", best.monitor)
+    return LoopParts(
+        params=params,
+        model=model,
+        state=TrainState(model),
+        data=scenario.data,
+        train=train,
+        val=val,
+        output=_output(params, scenario, directory, val or train),
+        best=best,
+        events=TensorBoardEvents(directory, _collector(model, val or train)),
+        progress=create_progress(params.progress_bar_mode),
+        stop=stop,
+    )
+
+
+def build_training_model(params: Params, scenario: Scenario) -> TrainingModel:
+    """The model that `fit` runs, with all variables, compiled with its optimizer."""
+    data = scenario.data
+    model = TrainingModel(scenario.model, scenario.graph)
+    model.build_symbolically(data.create_input_layers(), data.create_target_layers())
+    optimizer = build_optimizer(params.optimizer, variables_by_path(scenario.graph), model.trainable_variables)
+    backend = keras.backend.backend()
+    model.compile(
+        optimizer=optimizer,
+        run_eagerly=params.force_eager,
+        steps_per_execution=_steps_per_execution(params, backend),
+        # "auto" picks XLA on TensorFlow, which fails on graphs with CTC decoding, sparse or text operations.
+        jit_compile=backend == "jax" or params.jit_compile,
+    )
+    return model
+
+
+def _steps_per_execution(params: Params, backend: str) -> int:
+    if params.steps_per_execution is not None:
+        return params.steps_per_execution
+    return 1 if params.force_eager else AUTOMATIC_STEPS_PER_EXECUTION[backend]
+
+
+def _pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> DataPipeline:
+    is_training = mode is PipelineMode.TRAINING
+    setup = params.gen.setup.train if is_training else params.gen.setup.val
+    generator = params.gen.train_gen() if is_training else params.gen.val_gen()
+    pipeline = scenario.data.create_pipeline(setup, generator)
+    if pipeline.mode is not mode:
+        pipeline = pipeline.to_mode(mode)
+    assert params.random_seed is not None  # noqa: S101 (set by the trainer)
+    pipeline.seed = params.random_seed
+    return pipeline
+
+
+def _validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:
+    if params.gen.val_gen() is None:
+        return None
+    pipeline = _pipeline(params, scenario, PipelineMode.EVALUATION)
+    try:
+        return pipeline if len(pipeline.generator) > 0 else None
+    except TypeError:
+        return pipeline  # of unknown length
+
+
+def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, sample_data: DataPipeline) -> RunOutput:
+    if directory is None:
+        return RunOutput(None, None, None, best=False, final=False)
+    models = ModelDirectoryWriter(scenario) if params.export_best or params.export_final else None
+    if models is not None and models.serving is not None and not params.skip_model_load_test:
+        with sample_data.to_mode(PipelineMode.EVALUATION).generate_input_batches(auto_repeat=False) as batches:
+            check_serving(models.serving, scenario.graph.predict, next(batches).inputs)
+    store = CheckpointStore(directory.checkpoints, params.keep_checkpoints) if params.write_checkpoints else None
+    return RunOutput(directory, store, models, best=params.export_best, final=params.export_final)
+
+
+def _collector(model: TrainingModel, pipeline: DataPipeline) -> Callable[[], list[CollectedValue]]:
+    """A function that runs the first batch eagerly and returns what layers pass to `add_tensorboard`."""
+    used = True
+
+    def collect() -> list[CollectedValue]:
+        nonlocal used
+        if not used:
+            return []
+        with pipeline.to_mode(PipelineMode.EVALUATION).generate_input_batches(auto_repeat=False) as batches:
+            batch = next(batches)
+        with collect_tensorboard_values() as values:
+            model((batch.inputs, batch.targets), training=False)
+        used = bool(values)
+        return values
+
+    return collect

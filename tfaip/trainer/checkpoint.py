@@ -1,0 +1,148 @@
+"""Checkpoints: directories that are complete or not there.
+
+`<dir>/epoch_0007/` or `<dir>/epoch_0007_step_000123/` holds `state.safetensors` (arrays), `state.json` (everything
+else) and `manifest.json` (size and SHA-256 of both, versions). `<dir>/latest` names the newest one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfaip import __version__
+from tfaip.errors import TfaipError, UsageError
+from tfaip.model.weights import load_arrays, save_arrays
+from tfaip.util.files import commit_directory, remove_temporaries, write_json, write_text
+from tfaip.util.logging import logger
+
+ARRAYS_FILE = "state.safetensors"
+STATE_FILE = "state.json"
+MANIFEST_FILE = "manifest.json"
+LATEST_FILE = "latest"
+_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The content of a checkpoint: named arrays and JSON-able values."""
+
+    arrays: Mapping[str, np.ndarray]
+    state: Mapping[str, Any]
+
+
+class CheckpointStore:
+    """The checkpoints of one run.
+
+    Args:
+        directory: where they lie; created by the first save.
+        keep: number of newest checkpoints that `save` keeps.
+    """
+
+    def __init__(self, directory: Path, keep: int = 2) -> None:
+        self._directory = directory
+        self._keep = keep
+
+    def save(self, checkpoint: Checkpoint, epoch: int, step: int = 0) -> Path:
+        """Commit a checkpoint, then let `latest` name it, then remove old ones.
+
+        Args:
+            checkpoint: the content.
+            epoch: completed epochs.
+            step: batches of the epoch that is running.
+        """
+        name = f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with commit_directory(self._directory / name) as directory:
+            save_arrays(directory / ARRAYS_FILE, checkpoint.arrays)
+            (directory / STATE_FILE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
+            write_json(directory / MANIFEST_FILE, _manifest(directory))
+        write_text(self._directory / LATEST_FILE, name + "\n")
+        for old in self.checkpoints()[self._keep :]:
+            shutil.rmtree(old)
+        return self._directory / name
+
+    def checkpoints(self) -> list[Path]:
+        """All checkpoints, newest first."""
+        if not self._directory.is_dir():
+            return []
+        found = [entry for entry in self._directory.iterdir() if _NAME.fullmatch(entry.name)]
+        return sorted(found, key=_sort_key, reverse=True)
+
+    def restore(self, name: str | None = None) -> Checkpoint:
+        """The newest undamaged checkpoint, or the newest one not newer than `name`; newer ones are removed.
+
+        Damaged ones are passed over with a warning that names the file.
+
+        Raises:
+            UsageError: there is none.
+        """
+        remove_temporaries(self._directory)
+        candidates = self.checkpoints()
+        if name is not None:
+            candidates = [path for path in candidates if _sort_key(path) <= _sort_key(Path(name))]
+        if not candidates:
+            raise UsageError(f"no checkpoint in {self._directory}: nothing to resume")
+        for path in candidates:
+            try:
+                checkpoint = read_checkpoint(path)
+            except TfaipError as error:
+                logger(__name__).warning("damaged checkpoint passed over: %s", error)
+            else:
+                self._drop_newer_than(path)
+                return checkpoint
+        raise UsageError(f"all {len(candidates)} checkpoints in {self._directory} are damaged: nothing to resume")
+
+    def _drop_newer_than(self, path: Path) -> None:
+        for newer in self.checkpoints():
+            if _sort_key(newer) > _sort_key(path):
+                shutil.rmtree(newer)
+        write_text(self._directory / LATEST_FILE, path.name + "\n")
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read and verify a checkpoint directory.
+
+    Raises:
+        TfaipError: a file is missing or differs from the manifest; the message names it.
+    """
+    files = _read_json(path / MANIFEST_FILE).get("files", {})
+    for name in (ARRAYS_FILE, STATE_FILE):
+        if not (path / name).is_file():
+            raise TfaipError(f"{path / name} is missing")
+        if _fingerprint(path / name) != files.get(name):
+            raise TfaipError(f"{path / name} differs from its manifest")
+    return Checkpoint(load_arrays(path / ARRAYS_FILE), _read_json(path / STATE_FILE))
+
+
+def _sort_key(path: Path) -> tuple[int, int]:
+    match = _NAME.fullmatch(path.name)
+    return (int(match[1]), int(match[2] or 0)) if match else (-1, -1)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TfaipError(f"{path} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise TfaipError(f"{path} holds no JSON object")
+    return value
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    files = {path.name: _fingerprint(path) for path in sorted(directory.iterdir())}
+    return {"files": files, "versions": {"tfaip": __version__, "keras": keras.__version__}}
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    with open(path, "rb") as file:
+        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

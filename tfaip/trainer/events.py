@@ -1,0 +1,112 @@
+"""TensorBoard event files, written without TensorFlow."""
+
+from __future__ import annotations
+
+import sys
+import time
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_NO_TENSORFLOW = "tensorboard.compat.notf"
+
+
+class EventWriter:
+    """Writes scalars and images of one kind of data (`train`, `validation`) to a directory.
+
+    Args:
+        directory: where the event file goes; created with the first value. If the first step is not 1, a resumed
+            run goes on there: TensorBoard then forgets what a previous process wrote from that step on.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._writer: Any = None
+
+    def scalars(self, values: Mapping[str, float], step: int) -> None:
+        """Write values by tag."""
+        for tag, value in values.items():
+            self._add(tag, "scalars", np.asarray(value, np.float32), step)
+
+    def image(self, tag: str, image: np.ndarray, step: int) -> None:
+        """Write one image `[height, width, channels]` or several `[n, height, width, channels]`, uint8 or in [0, 1]."""
+        from tensorboard.plugins.image import metadata
+
+        images = image[None] if image.ndim == 3 else image
+        if images.ndim != 4:
+            raise ValueError(f"image {tag!r} has the shape {image.shape}, expected [height, width, channels]")
+        height, width = images.shape[1:3]
+        encoded = [str(width).encode(), str(height).encode(), *(_png(one) for one in images)]
+        self._write(
+            tag,
+            _string_tensor(encoded),
+            metadata.create_summary_metadata(None, None, converted_to_tensor=True),
+            step,
+        )
+
+    def flush(self) -> None:
+        """Make what was written visible to readers."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Flush and end the writer's thread."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _add(self, tag: str, plugin: str, value: np.ndarray, step: int) -> None:
+        from tensorboard.compat.proto.summary_pb2 import SummaryMetadata
+        from tensorboard.util.tensor_util import make_tensor_proto
+
+        metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=plugin), data_class=1)
+        self._write(tag, make_tensor_proto(value), metadata, step)
+
+    def _write(self, tag: str, tensor: Any, metadata: Any, step: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        value = Summary.Value(tag=tag, tensor=tensor, metadata=metadata)
+        self._open(step).add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=[value])))
+
+    def _open(self, first_step: int) -> Any:
+        if self._writer is None:
+            self._writer = _event_file_writer(self._directory)
+            if first_step > 1:
+                from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+                start = SessionLog(status=SessionLog.START)
+                self._writer.add_event(Event(wall_time=time.time(), step=first_step, session_log=start))
+        return self._writer
+
+
+def _event_file_writer(directory: Path) -> Any:
+    # tensorboard imports an installed TensorFlow (seconds) unless this module can be imported; its content is not read.
+    sys.modules.setdefault(_NO_TENSORFLOW, types.ModuleType(_NO_TENSORFLOW))
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    return EventFileWriter(str(directory))
+
+
+def _string_tensor(values: list[bytes]) -> Any:
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+
+    shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=len(values))])
+    return TensorProto(dtype=7, tensor_shape=shape, string_val=values)  # 7: DT_STRING
+
+
+def _png(image: np.ndarray) -> bytes:
+    """Encode one image as PNG (Pillow is a dependency of tensorboard)."""
+    import io
+
+    from PIL import Image
+
+    if image.dtype != np.uint8:
+        image = (np.clip(image, 0.0, 1.0) * 255).round().astype(np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(buffer, format="PNG")
+    return buffer.getvalue()

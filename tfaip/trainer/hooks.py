@@ -1,0 +1,103 @@
+"""What runs inside `keras.Model.fit` and `evaluate`, at the border of every execution of the compiled step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+
+from tfaip.trainer.callbacks.progress import EpochProgress
+from tfaip.util.typing import Logs
+
+
+def python_logs(logs: Mapping[str, Any] | None) -> Logs:
+    """Values of the device as Python floats."""
+    return {name: float(value) for name, value in (logs or {}).items()}
+
+
+class StepHooks(keras.callbacks.CallbackList):
+    """Takes the place of the callback list of Keras, which costs a device synchronisation per step.
+
+    Args:
+        total: batches of the whole epoch.
+        done: batches of it that an earlier process trained.
+        progress: is told how far the epoch is.
+        on_border: called with the number of trained batches; True ends the epoch here.
+        on_begin: called after Keras has reset the metrics.
+        user_callbacks: callbacks of the user, for their batch methods; None if they have none.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        total: int,
+        done: int,
+        progress: EpochProgress,
+        on_border: Callable[[int], bool],
+        on_begin: Callable[[], None] | None = None,
+        user_callbacks: keras.callbacks.CallbackList | None = None,
+    ) -> None:
+        # No super().__init__: it would start a thread and collect what `fit` adds on its own.
+        self._training_model = model
+        self._total = total
+        self._done = done
+        self._progress = progress
+        self._on_border = on_border
+        self._on_begin = on_begin
+        self._user_callbacks = user_callbacks
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        pass
+
+    def on_train_end(self, logs: Any = None) -> None:
+        pass
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self._on_begin is not None:
+            self._on_begin()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        pass
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self._user_callbacks is not None:
+            self._user_callbacks.on_train_batch_begin(self._done + batch)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        # With several steps per execution Keras passes the last step that a full execution would have had.
+        done = min(self._done + batch + 1, self._total)
+        if self._user_callbacks is not None:
+            self._user_callbacks.on_train_batch_end(done - 1, python_logs(logs))
+        self._progress.advance(done, lambda: python_logs(logs))
+        if self._on_border(done):
+            self._training_model.stop_training = True
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        pass
+
+    def on_test_end(self, logs: Any = None) -> None:
+        pass
+
+    def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self._user_callbacks is not None:
+            self._user_callbacks.on_test_batch_begin(batch)
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self._user_callbacks is not None:
+            self._user_callbacks.on_test_batch_end(batch, python_logs(logs))
+        self._progress.advance(batch + 1, lambda: python_logs(logs))
+        if self._on_border(batch + 1):
+            self._training_model.stop_evaluating = True
+
+
+def user_callback_list(callbacks: list[keras.callbacks.Callback], model: keras.Model) -> keras.callbacks.CallbackList:
+    """The callbacks of the user in Keras' own list, without the progress bar and history that `fit` would add."""
+    return keras.callbacks.CallbackList(callbacks, add_history=False, add_progbar=False, model=model)
+
+
+def has_batch_methods(callbacks: list[keras.callbacks.Callback]) -> bool:
+    """Whether a callback overrides a method that is called per batch (under any of its names)."""
+    base = keras.callbacks.Callback
+    names = [f"on_{kind}batch_{edge}" for kind in ("", "train_", "test_") for edge in ("begin", "end")]
+    return any(getattr(type(callback), name) is not getattr(base, name) for callback in callbacks for name in names)

@@ -1,0 +1,258 @@
+"""The epochs of a training, and the order of what happens at the end of each."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfaip.data.data import DataBase
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.feed import Feed
+from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
+from tfaip.trainer.best import BestModel
+from tfaip.trainer.callbacks.logger import result_line
+from tfaip.trainer.callbacks.progress import EpochProgress
+from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
+from tfaip.trainer.history import EpochRecord
+from tfaip.trainer.hooks import StepHooks, has_batch_methods, python_logs, user_callback_list
+from tfaip.trainer.output import RunOutput
+from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.signals import StopRequest, TrainingInterrupted
+from tfaip.trainer.state import TrainState
+from tfaip.util.logging import logger
+from tfaip.util.typing import Logs
+
+log = logger(__name__)
+
+# The loss under the name that logs and monitors of long standing use.
+EPOCH_MEAN = "loss/mean_epoch"
+
+
+@dataclass
+class LoopParts:
+    """What the loop works with; built by the trainer.
+
+    Args:
+        params: the trainer params.
+        model: compiled and built.
+        state: fresh or restored.
+        data: the data of the scenario.
+        train: pipeline of the training data.
+        val: pipeline of the validation data, None if there is none.
+        output: writes checkpoints, history and models, or nothing.
+        best: tells the best epoch.
+        events: writes TensorBoard events.
+        progress: shows progress.
+        stop: tells whether a signal asked to stop.
+    """
+
+    params: TrainerParams[Any, Any]
+    model: TrainingModel
+    state: TrainState
+    data: DataBase[Any]
+    train: DataPipeline
+    val: DataPipeline | None
+    output: RunOutput
+    best: BestModel
+    events: TensorBoardEvents
+    progress: EpochProgress
+    stop: StopRequest
+
+
+class TrainingLoop:
+    """Trains epoch after epoch until the last one, or until somebody asks to stop.
+
+    Args:
+        parts: what the loop works with.
+        callbacks: callbacks of the user.
+    """
+
+    def __init__(self, parts: LoopParts, callbacks: list[keras.callbacks.Callback]) -> None:
+        self._parts = parts
+        self._state = parts.state
+        self._model = parts.model
+        self._epoch_samples = parts.train.epoch_size(parts.params.samples_per_epoch, parts.params.scale_epoch_size)
+        self._steps = parts.train.num_batches(self._epoch_samples)
+        self._user = user_callback_list(callbacks, parts.model)
+        self._batch_user = self._user if has_batch_methods(callbacks) else None
+        self._save_every = parts.params.checkpoint_every_n_updates()
+        # A run that stopped within an epoch continues with the means that it had reached.
+        self._resumed_metrics = self._state.metric_arrays() if self._state.progress.step else None
+
+    def run(self) -> Logs:
+        """Train the remaining epochs; returns the values of the last one.
+
+        Raises:
+            TrainingInterrupted: a signal asked to stop; the state was checkpointed.
+        """
+        progress = self._state.progress
+        logs: Logs = dict(progress.history[progress.epoch].values) if progress.epoch in progress.history.epochs else {}
+        self._user.on_train_begin()
+        self._model.stop_training = False
+        while progress.epoch < self._parts.params.epochs and not self._model.stop_training:
+            logs = self._run_epoch(progress.epoch + 1)
+            self._stop_if_asked()
+        self._user.on_train_end(logs)
+        return logs
+
+    def _run_epoch(self, epoch: int) -> Logs:
+        started = time.monotonic()
+        rate = self._parts.params.learning_rate.rate(epoch)
+        self._model.optimizer.rate.assign(rate)
+        self._user.on_epoch_begin(epoch - 1)
+        values = self._train(epoch)
+        values.update(self._validate(epoch))
+        return self._end_of_epoch(epoch, rate, values, time.monotonic() - started)
+
+    def _end_of_epoch(self, epoch: int, rate: float, values: Logs, seconds: float) -> Logs:
+        """The one order at the end of an epoch.
+
+        The history comes first, since all decisions read it. The best model is exported before the checkpoint that
+        knows of it: a run that is killed in between exports it again, one that is killed after it has both. Callbacks
+        of the user come before the checkpoint too, so that what they change is in it, and so does the forward pass
+        for TensorBoard, which may draw random numbers. Files for readers come last.
+        """
+        progress = self._state.progress
+        updates = int(self._model.optimizer.iterations)
+        progress.history.record(epoch, EpochRecord(rate, values, {"updates": updates, "seconds": round(seconds, 3)}))
+        progress.epoch, progress.step = epoch, 0
+        self._model.stop_training = False
+        if self._parts.best.is_best(progress.history, epoch):
+            self._parts.output.export_best()
+        self._user.on_epoch_end(epoch - 1, dict(values))
+        shown = self._parts.events.collect()
+        self._parts.output.save_checkpoint(self._state.capture(), epoch)
+        self._parts.output.save_history(progress.history)
+        self._parts.events.write_epoch(epoch, {**values, "lr": rate}, shown)
+        log.info("%s", result_line(epoch, {**values, "lr": rate}))
+        return values
+
+    def _train(self, epoch: int) -> Logs:
+        """Train what is left of the epoch; returns the means over the whole epoch."""
+        progress = self._state.progress
+        done = progress.step
+        if done < self._steps:
+            left = self._epoch_samples - done * self._parts.train.samples_per_batch
+            batches = self._parts.train.training_batches(progress.position, left)
+            self._parts.progress.start(f"Epoch {epoch}/{self._parts.params.epochs}", self._steps, done)
+            try:
+                with Feed(batches, self._parts.data, keras.backend.backend()) as feed:
+                    self._fit(feed, epoch, done)
+            finally:
+                self._parts.progress.stop()
+        elif self._resumed_metrics is not None:
+            self._state.assign_metrics(self._resumed_metrics)
+        self._resumed_metrics = None
+        if progress.step < self._steps:
+            self._stop_if_asked()
+            raise RuntimeError(f"epoch {epoch} ended after {progress.step} of {self._steps} batches")
+        return _with_epoch_mean(python_logs(self._model.get_metrics_result()))
+
+    def _fit(self, feed: Feed, epoch: int, done: int) -> None:
+        def on_border(step: int) -> bool:
+            every = self._save_every
+            save_due = every is not None and step // every > self._state.progress.step // every
+            self._state.progress.step = step
+            position = feed.position_after(step - done)
+            assert position is not None  # noqa: S101 (training batches always have one)
+            self._state.progress.position = position
+            if save_due and step < self._steps:
+                self._save_within_epoch()
+            # A stop is decided between epochs if this was the last batch.
+            return self._parts.stop.received is not None and step < self._steps
+
+        hooks = StepHooks(
+            self._model,
+            self._steps,
+            done,
+            self._parts.progress,
+            on_border,
+            self._restore_metrics,
+            self._batch_user,
+        )
+        self._model.fit(
+            feed.dataset,
+            initial_epoch=epoch - 1,
+            epochs=epoch,
+            steps_per_epoch=self._steps - done,
+            shuffle=False,
+            verbose=0,
+            callbacks=hooks,
+        )
+
+    def _restore_metrics(self) -> None:
+        if self._resumed_metrics is not None:
+            self._state.assign_metrics(self._resumed_metrics)
+
+    def _validate(self, epoch: int) -> Logs:
+        params = self._parts.params
+        last = epoch == params.epochs
+        if self._parts.val is None or params.val_every_n == 0 or not (last or epoch % params.val_every_n == 0):
+            return {}
+        train_metrics = self._state.metric_arrays()
+        values = self._evaluate(self._parts.val)
+        if self._parts.stop.received is not None and self._model.stop_evaluating:
+            self._save_within_epoch(train_metrics)
+            self._stop_if_asked(saved=True)
+        return {f"val_{name}": value for name, value in values.items()}
+
+    def _evaluate(self, pipeline: DataPipeline) -> Logs:
+        batches = _without_positions(pipeline)
+        total = pipeline.num_batches(pipeline.epoch_size())
+        self._parts.progress.start("Validation", total, 0)
+        hooks = StepHooks(
+            self._model,
+            total,
+            0,
+            self._parts.progress,
+            lambda _: self._parts.stop.received is not None,
+            user_callbacks=self._batch_user,
+        )
+        try:
+            with Feed(batches, self._parts.data, keras.backend.backend()) as feed, warnings.catch_warnings():
+                # The number of batches is known when the data ends, which Keras takes for an accident.
+                warnings.filterwarnings("ignore", message="Your input ran out of data")
+                values = self._model.evaluate(feed.dataset, verbose=0, callbacks=hooks, return_dict=True)
+        finally:
+            self._parts.progress.stop()
+        return _with_epoch_mean(python_logs(values))
+
+    def _save_within_epoch(self, metrics: Mapping[str, np.ndarray] | None = None) -> None:
+        if keras.backend.backend() == "jax":
+            # Within fit the values live in the compiled loop, not in the variables.
+            self._model.jax_state_sync()
+        progress = self._state.progress
+        self._parts.output.save_checkpoint(self._state.capture(metrics), progress.epoch, progress.step)
+
+    def _stop_if_asked(self, saved: bool = False) -> None:
+        received = self._parts.stop.received
+        if received is None:
+            return
+        progress = self._state.progress
+        if progress.step and not saved:
+            self._save_within_epoch()
+        where = (
+            f"after batch {progress.step} of epoch {progress.epoch + 1}"
+            if progress.step
+            else f"after epoch {progress.epoch}"
+        )
+        log.info("%s: stopped %s%s", received.name, where, self._parts.output.how_to_resume())
+        raise TrainingInterrupted(received)
+
+
+@contextlib.contextmanager
+def _without_positions(pipeline: DataPipeline) -> Iterator[Iterator[tuple[Batch, None]]]:
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        yield ((batch, None) for batch in batches)
+
+
+def _with_epoch_mean(logs: Logs) -> Logs:
+    return {**logs, EPOCH_MEAN: logs[TOTAL_LOSS]}

@@ -1,0 +1,39 @@
+"""Optimizers: params here, the Keras side in `build`."""
+
+from tfaip.trainer.optimizer.optimizers import (
+    OPTIMIZERS,
+    AdadeltaOptimizer,
+    AdafactorOptimizer,
+    AdagradOptimizer,
+    AdamaxOptimizer,
+    AdamOptimizer,
+    AdamWOptimizer,
+    FtrlOptimizer,
+    KerasOptimizerParams,
+    LambOptimizer,
+    LionOptimizer,
+    MuonOptimizer,
+    NadamOptimizer,
+    RMSpropOptimizer,
+    SGDOptimizer,
+)
+from tfaip.trainer.optimizer.params import OptimizerParams
+
+__all__ = [
+    "OPTIMIZERS",
+    "AdadeltaOptimizer",
+    "AdafactorOptimizer",
+    "AdagradOptimizer",
+    "AdamOptimizer",
+    "AdamWOptimizer",
+    "AdamaxOptimizer",
+    "FtrlOptimizer",
+    "KerasOptimizerParams",
+    "LambOptimizer",
+    "LionOptimizer",
+    "MuonOptimizer",
+    "NadamOptimizer",
+    "OptimizerParams",
+    "RMSpropOptimizer",
+    "SGDOptimizer",
+]

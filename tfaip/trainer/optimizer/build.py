@@ -1,0 +1,128 @@
+"""From optimizer params to a Keras optimizer whose rate can be set and whose variables have stable names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from tfaip.trainer.optimizer.params import OptimizerParams
+from tfaip.util.typing import Tensor
+
+
+class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
+    """The one learning rate schedule of the toolkit: the value of the variable `base`, which the trainer sets.
+
+    `base` is owned by the optimizer: a free variable would be compiled into the step as a constant on JAX.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base: keras.Variable | None = None
+
+    def __call__(self, step: Tensor) -> Tensor:
+        return ops.convert_to_tensor(self.base)
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+class _Slots:
+    """Kind, weight and variable of every slot; an object, since Keras would take the weights in a list for its own."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, keras.Variable, keras.Variable]] = []
+
+
+class TrainingOptimizer:
+    """Mixin in front of a Keras optimizer class: settable rate, combinable clips, named variables."""
+
+    def __init__(self, params: OptimizerParams, **kwargs: Any) -> None:
+        super().__init__(learning_rate=ScheduledRate(), **kwargs)  # type: ignore[call-arg]
+        self._params = params
+        self._slots = _Slots()
+        self._learning_rate.base = self.add_variable((), name="learning_rate", dtype="float32")  # type: ignore[attr-defined]
+
+    @property
+    def rate(self) -> keras.Variable:
+        """The learning rate of the next updates, a float32 scalar variable."""
+        return self._learning_rate.base  # type: ignore[attr-defined]
+
+    def add_variable_from_reference(
+        self, reference_variable: keras.Variable, name: str | None = None, initializer: Any = "zeros"
+    ) -> keras.Variable:
+        """As in Keras; remembers which weight the new variable belongs to."""
+        slot = super().add_variable_from_reference(  # type: ignore[misc]
+            reference_variable, name=name, initializer=initializer
+        )
+        self._slots.entries.append((name or "slot", reference_variable, slot))
+        return slot
+
+    def named_variables(self, weights: Mapping[str, keras.Variable]) -> dict[str, keras.Variable]:
+        """All variables of the built optimizer by stable names.
+
+        Args:
+            weights: variables of the graph by path; a slot is named after its kind and the weight it belongs to.
+        """
+        paths = {id(variable): path for path, variable in weights.items()}
+        named = {f"{name}/{paths[id(weight)]}": slot for name, weight, slot in self._slots.entries}
+        slots = {id(slot) for slot in named.values()}
+        for variable in self.variables:  # type: ignore[attr-defined]
+            if id(variable) not in slots:
+                named[variable.name] = variable
+        return named
+
+    def _clip_gradients(self, grads: list[Tensor]) -> list[Tensor]:
+        """All clips in a fixed order, on the gradients of one update (the mean, if they are accumulated).
+
+        Overrides the hook of Keras, which allows one kind of clipping only.
+        """
+        params = self._params
+        if params.clip_value is not None:
+            grads = [ops.clip(g, -params.clip_value, params.clip_value) for g in grads]
+        if params.clip_norm is not None:
+            grads = [_scaled_to_norm(g, ops.sqrt(ops.sum(ops.square(g))), params.clip_norm) for g in grads]
+        if params.clip_global_norm is not None:
+            norm = ops.sqrt(sum(ops.sum(ops.square(g)) for g in grads))
+            grads = [_scaled_to_norm(g, norm, params.clip_global_norm) for g in grads]
+        return grads
+
+
+def build_optimizer(
+    params: OptimizerParams, weights: Mapping[str, keras.Variable], trainable: list[keras.Variable]
+) -> Any:
+    """The optimizer of a training.
+
+    Args:
+        params: the optimizer params.
+        weights: all variables of the graph by path.
+        trainable: those that are trained, in the order of the model (JAX passes them by position).
+
+    Raises:
+        ValueError: `exclude_from_weight_decay` matches no weight.
+    """
+    keras_class = params.cls()
+    optimizer_class = type(keras_class.__name__, (TrainingOptimizer, keras_class), {})
+    optimizer = optimizer_class(params, weight_decay=params.weight_decay or None, **params.arguments())
+    if params.exclude_from_weight_decay:
+        optimizer.exclude_from_weight_decay(var_list=_excluded(params.exclude_from_weight_decay, weights))
+    optimizer.build(trainable)
+    return optimizer
+
+
+def _excluded(pattern: str, weights: Mapping[str, keras.Variable]) -> list[keras.Variable]:
+    excluded = [variable for path, variable in weights.items() if re.search(pattern, path)]
+    if not excluded:
+        raise ValueError(
+            f"no weight matches {pattern!r}: change --optimizer.exclude_from_weight_decay; the weights are "
+            f"{', '.join(weights)}"
+        )
+    return excluded
+
+
+def _scaled_to_norm(gradient: Tensor, norm: Tensor, limit: float) -> Tensor:
+    # The norm of a zero gradient is 0; the maximum keeps the quotient finite and the gradient unchanged.
+    return gradient * (limit / ops.maximum(norm, limit))

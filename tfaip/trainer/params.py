@@ -1,0 +1,187 @@
+"""Params of a training; needs no backend."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.generics import bound_field
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
+from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams
+
+TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
+TVal = TypeVar("TVal", bound=DataGeneratorParams)
+
+
+class ProgressBarMode(StrEnum):
+    """How the progress of an epoch is shown."""
+
+    AUTO = "auto"
+    BAR = "bar"
+    PLAIN = "plain"
+    NONE = "none"
+
+
+@pai_dataclass
+@dataclass
+class TrainerPipelines(ParamsBase):
+    """Pipelines of the training and of the validation data."""
+
+    train: DataPipelineParams = field(
+        default_factory=DataPipelineParams,
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Training pipeline"),
+    )
+    val: DataPipelineParams = field(
+        default_factory=DataPipelineParams,
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Validation pipeline"),
+    )
+
+
+@pai_dataclass
+@dataclass
+class TrainerPipelineParamsBase(ParamsBase, Generic[TTrain, TVal]):
+    """Where the data of a training comes from; subclass this to build the generators in code."""
+
+    setup: TrainerPipelines = field(default_factory=TrainerPipelines, metadata=pai_meta(fix_dc=True, mode="ssnake"))
+
+    @abstractmethod
+    def train_gen(self) -> TTrain:
+        """Generator of the training data."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def val_gen(self) -> TVal | None:
+        """Generator of the validation data; None: there is none."""
+        raise NotImplementedError
+
+    def lav_gen(self) -> Iterable[DataGeneratorParams]:
+        """Generators to load and validate on; default: the one of the validation data."""
+        generator = self.val_gen()
+        return [] if generator is None else [generator]
+
+
+@pai_dataclass
+@dataclass
+class TrainerPipelineParams(TrainerPipelineParamsBase[TTrain, TVal], Generic[TTrain, TVal]):
+    """One generator for training, one for validation."""
+
+    train: TTrain = bound_field(pai_meta(mode="ssnake", help="Generator of the training data"))
+    val: TVal = bound_field(pai_meta(mode="ssnake", help="Generator of the validation data"))
+
+    def train_gen(self) -> TTrain:
+        return self.train
+
+    def val_gen(self) -> TVal | None:
+        return self.val
+
+
+TrainingPipelineGeneratorParams = TrainerPipelineParams
+
+TScenario = TypeVar("TScenario", bound=ScenarioBaseParams)
+TGen = TypeVar("TGen", bound=TrainerPipelineParamsBase)
+
+
+@pai_dataclass
+@dataclass
+class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
+    """Everything that describes a training run."""
+
+    epochs: int = field(default=100, metadata=pai_meta(help="Number of epochs"))
+    samples_per_epoch: int = field(
+        default=-1, metadata=pai_meta(help="Samples of an epoch (-1: one pass over the training data)")
+    )
+    scale_epoch_size: float = field(
+        default=1,
+        metadata=pai_meta(help="Factor on the number of samples of an epoch, if samples_per_epoch is -1"),
+    )
+    output_dir: str | None = field(
+        default=None,
+        metadata=pai_meta(required=True, help="Directory of the run: log, checkpoints, exported models"),
+    )
+    overwrite: bool = field(default=False, metadata=pai_meta(mode="flat", help="Replace the run that output_dir holds"))
+    val_every_n: int = field(
+        default=1, metadata=pai_meta(help="Validate every n epochs, and after the last (0: never)")
+    )
+    write_checkpoints: bool = field(default=True, metadata=pai_meta(help="Write checkpoints, from which to resume"))
+    checkpoint_sub_dir: str = field(
+        default="checkpoint", metadata=pai_meta(help="Checkpoints lie in this sub-directory")
+    )
+    checkpoint_save_freq: str = field(
+        default="epoch",
+        metadata=pai_meta(help="'epoch', or a number n: also every n updates within an epoch"),
+    )
+    keep_checkpoints: int = field(default=2, metadata=pai_meta(help="Number of checkpoints to keep, at least 2"))
+    export_best: bool = field(default=True, metadata=pai_meta(help="Export the model whenever it is the best so far"))
+    export_final: bool = field(default=True, metadata=pai_meta(help="Export the final model"))
+    random_seed: int | None = field(
+        default=None,
+        metadata=pai_meta(help="Seed of weights, data order and dropout (None: drawn and stored)"),
+    )
+    force_eager: bool = field(default=False, metadata=pai_meta(help="Run eagerly, to debug the model in Python"))
+    skip_model_load_test: bool = field(
+        default=False,
+        metadata=pai_meta(help="Skip exporting, loading and comparing the model before the first epoch"),
+    )
+    progress_bar_mode: ProgressBarMode = field(
+        default=ProgressBarMode.AUTO,
+        metadata=pai_meta(help="auto: a bar on a terminal, else plain; plain: one line per epoch; none: nothing"),
+    )
+    steps_per_execution: int | None = field(
+        default=None,
+        metadata=pai_meta(help="Batches per call of the compiled step (None: 16 on tensorflow, 1 on jax)"),
+    )
+    jit_compile: bool = field(
+        default=False,
+        metadata=pai_meta(help="Compile with XLA on tensorflow (jax always does, unless force_eager)"),
+    )
+    optimizer: OptimizerParams = field(
+        default_factory=AdamOptimizer, metadata=pai_meta(mode="ssnake", choices=OPTIMIZERS, help="Optimizer")
+    )
+    learning_rate: LearningRateParams = field(
+        default_factory=ExponentialDecayParams,
+        metadata=pai_meta(
+            mode="ssnake", choices=[ConstantParams, ExponentialDecayParams], help="Learning rate schedule"
+        ),
+    )
+    scenario: TScenario = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the scenario"))
+    gen: TGen = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Training and validation data"))
+
+    def __post_init__(self) -> None:
+        self._check_at_least("epochs", 0)
+        self._check_at_least("val_every_n", 0)
+        self._check_at_least("keep_checkpoints", 2)
+        if self.samples_per_epoch != -1:
+            self._check_at_least("samples_per_epoch", 1)
+        if self.steps_per_execution is not None:
+            self._check_at_least("steps_per_execution", 1)
+        if not self.scale_epoch_size > 0:
+            raise ValueError(
+                f"scale_epoch_size {self.scale_epoch_size} is not above 0: change --trainer.scale_epoch_size"
+            )
+        self.checkpoint_every_n_updates()
+
+    def checkpoint_every_n_updates(self) -> int | None:
+        """The number in `checkpoint_save_freq`; None for "epoch"."""
+        if self.checkpoint_save_freq == "epoch":
+            return None
+        try:
+            updates = int(self.checkpoint_save_freq)
+        except ValueError:
+            updates = 0
+        if updates < 1:
+            raise ValueError(
+                f"checkpoint_save_freq is {self.checkpoint_save_freq!r}, expected 'epoch' or a number of updates above "
+                "0: change --trainer.checkpoint_save_freq"
+            )
+        return updates
+
+    def _check_at_least(self, name: str, minimum: int) -> None:
+        value = getattr(self, name)
+        if value < minimum:
+            raise ValueError(f"{name} is {value}, expected at least {minimum}: change --trainer.{name}")

@@ -1,0 +1,113 @@
+"""The directory of a run: where everything lies, and whose it is."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaip.errors import UsageError
+from tfaip.util.files import remove_temporaries
+
+PARAMS_FILE = "trainer_params.json"
+HISTORY_FILE = "history.json"
+LOG_FILE = "train.log"
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Paths below `trainer.output_dir`."""
+
+    root: Path
+    checkpoint_sub_dir: str = "checkpoint"
+
+    @property
+    def params_file(self) -> Path:
+        """The resolved trainer params."""
+        return self.root / PARAMS_FILE
+
+    @property
+    def history_file(self) -> Path:
+        """The history of epochs."""
+        return self.root / HISTORY_FILE
+
+    @property
+    def log_file(self) -> Path:
+        """What was logged."""
+        return self.root / LOG_FILE
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints lie."""
+        return self.root / self.checkpoint_sub_dir
+
+    @property
+    def best(self) -> Path:
+        """The best model so far."""
+        return self.root / "best"
+
+    @property
+    def export(self) -> Path:
+        """The final model."""
+        return self.root / "export"
+
+    def events(self, name: str) -> Path:
+        """TensorBoard events of one kind of data, e.g. `train`."""
+        return self.root / name
+
+    def check_free(self, overwrite: bool) -> None:
+        """Whether a new run may use the directory; changes nothing.
+
+        Args:
+            overwrite: another run that is there may be replaced.
+
+        Raises:
+            UsageError: it holds another run, or other files.
+        """
+        if not self.root.exists() or (self.root.is_dir() and not any(self.root.iterdir())):
+            return
+        if not self.params_file.exists():
+            # Only a run may be replaced: a mistyped path must never cost somebody's files.
+            raise UsageError(
+                f"{self.root} exists and is not the directory of a run: choose another --trainer.output_dir"
+            )
+        if not overwrite:
+            raise UsageError(
+                f"{self.root} holds another run: choose another --trainer.output_dir, continue that run with "
+                f"'tfaip-resume-training {self.root}', or replace it with --overwrite"
+            )
+
+    def claim(self) -> None:
+        """Make the directory, empty, this run's own (after `check_free`).
+
+        Raises:
+            UsageError: it cannot be created.
+        """
+        try:
+            if self.root.exists():
+                shutil.rmtree(self.root)
+            self.root.mkdir(parents=True)
+        except OSError as error:
+            raise UsageError(f"cannot create the output directory {self.root}: {error.strerror}") from error
+
+    def clean_up(self) -> None:
+        """Remove what a killed process left half-written."""
+        remove_temporaries(self.root)
+
+
+def find_run(path: Path) -> tuple[Path, str | None]:
+    """The run that a user means: its directory, its checkpoint directory, or one checkpoint.
+
+    Returns:
+        The directory of the run, and the name of the checkpoint if one was meant.
+
+    Raises:
+        UsageError: there is no run.
+    """
+    if not path.exists():
+        raise UsageError(f"no run at {path}: the path does not exist")
+    candidates = [(path, None), (path.parent, None), (path.parent.parent, path.name)]
+    for root, checkpoint in candidates:
+        if (root / PARAMS_FILE).is_file():
+            return root, checkpoint
+    raise UsageError(f"no run at {path}: expected a directory with {PARAMS_FILE}, or a checkpoint inside of one")

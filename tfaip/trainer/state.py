@@ -1,0 +1,131 @@
+"""The state of a training: everything that a resumed run needs to go on as if it had never stopped."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfaip.data.pipeline.stream import Position
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import assign_arrays, variable_arrays
+from tfaip.trainer.checkpoint import Checkpoint
+from tfaip.trainer.history import History
+
+METRICS = "metrics/"
+
+
+@dataclass
+class Progress:
+    """How far the training is.
+
+    Args:
+        epoch: completed epochs.
+        step: batches of the running epoch that are trained; 0 between epochs.
+        position: where the stream of training samples stands after these batches.
+        history: records of the completed epochs.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    position: Position = field(default_factory=Position)
+    history: History = field(default_factory=History)
+
+
+class TrainState:
+    """Progress, variables and random generators of a training, saved and restored as a whole.
+
+    Args:
+        model: the compiled training model, with all variables built.
+    """
+
+    def __init__(self, model: TrainingModel) -> None:
+        self.progress = Progress()
+        self._model = model
+
+    def capture(self, metrics: Mapping[str, np.ndarray] | None = None) -> Checkpoint:
+        """A copy of the whole state.
+
+        Args:
+            metrics: values of the metric accumulators to store instead of their current ones (an evaluation has
+                overwritten those of the running epoch).
+        """
+        arrays = variable_arrays(self._variables())
+        if metrics is not None:
+            arrays.update(metrics)
+        progress = self.progress
+        state = {
+            "epoch": progress.epoch,
+            "step": progress.step,
+            "position": progress.position.to_dict(),
+            "history": progress.history.to_dict(),
+            "backend": keras.backend.backend(),
+            "random": _random_state(),
+        }
+        return Checkpoint(arrays, state)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Set the whole state.
+
+        Raises:
+            TfaipError: the checkpoint belongs to another model or other params.
+        """
+        variables = self._variables()
+        arrays = dict(checkpoint.arrays)
+        if checkpoint.state["step"] == 0:
+            # Between epochs the accumulators hold nothing of use, and another metric is no other model.
+            variables = {name: v for name, v in variables.items() if not name.startswith(METRICS)}
+            arrays = {name: a for name, a in arrays.items() if not name.startswith(METRICS)}
+        assign_arrays(variables, arrays, "the checkpoint")
+        self.progress = Progress(
+            epoch=checkpoint.state["epoch"],
+            step=checkpoint.state["step"],
+            position=Position.from_dict(checkpoint.state["position"]),
+            history=History.from_dict(checkpoint.state["history"]),
+        )
+        _set_random_state(checkpoint.state["random"])
+
+    def metric_arrays(self) -> dict[str, np.ndarray]:
+        """A copy of the metric accumulators."""
+        return variable_arrays(self._metric_variables())
+
+    def assign_metrics(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Set the metric accumulators."""
+        assign_arrays(self._metric_variables(), arrays, "the metrics")
+
+    def _variables(self) -> dict[str, keras.Variable]:
+        weights = variables_by_path(self._model.graph)
+        optimizer = self._model.optimizer.named_variables(weights)
+        named = {f"weights/{name}": v for name, v in weights.items()}
+        named.update({f"optimizer/{name}": v for name, v in optimizer.items()})
+        named.update(self._metric_variables())
+        return named
+
+    def _metric_variables(self) -> dict[str, keras.Variable]:
+        return {
+            f"{METRICS}{metric.name}/{i}": variable
+            for metric in self._model.metrics
+            for i, variable in enumerate(metric.variables)
+        }
+
+
+def _random_state() -> dict[str, Any]:
+    """States of the global generators of Python and NumPy, for user code that draws from them."""
+    version, internal, gauss = random.getstate()
+    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+    return {
+        "python": [version, list(internal), gauss],
+        "numpy": [name, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
+    }
+
+
+def _set_random_state(state: Mapping[str, Any]) -> None:
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, np.asarray(keys, dtype=np.uint32), *rest))

@@ -1,0 +1,177 @@
+"""The trainer: one run, from params to the exported model."""
+
+from __future__ import annotations
+
+import copy
+import random
+import secrets
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import keras
+import numpy as np
+
+from tfaip.data.data import DataBase
+from tfaip.errors import UsageError
+from tfaip.params import post_init
+from tfaip.params.generics import type_argument
+from tfaip.params.serialization import save_params
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.trainer.build import build_parts
+from tfaip.trainer.callbacks.progress import print_summary
+from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
+from tfaip.trainer.loop import LoopParts, TrainingLoop
+from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.run_directory import RunDirectory
+from tfaip.trainer.signals import StopRequest
+from tfaip.util.logging import RunLog, logger
+from tfaip.util.typing import Logs
+
+P = TypeVar("P", bound=TrainerParams)
+
+log = logger(__name__)
+
+
+class Trainer(Generic[P]):
+    """Trains a scenario.
+
+    Args:
+        params: the trainer params; `params.scenario` are those of `scenario`.
+        scenario: what to train.
+        restore: continue the run in `params.output_dir` from its newest checkpoint.
+        checkpoint: with `restore`: continue from this checkpoint, by name, instead of the newest.
+    """
+
+    def __init__(
+        self,
+        params: P,
+        scenario: ScenarioBase[Any, Any],
+        restore: bool = False,
+        checkpoint: str | None = None,
+    ) -> None:
+        post_init(params)
+        self._params = params
+        self._scenario = scenario
+        self._restore = restore
+        self._checkpoint = checkpoint
+        self._stop = StopRequest()
+
+    @classmethod
+    def params_cls(cls) -> type[P]:
+        """The params class that the trainer was declared with."""
+        return type_argument(cls, Trainer, 0)
+
+    @property
+    def params(self) -> P:
+        """The trainer params."""
+        return self._params
+
+    @property
+    def scenario(self) -> ScenarioBase[Any, Any]:
+        """The scenario."""
+        return self._scenario
+
+    @property
+    def data(self) -> DataBase[Any]:
+        """The data of the scenario."""
+        return self._scenario.data
+
+    def setup_callbacks(
+        self, optimizer: keras.optimizers.Optimizer, callbacks: list[keras.callbacks.Callback] | None
+    ) -> list[keras.callbacks.Callback]:
+        """The callbacks of this training; override to add some.
+
+        Args:
+            optimizer: the built optimizer.
+            callbacks: what was passed to `train`.
+        """
+        return list(callbacks or [])
+
+    def train(self, callbacks: list[keras.callbacks.Callback] | None = None) -> Logs:
+        """Train until the last epoch, then export the final model.
+
+        Returns:
+            all values of the last epoch by name.
+
+        Raises:
+            UsageError: something in the params, the data or the output directory cannot work; nothing was written.
+            TrainingInterrupted: Ctrl-C or SIGTERM; a checkpoint was written.
+        """
+        directory = self._directory()
+        with ExitStack() as stack:
+            stack.enter_context(self._stop)
+            run_log = stack.enter_context(RunLog())
+            restored = self._read_checkpoint(directory)
+            if directory is not None and restored is None:
+                directory.check_free(self._params.overwrite)
+            self._seed()
+            parts = build_parts(self._params, self._scenario, directory, self._stop)
+            stack.callback(parts.events.close)
+            if restored is not None:
+                parts.state.restore(restored)
+            if directory is not None:
+                self._open_output(directory, is_new=restored is None)
+                run_log.write_to(directory.log_file)
+            return self._run(parts, self.setup_callbacks(parts.model.optimizer, callbacks))
+
+    def dry_run(self) -> None:
+        """Build everything, and take one batch through training, validation, export, checkpoint and resume.
+
+        Writes to a temporary directory only.
+        """
+        with tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
+            params = copy.deepcopy(self._params)
+            params.output_dir = str(Path(directory) / "run")
+            params.epochs, params.val_every_n, params.samples_per_epoch = (
+                1,
+                1,
+                params.gen.setup.train.batch_size,
+            )
+            params.gen.setup.val.limit = params.gen.setup.val.batch_size
+            type(self)(params, type(self._scenario)(params.scenario)).train()
+            type(self)(params, type(self._scenario)(params.scenario), restore=True).train()
+        log.info("dry run: one batch went through training, validation, export and resume; nothing was kept")
+
+    def _run(self, parts: LoopParts, callbacks: list[keras.callbacks.Callback]) -> Logs:
+        progress = parts.state.progress
+        if progress.epoch >= self._params.epochs:
+            log.info("training is finished: %d of %d epochs are done", progress.epoch, self._params.epochs)
+        elif progress.epoch or progress.step:
+            log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
+        logs = TrainingLoop(parts, callbacks).run()
+        parts.output.export_final()
+        print_summary({"Best epoch": parts.best.describe(progress.history), **parts.output.summary()})
+        return logs
+
+    def _directory(self) -> RunDirectory | None:
+        if self._params.output_dir is None:
+            return None
+        return RunDirectory(Path(self._params.output_dir), self._params.checkpoint_sub_dir)
+
+    def _read_checkpoint(self, directory: RunDirectory | None) -> Checkpoint | None:
+        if not self._restore:
+            return None
+        if directory is None:
+            raise UsageError("there is nothing to resume without an output directory: set --trainer.output_dir")
+        directory.clean_up()
+        store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints)
+        return store.restore(self._checkpoint)
+
+    def _seed(self) -> None:
+        if self._params.random_seed is None:
+            # Stored with the params: every run can be repeated and resumed.
+            self._params.random_seed = secrets.randbelow(2**31)
+        if keras.backend.backend() == "tensorflow":
+            keras.utils.set_random_seed(self._params.random_seed)
+        else:
+            # The same without TensorFlow, which Keras would import to seed it too.
+            random.seed(self._params.random_seed)
+            np.random.seed(self._params.random_seed)
+
+    def _open_output(self, directory: RunDirectory, is_new: bool) -> None:
+        if is_new:
+            directory.claim()
+        self._params.scenario.scenario_id = self._scenario.scenario_id()
+        save_params(directory.params_file, self._params)
