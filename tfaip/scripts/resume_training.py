@@ -1,0 +1,69 @@
+"""`tfaip-resume-training OUTPUT_DIR [flags]`: continue a run exactly where it stopped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.scripts.roof import run_command
+from tfaip.scripts.stored import load_trainer_params, take_trusted
+
+PROG = "tfaip-resume-training"
+USAGE = f"""usage: {PROG} OUTPUT_DIR [flags]
+
+Continue a training where its newest checkpoint stands. OUTPUT_DIR is the directory of the run, its checkpoint
+directory, or one checkpoint in it. Flags change params of the run (e.g. --trainer.epochs 20); what changes is printed.
+
+  --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
+
+{PROG} OUTPUT_DIR --help shows all flags of the run."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    return run_command(_work, argv)
+
+
+def _work(argv: Sequence[str]) -> None:
+    if not argv or argv[0].startswith("-"):
+        if argv and argv[0] in ("-h", "--help"):
+            print(USAGE)
+            return
+        raise UsageError(f"which run? expected: {PROG} OUTPUT_DIR [flags]; see {PROG} --help")
+    from tfaip.trainer.run_directory import RunDirectory, find_run
+
+    root, checkpoint = find_run(Path(argv[0]))
+    trusted, flags = take_trusted(argv[1:])
+    scenario, stored = load_trainer_params(RunDirectory(root).params_file, trusted)
+    # The run may have been moved since it was written.
+    stored.output_dir = str(root)
+    params = _parse(f"{PROG} {argv[0]}", scenario, stored, flags)
+    _print_changes(stored, params)
+
+    from tfaip.util.backend import import_backend
+
+    import_backend()
+    scenario.create_trainer(params, restore=True, checkpoint=checkpoint).train()
+
+
+def _parse(prog: str, scenario: Any, stored: Any, flags: Sequence[str]) -> Any:
+    from tfaip.params.cli import ParamsParser
+
+    parser = ParamsParser(prog=prog, description="Continue a training.")
+    parser.add_params("trainer", type(stored), default=stored)
+    return parser.parse(flags).trainer
+
+
+def _print_changes(stored: Any, params: Any) -> None:
+    from tfaip.params.tree import diff
+    from tfaip.util.logging import logger
+
+    for change in diff(stored, params):
+        logger(__name__).info("changed %s: %s -> %s", change.path, change.old, change.new)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

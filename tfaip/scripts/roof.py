@@ -1,0 +1,54 @@
+"""What every command does around its work: exit codes, one line per error, no start-up chatter."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from tfaip.errors import TfaipError, UsageError
+from tfaip.util.logging import is_debug, setup_console
+
+FAILURE, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None = None) -> int:
+    """Run the work of a command.
+
+    Args:
+        work: gets the command line arguments.
+        argv: these arguments (None: those of the process).
+
+    Returns:
+        the exit code: 0, 1 (failure), 2 (usage), 130 (Ctrl-C), 143 (terminated).
+    """
+    try:
+        setup_console()
+        work(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except UsageError as error:
+        return _report(error, USAGE)
+    except TfaipError as error:
+        # A training that ended on request has said so already and knows its exit code.
+        exit_code = getattr(error, "exit_code", None)
+        return exit_code if exit_code is not None else _report(error, FAILURE)
+    except Exception as error:
+        return _report(error, FAILURE)
+    return 0
+
+
+def _report(error: Exception, exit_code: int) -> int:
+    try:
+        debug = is_debug()
+    except UsageError:
+        debug = False
+    if debug:
+        traceback.print_exception(error)
+        return exit_code
+    text = " ".join(str(error).split())
+    notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
+    kind = "" if isinstance(error, TfaipError) else f"{type(error).__name__}: "
+    hint = "" if isinstance(error, TfaipError) else " (TFAIP_LOG_LEVEL=debug shows where)"
+    print(f"error: {kind}{text}{notes}{hint}", file=sys.stderr)
+    return exit_code

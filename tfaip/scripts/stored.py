@@ -1,0 +1,51 @@
+"""Trainer params that were stored with a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tfaip.errors import UsageError
+
+
+def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split `--trust PKG [PKG ...]` off the flags; returns the packages and the other flags."""
+    if "--trust" not in flags:
+        return [], list(flags)
+    start = list(flags).index("--trust")
+    end = next((i for i in range(start + 1, len(flags)) if flags[i].startswith("-")), len(flags))
+    if end == start + 1:
+        raise UsageError("--trust needs the name of a package")
+    return list(flags[start + 1 : end]), [*flags[:start], *flags[end:]]
+
+
+def load_trainer_params(path: Path, trusted: Sequence[str]) -> tuple[Any, Any]:
+    """The scenario class that stored trainer params name, and the params.
+
+    Args:
+        path: a `trainer_params.json`.
+        trusted: packages that the file may name classes of, besides tfaip and the scenario's own.
+
+    Raises:
+        UsageError: the file cannot be read, or names something that it must not.
+    """
+    from tfaip.params.serialization import load_params
+    from tfaip.scenario.loading import load_trusted_scenario
+
+    scenario = load_trusted_scenario(_scenario_id(path))
+    package = scenario.__module__.split(".")[0]
+    return scenario, load_params(path, scenario.trainer_params_cls(), trusted=[package, *trusted])
+
+
+def _scenario_id(path: Path) -> str:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return str(content["scenario"]["scenario_id"])
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is no valid JSON: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"{path} holds no trainer params: it names no scenario (scenario.scenario_id)") from error

@@ -1,0 +1,72 @@
+"""`tfaip-train SCENARIO [flags]`: train a scenario."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.scripts.roof import run_command
+
+PROG = "tfaip-train"
+USAGE = f"""usage: {PROG} SCENARIO [flags]
+
+Train a scenario.
+
+SCENARIO  a module or package (pkg.scenario, pkg), with :Class if it defines several scenarios, or a path; the working
+          directory belongs to the Python path. A shipped one to try: tfaip.scenario.tutorial.full
+
+{PROG} SCENARIO --help shows all flags of a scenario; {PROG} SCENARIO --print_config their values."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    return run_command(_work, argv)
+
+
+def _work(argv: Sequence[str]) -> None:
+    if not argv:
+        raise UsageError(f"which scenario? expected: {PROG} SCENARIO [flags]; see {PROG} --help")
+    if argv[0] in ("-h", "--help"):
+        print(USAGE)
+        return
+    if argv[0].startswith("-"):
+        raise UsageError(f"the scenario comes first: {PROG} SCENARIO {argv[0]} ...; see {PROG} --help")
+    from tfaip.scenario.loading import load_scenario
+
+    train_with_flags(f"{PROG} {argv[0]}", load_scenario(argv[0]), argv[1:])
+
+
+def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: Any = None) -> None:
+    """Parse the flags of a training and run it.
+
+    Args:
+        prog: how the command was called, for messages.
+        scenario: the scenario class.
+        flags: command line behind the scenario.
+        default: trainer params to start from; None: those of the scenario.
+    """
+    from tfaip.params.cli import ParamsParser
+
+    parser = ParamsParser(prog=prog, description=f"Train {scenario.__name__}.")
+    parser.add_option("--dry_run", help="Build everything, take one batch through all of it, write nothing, exit")
+    default = default if default is not None else scenario.default_trainer_params()
+    parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
+    args = parser.parse(flags)
+
+    from tfaip.util.backend import import_backend
+
+    backend = import_backend()
+    trainer = scenario.create_trainer(args.trainer)
+    from tfaip.util.logging import logger
+
+    logger(__name__).info("training %s on keras/%s", scenario.scenario_id(), backend)
+    if args.dry_run:
+        trainer.dry_run()
+    else:
+        trainer.train()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""`tfaip-train-from-params trainer_params.json [flags]`: a new run from the stored params of another one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfaip.errors import UsageError
+from tfaip.scripts.roof import run_command
+from tfaip.scripts.stored import load_trainer_params, take_trusted
+from tfaip.scripts.train import train_with_flags
+
+PROG = "tfaip-train-from-params"
+USAGE = f"""usage: {PROG} trainer_params.json [flags]
+
+Start a new training with the params of another one, changed by flags. The output directory is not taken over: give
+--trainer.output_dir.
+
+  --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
+
+{PROG} trainer_params.json --help shows all flags."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    return run_command(_work, argv)
+
+
+def _work(argv: Sequence[str]) -> None:
+    if not argv or argv[0].startswith("-"):
+        if argv and argv[0] in ("-h", "--help"):
+            print(USAGE)
+            return
+        raise UsageError(f"which params? expected: {PROG} trainer_params.json [flags]; see {PROG} --help")
+    trusted, flags = take_trusted(argv[1:])
+    scenario, stored = load_trainer_params(Path(argv[0]), trusted)
+    stored.output_dir = None
+    train_with_flags(f"{PROG} {argv[0]}", scenario, flags, default=stored)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
