@@ -42,9 +42,7 @@ def test_generator_yields_rows_with_their_number() -> None:
     assert samples[7].targets["label"].tolist() == labels[7].tolist()
 
 
-@pytest.mark.parametrize(
-    ("dataset", "size"), [(Dataset.DIGITS, 8), (Dataset.MNIST, 28), (Dataset.FASHION_MNIST, 28)]
-)
+@pytest.mark.parametrize(("dataset", "size"), [(Dataset.DIGITS, 8), (Dataset.MNIST, 28), (Dataset.FASHION_MNIST, 28)])
 def test_specs_follow_the_dataset(dataset: Dataset, size: int) -> None:
     data = TutorialData(TutorialDataParams(dataset=dataset))
     assert data.input_layer_specs()["img"].shape == (size, size, 1)

@@ -7,7 +7,9 @@ import pytest
 
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.scenario.tutorial.full.data import TutorialDataParams
 from tfaip.scenario.tutorial.full.processors import NormalizeParams, RandomShiftParams, shift
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
@@ -36,51 +38,62 @@ def test_shift_keeps_channels_and_type() -> None:
     assert np.array_equal(moved[1:, 1:], image[:2, :2])
 
 
-def processed(mode: PipelineMode, seed: int = 0) -> list[np.ndarray]:
-    """60 samples of a dot in the middle of a 5x5 image after the tutorial's processors."""
+def dots_after(
+    processors: list[DataProcessorParams], mode: PipelineMode, number: int = 60, seed: int = 0
+) -> list[np.ndarray]:
+    """Images that had one white pixel in the middle of 5x5 before the processors."""
     dot = np.zeros((5, 5, 1), "uint8")
     dot[2, 2] = 255
-    samples = [Sample(inputs={"img": dot}, targets={"label": [1]}) for _ in range(60)]
-    data_params = TutorialScenario.default_params().data
+    samples = [Sample(inputs={"img": dot}, targets={"label": [1]}) for _ in range(number)]
+    data_params = TutorialDataParams(pre_proc=SequentialProcessorPipelineParams(processors=processors))
     pipeline = data_params.pre_proc.create(DataPipelineParams(mode=mode), data_params)
     return [sample.inputs["img"] for sample in pipeline.apply(samples, seed=seed)]
 
 
+def place_of_white(image: np.ndarray) -> tuple[int, int]:
+    ((row, column),) = np.argwhere(image[..., 0] == image.max())
+    return int(row), int(column)
+
+
 @pytest.mark.parametrize("mode", [PipelineMode.EVALUATION, PipelineMode.PREDICTION])
 def test_only_training_images_move(mode: PipelineMode) -> None:
-    for image in processed(mode):
+    processors = TutorialScenario.default_params().data.pre_proc.flatten_processors()
+    for image in dots_after(processors, mode):
         assert image.dtype == np.float32
-        assert image[2, 2, 0] == 1
-        assert image.sum() == 1
+        assert (place_of_white(image), image.sum()) == ((2, 2), 1)
 
 
 def test_training_images_move_by_at_most_one_pixel_into_every_direction() -> None:
-    places = {
-        tuple(np.argwhere(image[..., 0] == 1)[0].tolist()) for image in processed(PipelineMode.TRAINING)
-    }
-    assert places == {(row, column) for row in (1, 2, 3) for column in (1, 2, 3)}
+    images = dots_after([RandomShiftParams(share=1)], PipelineMode.TRAINING)
+    assert {place_of_white(image) for image in images} == {(row, col) for row in (1, 2, 3) for col in (1, 2, 3)}
+
+
+def test_a_share_of_the_training_images_is_moved() -> None:
+    images = dots_after([RandomShiftParams(share=0.25)], PipelineMode.TRAINING, number=900)
+    moved = sum(place_of_white(image) != (2, 2) for image in images)
+    # One of the nine shifts is none, so 200 are expected, give or take three times 12.5.
+    assert 162 <= moved <= 238
+    images = dots_after([RandomShiftParams(share=0)], PipelineMode.TRAINING)
+    assert {place_of_white(image) for image in images} == {(2, 2)}
 
 
 def test_the_seed_decides_where_to() -> None:
-    first, again, other = (processed(PipelineMode.TRAINING, seed) for seed in (1, 1, 2))
+    first, again, other = (
+        dots_after([RandomShiftParams(share=1)], PipelineMode.TRAINING, seed=seed) for seed in (1, 1, 2)
+    )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
 def test_a_shift_beyond_the_image_is_an_empty_image_at_most() -> None:
-    data_params = TutorialScenario.default_params().data
-    data_params.pre_proc = SequentialProcessorPipelineParams(processors=[RandomShiftParams(max_shift=100)])
-    pipeline = data_params.pre_proc.create(DataPipelineParams(mode=PipelineMode.TRAINING), data_params)
-    samples = [Sample(inputs={"img": IMAGE}, targets={"label": [1]}) for _ in range(50)]
-    assert all(sample.inputs["img"].shape == (3, 3) for sample in pipeline.apply(samples))
+    images = dots_after([RandomShiftParams(max_shift=100, share=1)], PipelineMode.TRAINING)
+    assert {image.shape for image in images} == {(5, 5, 1)}
+    assert {int(image.sum()) for image in images} == {0, 255}
 
 
 def test_white_is_a_parameter() -> None:
-    data_params = TutorialScenario.default_params().data
-    data_params.pre_proc = SequentialProcessorPipelineParams(processors=[NormalizeParams(white=9)])
-    pipeline = data_params.pre_proc.create(DataPipelineParams(mode=PipelineMode.PREDICTION), data_params)
-    (sample,) = pipeline.apply([Sample(inputs={"img": IMAGE})])
-    np.testing.assert_allclose(sample.inputs["img"], IMAGE / 9, rtol=1e-6)
+    (image,) = dots_after([NormalizeParams(white=510)], PipelineMode.PREDICTION, number=1)
+    assert (image[2, 2, 0], image.sum()) == (0.5, 0.5)
 
 
 def test_targets_alone_are_not_touched() -> None:
@@ -89,6 +102,13 @@ def test_targets_alone_are_not_touched() -> None:
     assert not any(PipelineMode.TARGETS in params.modes for params in processors)
 
 
-def test_negative_shift_is_refused() -> None:
-    with pytest.raises(ValueError, match="max_shift is -1, expected 0 or a number of pixels"):
-        RandomShiftParams(max_shift=-1)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_shift": -1}, "max_shift is -1, expected 0 or a number of pixels"),
+        ({"share": 1.5}, "share is 1.5, expected a number between 0 and 1"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RandomShiftParams(**options)

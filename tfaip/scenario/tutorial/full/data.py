@@ -45,9 +45,7 @@ class TutorialGeneratorParams(DataGeneratorParams):
     """One part of a data set."""
 
     dataset: Dataset = field(default=Dataset.DIGITS, metadata=pai_meta(help="Images to take"))
-    part: Part = field(
-        default=Part.TRAIN, metadata=pai_meta(help="Images for the training or for the validation")
-    )
+    part: Part = field(default=Part.TRAIN, metadata=pai_meta(help="Images for the training or for the validation"))
 
     @staticmethod
     def cls() -> type[TutorialGenerator]:

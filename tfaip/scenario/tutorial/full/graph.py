@@ -73,8 +73,7 @@ class CNNGraph(LayerBase[CNNGraphParams]):
             "kernel_regularizer": self.kernel_regularizer,
         }
         self.convolutions = [
-            keras.layers.Conv2D(filters, params.kernel_size, padding="same", **options)
-            for filters in params.filters
+            keras.layers.Conv2D(filters, params.kernel_size, padding="same", **options) for filters in params.filters
         ]
         self.pooling = keras.layers.MaxPooling2D()
         self.flatten = keras.layers.Flatten()

@@ -22,9 +22,7 @@ class TutorialModel(ModelBase[TutorialModelParams]):
         self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="acc")
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
-        loss = keras.losses.sparse_categorical_crossentropy(
-            targets["label"], outputs["logits"], from_logits=True
-        )
+        loss = keras.losses.sparse_categorical_crossentropy(targets["label"], outputs["logits"], from_logits=True)
         return {"crossentropy": loss}
 
     def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:

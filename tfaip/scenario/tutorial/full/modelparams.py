@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 class GraphParams(LayerBaseParams):
     """What the graphs have in common."""
 
-    dropout: float = field(
-        default=0.2, metadata=pai_meta(help="Share of the features dropped before classification")
-    )
+    dropout: float = field(default=0.2, metadata=pai_meta(help="Share of the features dropped before classification"))
 
 
 @pai_dataclass
@@ -66,9 +64,7 @@ class TutorialModelParams(ModelBaseParams):
 
     graph: GraphParams = field(
         default_factory=CNNGraphParams,
-        metadata=pai_meta(
-            choices=[MLPGraphParams, CNNGraphParams], help="Layers that turn an image into features"
-        ),
+        metadata=pai_meta(choices=[MLPGraphParams, CNNGraphParams], help="Layers that turn an image into features"),
     )
 
     @staticmethod

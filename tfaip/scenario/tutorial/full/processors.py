@@ -39,15 +39,18 @@ class NormalizeProcessor(MappingDataProcessor[NormalizeParams]):
 @pai_dataclass
 @dataclass
 class RandomShiftParams(DataProcessorParams):
-    """Augmentation: move the training images a little, differently in each pass over the data."""
+    """Augmentation: move some training images a little, others in each pass over the data."""
 
     modes: set[PipelineMode] = field(
         default_factory=lambda: {PipelineMode.TRAINING},
         metadata=pai_meta(help="Modes in which it runs"),
     )
     max_shift: int = field(default=1, metadata=pai_meta(help="Move by at most this many pixels"))
+    share: float = field(default=0.25, metadata=pai_meta(help="Share of the images that are moved"))
 
     def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share is {self.share}, expected a number between 0 and 1")
         if self.max_shift < 0:
             raise ValueError(f"max_shift is {self.max_shift}, expected 0 or a number of pixels")
 
@@ -57,13 +60,15 @@ class RandomShiftParams(DataProcessorParams):
 
 
 class RandomShiftProcessor(MappingDataProcessor[RandomShiftParams]):
-    """Moves an image down and to the right by random pixels, each number between -max_shift and max_shift.
+    """Moves some images down and to the right by random pixels, each number between -max_shift and max_shift.
 
     All randomness comes from `self.rng`: the same seed gives the same images, however many workers there are
     and wherever a training resumes.
     """
 
     def apply(self, sample: Sample) -> Sample:
+        if self.rng.random() >= self.params.share:
+            return sample
         image = sample.inputs["img"]
         limit = min(self.params.max_shift, *image.shape[:2])
         down, right = self.rng.integers(-limit, limit, size=2, endpoint=True)

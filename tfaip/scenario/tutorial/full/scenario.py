@@ -29,9 +29,7 @@ class TutorialScenarioParams(ScenarioBaseParams[TutorialDataParams, TutorialMode
 class TutorialPipelineParams(TrainerPipelineParamsBase[TutorialGeneratorParams, TutorialGeneratorParams]):
     """Training and validation images of the chosen data set."""
 
-    dataset: Dataset = field(
-        default=Dataset.DIGITS, metadata=pai_meta(mode="ignore", help="As chosen in the data")
-    )
+    dataset: Dataset = field(default=Dataset.DIGITS, metadata=pai_meta(mode="ignore", help="As chosen in the data"))
 
     def train_gen(self) -> TutorialGeneratorParams:
         return TutorialGeneratorParams(dataset=self.dataset, part=Part.TRAIN)
@@ -55,9 +53,7 @@ class TutorialScenario(ScenarioBase[TutorialScenarioParams, TutorialTrainerParam
     @classmethod
     def default_params(cls) -> TutorialScenarioParams:
         params = super().default_params()
-        params.data.pre_proc = SequentialProcessorPipelineParams(
-            processors=[RandomShiftParams(), NormalizeParams()]
-        )
+        params.data.pre_proc = SequentialProcessorPipelineParams(processors=[RandomShiftParams(), NormalizeParams()])
         return params
 
     @classmethod
