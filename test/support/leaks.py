@@ -71,9 +71,7 @@ def compare(before: Snapshot, after: Snapshot) -> list[str]:
     """The differences that a test must not cause, one line each."""
     leaks = [f"thread {thread.name!r}" for thread in after.threads - before.threads if thread.is_alive()]
     leaks += [f"child process {pid}: {command_line(pid)}" for pid in after.children - before.children]
-    leaks += [
-        f"shared memory {name}" for name in after.segments - before.segments if not used_by_others(name)
-    ]
+    leaks += [f"shared memory {name}" for name in after.segments - before.segments if not used_by_others(name)]
     leaks += [
         f"environment variable {name}: {before.variables.get(name)!r} became {after.variables.get(name)!r}"
         for name in sorted({*before.variables, *after.variables})
@@ -101,9 +99,7 @@ def child_processes() -> frozenset[int]:
 def command_line(pid: int) -> str:
     """The command line of a process; empty if it has ended."""
     try:
-        return (
-            (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        )
+        return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return ""
 

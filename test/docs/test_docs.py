@@ -1,0 +1,65 @@
+"""What the documentation shows is run: files are written as shown, commands are typed as shown."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
+
+DOCS = REPOSITORY / "docs"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE_NAME = re.compile(r"# (\S+\.(?:py|yaml))\n")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of one language."""
+    return [code for found, code in BLOCK.findall((DOCS / page).read_text()) if found == language]
+
+
+def write_files(page: str, directory: Path) -> None:
+    """Write the blocks that begin with a comment that is a file name."""
+    for code in blocks(page, "python") + blocks(page, "yaml"):
+        if named := FILE_NAME.match(code):
+            path = directory / named[1]
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(code)
+            if path.suffix == ".py":
+                (path.parent / "__init__.py").touch()
+
+
+def commands(page: str) -> list[list[str]]:
+    """The commands of all shell blocks as arguments of the `run_command` fixture."""
+    lines = [shlex.split(line) for code in blocks(page, "shell") for line in code.splitlines()]
+    return [[name.removeprefix("tfaip-").replace("-", "_"), *arguments] for name, *arguments in lines]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("page", ["command_line.md", "scenario.md"])
+def test_commands_of_a_page(page: str, tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+    write_files(page, tmp_path)
+    assert len(commands(page)) >= 4
+    for command in commands(page):
+        result = run_command(*command, cwd=tmp_path)
+        assert result.rc == 0, f"{command}\n{result}"
+
+
+@pytest.mark.backend
+def test_python_of_the_scenario_page(tmp_path: Path) -> None:
+    write_files("scenario.md", tmp_path)
+    (code,) = (code for code in blocks("scenario.md", "python") if not FILE_NAME.match(code))
+    result = finish_command(start_python("-c", code, cwd=tmp_path))
+    assert result.rc == 0, result
+    assert "val_acc" in result.stdout
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_files_that_a_page_names_exist(page: str) -> None:
+    text = re.sub(BLOCK, "", (DOCS / page).read_text())
+    named = re.findall(r"`((?:tfaip|examples|docs|benchmarks|test)/[\w/.]+)`", text)
+    assert [name for name in named if not (REPOSITORY / name).exists()] == []
