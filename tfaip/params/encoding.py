@@ -37,9 +37,7 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
     if isinstance(value, list | tuple):
         return [encode(item, directory, f"{place}.{index}") for index, item in enumerate(value)]
     if isinstance(value, set | frozenset):
-        return sorted(
-            (encode(item, directory, place) for item in value), key=lambda item: (str(type(item)), item)
-        )
+        return sorted((encode(item, directory, place) for item in value), key=lambda item: (str(type(item)), item))
     return _scalar(value, directory, place)
 
 

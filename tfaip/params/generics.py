@@ -75,9 +75,7 @@ def _inherited_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
 
 
 def _copy_field(source: dataclasses.Field[Any], default: BoundDefault | None) -> Any:
-    options = {
-        name: getattr(source, name) for name in ("init", "repr", "hash", "compare", "metadata", "kw_only")
-    }
+    options = {name: getattr(source, name) for name in ("init", "repr", "hash", "compare", "metadata", "kw_only")}
     if default is not None:
         return dataclasses.field(default_factory=default, **options)
     if source.default_factory is not dataclasses.MISSING:

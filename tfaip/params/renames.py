@@ -31,8 +31,13 @@ def current_name(cls: type, name: str) -> str:
     new = renamed_fields(cls).get(name)
     if new is None:
         return name
-    warnings.warn(f"{cls.__name__}.{name} is now called {new}", DeprecationWarning, stacklevel=3)
+    warn_renamed(f"{cls.__name__}.{name}", new)
     return new
+
+
+def warn_renamed(old: str, new: str) -> None:
+    """Tell that a name is old."""
+    warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=4)
 
 
 def current_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,13 +95,7 @@ def _resources(value: Any) -> Iterable[Resource]:
     from tfaip.params.tree import walk
 
     for _, leaf in walk(value):
-        parts = (
-            leaf.values()
-            if isinstance(leaf, dict)
-            else leaf
-            if isinstance(leaf, list | tuple | set)
-            else [leaf]
-        )
+        parts = leaf.values() if isinstance(leaf, dict) else leaf if isinstance(leaf, list | tuple | set) else [leaf]
         yield from (part for part in parts if isinstance(part, Resource))
 
 

@@ -120,9 +120,7 @@ def parse_json(text: str, name: str) -> dict[str, Any]:
     try:
         document = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise UsageError(
-            f"{name}: broken JSON in line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from error
+        raise UsageError(f"{name}: broken JSON in line {error.lineno}, column {error.colno}: {error.msg}") from error
     except KeyError as error:
         raise UsageError(f"{name}: key {error.args[0]!r} is given twice") from error
     except RecursionError as error:

@@ -33,11 +33,7 @@ def top_package(module: str) -> str:
 
 def trusted_packages(declared: Any, trusted: frozenset[str]) -> frozenset[str]:
     """`trusted` and the package of a declared class, whose code runs already."""
-    return (
-        trusted
-        if declared is object
-        else trusted | {top_package((get_origin(declared) or declared).__module__)}
-    )
+    return trusted if declared is object else trusted | {top_package((get_origin(declared) or declared).__module__)}
 
 
 def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) -> type:

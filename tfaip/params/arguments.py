@@ -1,0 +1,43 @@
+"""Splits a command line into flags and their words; knows nothing about params."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tfaip.errors import UsageError
+
+# `-1`, `-.5e3` and `-inf` are values; a value that looks like a flag is written `--flag=--value`.
+_FLAG = re.compile(r"--[A-Za-z_]|-[A-Za-z](?!nf$|an$)")
+
+
+class Words(list[str]):
+    """What stands behind a flag; empty for a bare flag."""
+
+
+def split_arguments(argv: Sequence[str], repeatable: Sequence[str] = ()) -> dict[str, Words]:
+    """Flags without their dashes, and the words behind each.
+
+    Args:
+        argv: as typed, without the program.
+        repeatable: flags that may come several times; their words are joined.
+
+    Raises:
+        UsageError: a word before the first flag, or a flag given twice.
+    """
+    found: dict[str, Words] = {}
+    current: Words | None = None
+    for word in argv:
+        if _FLAG.match(word):
+            flag, has_value, value = word.partition("=")
+            flag = flag.lstrip("-")
+            if flag in found and flag not in repeatable:
+                raise UsageError(f"--{flag} is given twice: give it once")
+            current = found.setdefault(flag, Words())
+            if has_value:
+                current.append(value)
+        elif current is None:
+            raise UsageError(f"unexpected argument {word!r}: a value stands behind its flag, as in --flag {word}")
+        else:
+            current.append(word)
+    return found

@@ -1,0 +1,107 @@
+"""Short names of params classes: `Adam` for `AdamOptimizer` where an `OptimizerParams` is expected."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, get_origin
+
+from tfaip.errors import UsageError
+from tfaip.params.meta import ensure_dataclass
+from tfaip.params.names import did_you_mean
+
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
+
+
+class ClassChoice:
+    """The classes that one field can hold, by name.
+
+    Args:
+        declared: type of the field; choices are subclasses.
+        meta: what `pai_meta` gave for the field: `choices`, `enforce_choices`, `disable_subclass_check`.
+        also: further classes, such as the one of the default.
+    """
+
+    def __init__(self, declared: Any, meta: Mapping[str, Any], also: Iterable[type] = ()) -> None:
+        self.declared = get_origin(declared) or declared
+        self.enforced = bool(meta.get("enforce_choices"))
+        self.any_class = bool(meta.get("disable_subclass_check"))
+        listed = [cls for cls in meta.get("choices") or () if isinstance(cls, type)]
+        found = listed if self.enforced else [*(listed or _subclasses(self.declared)), *also]
+        self.classes: list[type] = list(dict.fromkeys(found))
+
+    def names(self) -> list[str]:
+        """The short names of all choices."""
+        return [self.name_of(cls) for cls in self.classes]
+
+    def name_of(self, cls: type) -> str:
+        """The name that selects `cls`: the short one, or `module:Class` where that is not known or not clear."""
+        short = self._names(cls)[0]
+        if cls in self.classes and sum(short in self._names(other) for other in self.classes) == 1:
+            return short
+        return f"{cls.__module__}:{cls.__qualname__}"
+
+    def select(self, name: str, flag: str) -> type:
+        """The class of a name.
+
+        Args:
+            name: short name, class name, or `module:Class`, which is imported.
+            flag: for messages.
+
+        Raises:
+            UsageError: unknown or ambiguous name, failing import, or a class that does not fit.
+        """
+        matches = [cls for cls in self.classes if name in self._names(cls)]
+        if len(matches) > 1:
+            full = ", ".join(f"{cls.__module__}:{cls.__qualname__}" for cls in matches)
+            raise UsageError(f"{flag}: {name} may be any of {full}: name it completely")
+        if matches:
+            return matches[0]
+        if ":" not in name:
+            hint = did_you_mean(name, self.names())
+            raise UsageError(f"{flag}: no class {name!r}{hint}{'' if self.enforced else ' (or module:Class)'}")
+        cls = self._imported(name, flag)
+        if self.enforced and cls not in self.classes:
+            raise UsageError(f"{flag}: {name} is not allowed here; expected one of: {', '.join(self.names())}")
+        return cls
+
+    def _imported(self, name: str, flag: str) -> type:
+        module_name, _, attribute = name.partition(":")
+        try:
+            module = importlib.import_module(module_name)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise UsageError(f"{flag}: module {module_name!r} cannot be imported ({reason})") from error
+        cls = getattr(module, attribute, None)
+        if cls is None:
+            known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
+            raise UsageError(f"{flag}: module {module_name} has no {attribute!r}{did_you_mean(attribute, known)}")
+        fits = isinstance(cls, type) and (self.any_class or issubclass(cls, self.declared))
+        if not fits or not dataclasses.is_dataclass(cls):
+            raise UsageError(f"{flag}: {name} is not a params class derived from {self.declared.__name__}")
+        return ensure_dataclass(cls)
+
+    def _names(self, cls: type) -> list[str]:
+        """All names of a class, the shortest first; `alt` of `pai_dataclass` comes before that."""
+        plain = cls.__name__.removesuffix("Params") or cls.__name__
+        words, base = _CAMEL.findall(plain), _CAMEL.findall(_stem(self.declared))
+        while len(words) > 1 and base and words[-1] == base[-1]:
+            words.pop()
+            base.pop()
+        alternative = vars(cls).get("__alt_name__")
+        short = "".join(words)
+        return list(dict.fromkeys(n for n in (alternative, short, plain, cls.__name__, f"{short}Params") if n))
+
+
+def _stem(cls: type) -> str:
+    return cls.__name__.removesuffix("Params").removesuffix("Base")
+
+
+def _subclasses(cls: Any) -> list[type]:
+    found = [] if inspect.isabstract(cls) or cls.__name__.startswith("_") else [cls]
+    for subclass in type.__subclasses__(cls):
+        found += [c for c in _subclasses(subclass) if c not in found]
+    return found

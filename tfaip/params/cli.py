@@ -1,0 +1,175 @@
+"""`ParamsParser`: the command line of a params tree, with config files and errors of one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, get_origin
+
+from tfaip.errors import UsageError
+from tfaip.params.arguments import Words, split_arguments
+from tfaip.params.config_files import load_config
+from tfaip.params.config_output import config_lines
+from tfaip.params.help import help_text
+from tfaip.params.names import nearest
+from tfaip.params.resolve import NO_META, Resolver
+from tfaip.params.schema import Entry, Leaf, Node, walk_entries
+from tfaip.params.sources import COMMAND_LINE, Settings, Source, label
+from tfaip.params.tree import node_fields, post_init
+from tfaip.params.values import parse_words
+
+_HELP = ("help", "h")
+_CONFIG = "config"
+
+
+@dataclass(frozen=True)
+class _Option:
+    name: str
+    declared: Any
+    default: Any
+    meta: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Root:
+    name: str
+    declared: Any
+    default: Any
+    meta: Mapping[str, Any]
+
+
+_PRINT = _Option("print_config", bool, False, NO_META)
+
+
+class ParamsParser:
+    """Parses the flags of one or several params trees.
+
+    Flags are named by the fields (see `pai_meta` for `mode` and `separator`): `--trainer.epochs 5`. Values stand
+    behind their flag: `--x 3`, `--x=3`, lists `--x 1 2 3`, dicts `--d a=1 b=2`, a bare bool flag means True, `None`
+    is for optional ones. A class is chosen by its name or as `module:Class`: `--optimizer Adam`, `--l ClassA ClassB`,
+    `--d first=ClassA`.
+
+    `--config FILE ...` reads flags from YAML or JSON (defaults < files in order < flags), `--print_config` prints all
+    values with their origins, `--help` all flags.
+
+    Args:
+        prog: the command as the user types it, for `--help`.
+        description: what it does, for `--help`.
+    """
+
+    def __init__(self, prog: str, description: str = "") -> None:
+        self.prog = prog
+        self.description = description
+        self._options: list[_Option] = []
+        self._roots: list[_Root] = []
+
+    def add_option(self, flag: str, *, type: Any = bool, default: Any = None, help: str = "") -> None:  # noqa: A002
+        """Add a flag that belongs to no params; it can only be given on the command line.
+
+        Args:
+            flag: with dashes.
+            type: of the value: a scalar, `list[...]` for several values, `bool` for a bare flag.
+            default: if the flag is not given; False for a bool.
+            help: for `--help`.
+        """
+        default = False if type is bool and default is None else default
+        self._options.append(_Option(flag.lstrip("-"), type, default, {"help": help}))
+
+    def add_params(self, name: str, cls: Any, *, default: Any = None, metadata: Mapping[str, Any] = NO_META) -> None:
+        """Add a params tree.
+
+        Args:
+            name: begins its flags, and is the attribute of the result.
+            cls: class of the root; a subclass can be chosen by `--name` unless the metadata says `fix_dc`.
+            default: instance that supplies the defaults; it is not changed. None: the defaults of the class.
+            metadata: of the root, as `pai_meta` returns it.
+        """
+        self._roots.append(_Root(name, cls, default, metadata))
+
+    def parse(self, argv: Sequence[str]) -> SimpleNamespace:
+        """Parse a command line.
+
+        Args:
+            argv: without the program.
+
+        Returns:
+            An object with an attribute per option and per root.
+
+        Raises:
+            UsageError: something is wrong with a flag or with a config file; one line.
+            SystemExit: after `--help` and `--print_config`, with code 0.
+        """
+        words = split_arguments(argv, repeatable=[_CONFIG])
+        wants_help = any([words.pop(flag, None) is not None for flag in _HELP])
+        print_config = _parse_option(_PRINT, words).value
+        options = [_parse_option(option, words) for option in self._options]
+        settings = Settings([*_config_sources(words), Source(COMMAND_LINE, words)])
+        resolver = Resolver(settings)
+        roots = [resolver.root(root.name, root.declared, root.default, root.meta) for root in self._roots]
+        if wants_help:
+            print(help_text(self.prog, self.description, options, roots))
+            raise SystemExit(0)
+        _refuse_unknown(settings, roots, options)
+        _refuse_missing(roots)
+        built = {root.name: _build(root) for root in roots}
+        if print_config:
+            print("\n".join(config_lines(roots, built)))
+            raise SystemExit(0)
+        return SimpleNamespace(**{option.name: option.value for option in options}, **built)
+
+
+def _parse_option(option: _Option, words: dict[str, Words]) -> Leaf:
+    leaf = Leaf(option.name, option.name, option.declared, option.meta, option.default)
+    if option.name in words:
+        leaf.value = parse_words(words.pop(option.name), option.declared, f"--{option.name}")
+    return leaf
+
+
+def _config_sources(words: dict[str, Words]) -> list[Source]:
+    files = words.pop(_CONFIG, None)
+    if files is not None and not files:
+        raise UsageError("--config needs the name of a file")
+    return [load_config(file) for file in files or ()]
+
+
+def _build(root: Node) -> Any:
+    built = root.construct()
+    try:
+        post_init(built)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{type(built).__name__}: {' '.join(str(error).split())}") from error
+    return built
+
+
+def _refuse_missing(roots: Sequence[Node]) -> None:
+    entries = [entry for root in roots for entry in walk_entries(root)]
+    missing = [f"--{entry.flag}" for entry in entries if isinstance(entry, Leaf) and entry.required]
+    if missing:
+        raise UsageError(f"missing required {'flag' if len(missing) == 1 else 'flags'}: {', '.join(missing)}")
+
+
+def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence[Leaf]) -> None:
+    for key, origin in settings.unused():
+        kind, shown = ("flag ", f"--{key}") if origin == COMMAND_LINE else ("", label(key, origin))
+        entries = [entry for root in roots for entry in walk_entries(root)]
+        known = [entry.flag for entry in [*entries, *options]] + [*_HELP, _CONFIG, _PRINT.name]
+        hint = _elsewhere(key, entries)
+        near = nearest(key, known)
+        if not hint and near:
+            dashes = "--" if origin == COMMAND_LINE else ""
+            hint = "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
+        raise UsageError(f"unknown {kind}{shown}{hint or '; --help lists all flags'}")
+
+
+def _elsewhere(key: str, entries: Sequence[Entry]) -> str:
+    """Which other class would know the flag."""
+    for node in entries:
+        if not isinstance(node, Node) or node.choice is None:
+            continue
+        for cls in node.choice.classes:
+            flags = [f"{node.flag}{f.metadata.get('separator', '.')}{f.name}" for f in node_fields(cls)]
+            if cls is not (get_origin(node.cls) or node.cls) and any(f"{key}.".startswith(f"{f}.") for f in flags):
+                name = node.choice.name_of(cls)
+                return f"; it belongs to {name}: choose it with --{node.flag} {name}"
+    return ""

@@ -1,0 +1,102 @@
+"""The resolved flags as a YAML document with the origin of each value; itself a config file."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_origin
+
+from tfaip.params.choices import ClassChoice
+from tfaip.params.encoding import encode
+from tfaip.params.resolve import Resolver
+from tfaip.params.schema import Entry, Leaf, Node, walk_entries
+from tfaip.params.sources import Settings
+
+DERIVED = "derived"
+
+_PLAIN = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
+_NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"}
+
+
+def config_lines(roots: Sequence[Node], values: Mapping[str, Any]) -> Iterator[str]:
+    """One line per flag: `flag: value  # origin`.
+
+    Args:
+        roots: as they were resolved.
+        values: name of each root -> the object that was built from it, after all `__post_init__`.
+    """
+    for root in roots:
+        before = {flag: (text, origin) for flag, text, origin in _flags(root)}
+        # What the finished object says counts: __post_init__ may have changed anything.
+        final = Resolver(Settings()).root(root.name, type(values[root.name]), values[root.name], root.meta)
+        for flag, text, _ in _flags(final):
+            old_text, origin = before.get(flag, (text, DERIVED))
+            yield f"{yaml_text(flag)}: {text}  # {origin if text == old_text else DERIVED}"
+
+
+def yaml_value(value: Any) -> str:
+    """A plain value (see `encode`) in the flow style of YAML: one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{yaml_text(key)}: {yaml_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(yaml_value, value)) + "]"
+    if isinstance(value, str):
+        return yaml_text(value)
+    if isinstance(value, float):
+        return _yaml_float(value)
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def yaml_text(text: str) -> str:
+    """A string in YAML, quoted where it could be taken for something else."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
+        return text
+    return '"' + "".join(map(_yaml_character, text)) + '"'
+
+
+def _yaml_character(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable():
+        return character
+    return f"\\U{ord(character):08x}"
+
+
+def _yaml_float(value: float) -> str:
+    if math.isnan(value):
+        return ".nan"
+    if math.isinf(value):
+        return ".inf" if value > 0 else "-.inf"
+    mantissa, exponent, power = repr(value).partition("e")
+    # YAML 1.1 takes 1e-05 for a string.
+    return f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(value)
+
+
+def _flags(root: Node) -> Iterator[tuple[str, str, str]]:
+    for entry in walk_entries(root):
+        if isinstance(entry, Node) and entry.choice is None:
+            continue
+        yield entry.flag, yaml_value(shown_value(entry)), entry.origin
+
+
+def shown_value(entry: Entry) -> Any:
+    """What a config file says for an entry, as plain values: classes by name.
+
+    Raises:
+        TypeError: the value of a leaf cannot be written.
+    """
+    if isinstance(entry, Leaf):
+        return encode(entry.value, None, f"--{entry.flag}")
+    if isinstance(entry, Node):
+        return _class_name(entry.choice, entry.cls)
+    if entry.entries is None:
+        return None
+    names = {item.name: _class_name(entry.choice, item.cls) for item in entry.entries}
+    return names if entry.keyed else list(names.values())
+
+
+def _class_name(choice: ClassChoice | None, cls: Any) -> str | None:
+    return None if choice is None or cls is None else choice.name_of(get_origin(cls) or cls)

@@ -1,0 +1,110 @@
+"""The text of `--help`: flags grouped by params class, with types, values and help."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, get_origin
+
+from tfaip.params.config_output import shown_value, yaml_value
+from tfaip.params.schema import MISSING, Entry, Group, Leaf, Node
+from tfaip.params.values import expected
+
+_MIN_WIDTH, _MAX_WIDTH = 40, 100
+
+
+def help_text(prog: str, description: str, options: Sequence[Leaf], roots: Sequence[Node]) -> str:
+    """All flags as they are after the other arguments.
+
+    Args:
+        prog: the command as the user types it.
+        description: what it does.
+        options: flags outside of any params class.
+        roots: resolved trees.
+    """
+    width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
+    lines = [*_wrapped(f"usage: {prog} [--flag value ...]", width, 0, 7)]
+    if description:
+        lines += ["", *_wrapped(description, width, 0, 0)]
+    lines += ["", "Options"]
+    for flag, text in _GENERAL:
+        lines += [f"  {flag}", *_wrapped(text, width, 6, 6)]
+    for option in options:
+        lines += _entry_lines(option, width)
+    for root in roots:
+        lines += _node_lines(root, width)
+    return "\n".join(lines)
+
+
+_GENERAL = (
+    ("--help, -h", "Show this text, for the classes chosen by the other flags."),
+    ("--config FILE [FILE ...]", "Read flags from YAML or JSON; later files and flags win."),
+    ("--print_config", "Print all values and where they come from, as a config file."),
+)
+
+
+def _node_lines(node: Node, width: int) -> Iterator[str]:
+    if node.choice is not None or any(not isinstance(entry, Node) for entry in node.entries):
+        yield ""
+        yield from _wrapped(_title(node), width, 0, 2)
+    if node.choice is not None:
+        yield from _entry_lines(node, width)
+    inner: list[Node] = []
+    for entry in node.entries:
+        if isinstance(entry, Node):
+            inner.append(entry)
+            continue
+        yield from _entry_lines(entry, width)
+        if isinstance(entry, Group):
+            inner += entry.entries or []
+    for below in inner:
+        yield from _node_lines(below, width)
+
+
+def _title(node: Node) -> str:
+    """Class, flag, and first line of the docstring."""
+    if node.cls is None:
+        return f"--{node.flag}: None"
+    cls = get_origin(node.cls) or node.cls
+    text = (vars(cls).get("__doc__") or "").strip().partition("\n")[0]
+    if text.startswith(f"{cls.__name__}("):  # written by @dataclass where nobody wrote a docstring
+        text = ""
+    return f"{cls.__name__} (--{node.flag}){': ' if text else ''}{text}"
+
+
+def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
+    yield from _wrapped(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}", width, 2, 6)
+    text = str(entry.meta.get("help") or "").strip()
+    text += "." if text and text[-1] not in ".!?" else ""
+    if isinstance(entry, Leaf):
+        choices = entry.meta.get("choices")
+        text += f" Choices: {', '.join(map(str, choices))}." if choices else ""
+    elif entry.choice is not None:
+        more = "" if entry.choice.enforced else ", or module:Class"
+        text += f" Choices: {', '.join(entry.choice.names())}{more}."
+    yield from _wrapped(text.strip(), width, 6, 6)
+
+
+def _type_text(entry: Entry) -> str:
+    if isinstance(entry, Leaf):
+        return expected(entry.declared)
+    if isinstance(entry, Node):
+        return "CLASS"
+    return "KEY=CLASS ..." if entry.keyed else "CLASS ..."
+
+
+def _value_text(entry: Entry) -> str:
+    if isinstance(entry, Leaf) and (entry.required or entry.value is MISSING):
+        return " (required)"
+    try:
+        value = shown_value(entry)
+        return f" = {value if value is None or isinstance(value, bool) else yaml_value(value)}"
+    except TypeError:
+        # The default of a field that params cannot store; saying nothing is better than no help at all.
+        return ""
+
+
+def _wrapped(text: str, width: int, first: int, rest: int) -> list[str]:
+    indents: dict[str, Any] = {"initial_indent": " " * first, "subsequent_indent": " " * rest}
+    return textwrap.wrap(text, width, break_on_hyphens=False, **indents)
