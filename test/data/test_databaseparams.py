@@ -17,7 +17,7 @@ from tfaip.data.pipeline.processor.params import (
 
 def test_pipeline_defaults() -> None:
     params = DataPipelineParams()
-    assert (params.batch_size, params.limit, params.max_element_length, params.prefetch) == (16, -1, None, -1)
+    assert (params.batch_size, params.limit, params.max_element_length) == (16, -1, None)
     assert (params.batch_drop_remainder, params.shuffle_buffer_size) == (False, -1)
     assert params.mode is PipelineMode.TRAINING
 

@@ -56,9 +56,6 @@ class DataPipelineParams(ParamsBase):
             help="Drop longer samples, measured by the data's element_length_fn; None: keep all."
         ),
     )
-    prefetch: int = field(
-        default=-1, metadata=pai_meta(help="Batches prepared ahead of the device; -1: chosen automatically.")
-    )
     batch_drop_remainder: bool = field(
         default=False,
         metadata=pai_meta(help="Drop the last batch of an epoch if it is smaller than batch_size."),

@@ -54,11 +54,17 @@ class ServingExporter:
     def write(self, directory: Path) -> None:
         """Write the SavedModel with the current weights into `directory` (created)."""
         with _quiet_export():
-            # On TensorFlow the archive holds the variables of the graph themselves: a later write has their new
-            # values without another trace. On JAX it holds copies.
-            if self._archive is None or keras.backend.backend() != "tensorflow":
+            if self._archive is None:
                 self._archive = self._trace()
+            elif keras.backend.backend() != "tensorflow":
+                self._update_copies()
             self._archive.write_out(str(directory), verbose=False)
+
+    def _update_copies(self) -> None:
+        """On TensorFlow the archive holds the variables of the graph themselves, on other backends copies."""
+        originals = [*self._graph.trainable_variables, *self._graph.non_trainable_variables]
+        for copied, original in zip(self._archive.variables, originals, strict=True):
+            copied.assign(keras.ops.convert_to_numpy(original.value))
 
     def _trace(self) -> Any:
         archive = keras.export.ExportArchive()

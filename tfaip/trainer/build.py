@@ -52,6 +52,7 @@ def build_parts(params: Params, scenario: Scenario, directory: RunDirectory | No
     train = _pipeline(params, scenario, PipelineMode.TRAINING)
     val = _validation_pipeline(params, scenario)
     model = build_training_model(params, scenario)
+    sample_data = val if val is not None else train.to_mode(PipelineMode.EVALUATION)
     validates = val is not None and params.val_every_n > 0
     best = BestModel.of(scenario.model._best_logging_settings(), validates, [*model.get_metrics_result(), EPOCH_MEAN])
     if not validates:
@@ -63,9 +64,9 @@ def build_parts(params: Params, scenario: Scenario, directory: RunDirectory | No
         data=scenario.data,
         train=train,
         val=val,
-        output=_output(params, scenario, directory, val or train),
+        output=_output(params, scenario, directory, sample_data),
         best=best,
-        events=TensorBoardEvents(directory, _collector(model, val or train)),
+        events=TensorBoardEvents(directory, _collector(model, sample_data)),
         progress=create_progress(params.progress_bar_mode),
         stop=stop,
     )
@@ -121,7 +122,7 @@ def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, 
         return RunOutput(None, None, None, best=False, final=False)
     models = ModelDirectoryWriter(scenario) if params.export_best or params.export_final else None
     if models is not None and models.serving is not None and not params.skip_model_load_test:
-        with sample_data.to_mode(PipelineMode.EVALUATION).generate_input_batches(auto_repeat=False) as batches:
+        with sample_data.generate_input_batches(auto_repeat=False) as batches:
             check_serving(models.serving, scenario.graph.predict, next(batches).inputs)
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints) if params.write_checkpoints else None
     return RunOutput(directory, store, models, best=params.export_best, final=params.export_final)
@@ -135,7 +136,7 @@ def _collector(model: TrainingModel, pipeline: DataPipeline) -> Callable[[], lis
         nonlocal used
         if not used:
             return []
-        with pipeline.to_mode(PipelineMode.EVALUATION).generate_input_batches(auto_repeat=False) as batches:
+        with pipeline.generate_input_batches(auto_repeat=False) as batches:
             batch = next(batches)
         with collect_tensorboard_values() as values:
             model((batch.inputs, batch.targets), training=False)

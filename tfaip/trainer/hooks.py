@@ -20,7 +20,7 @@ class StepHooks(keras.callbacks.CallbackList):
     """Takes the place of the callback list of Keras, which costs a device synchronisation per step.
 
     Args:
-        total: batches of the whole epoch.
+        total: batches of the whole epoch; None: not known, or not of interest.
         done: batches of it that an earlier process trained.
         progress: is told how far the epoch is.
         on_border: called with the number of trained batches; True ends the epoch here.
@@ -31,7 +31,7 @@ class StepHooks(keras.callbacks.CallbackList):
     def __init__(
         self,
         model: keras.Model,
-        total: int,
+        total: int | None,
         done: int,
         progress: EpochProgress,
         on_border: Callable[[int], bool],
@@ -66,7 +66,7 @@ class StepHooks(keras.callbacks.CallbackList):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         # With several steps per execution Keras passes the last step that a full execution would have had.
-        done = min(self._done + batch + 1, self._total)
+        done = self._done + batch + 1 if self._total is None else min(self._done + batch + 1, self._total)
         if self._user_callbacks is not None:
             self._user_callbacks.on_train_batch_end(done - 1, python_logs(logs))
         self._progress.advance(done, lambda: python_logs(logs))

@@ -206,11 +206,10 @@ class TrainingLoop:
 
     def _evaluate(self, pipeline: DataPipeline) -> Logs:
         batches = _without_positions(pipeline)
-        total = pipeline.num_batches(pipeline.epoch_size())
-        self._parts.progress.start("Validation", total, 0)
+        self._parts.progress.start("Validation", None, 0)
         hooks = StepHooks(
             self._model,
-            total,
+            None,
             0,
             self._parts.progress,
             lambda _: self._parts.stop.received is not None,

@@ -18,6 +18,7 @@ from tfaip.data.pipeline.stream import Position
 # TensorFlow pays about 150 us per element that crosses from Python into tf.data; many batches cross as one chunk.
 CHUNK_BATCHES = 32
 CHUNK_BYTES = 16 * 2**20
+PREFETCHED_CHUNKS = 2
 
 Element = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
@@ -29,7 +30,6 @@ class Feed:
         batches: opens a stream of batches, each with the position of the data behind it (None: does not matter).
         data: gives the specs of inputs and targets.
         backend: name of the Keras backend.
-        prefetch: chunks that TensorFlow prepares ahead.
     """
 
     def __init__(
@@ -37,10 +37,8 @@ class Feed:
         batches: AbstractContextManager[Iterator[tuple[Batch, Position | None]]],
         data: DataBase[Any],
         backend: str,
-        prefetch: int = 2,
     ) -> None:
         self._data = data
-        self._prefetch = prefetch
         self._positions: deque[Position | None] = deque()
         self._released = 0
         self._error: BaseException | None = None
@@ -95,7 +93,7 @@ class Feed:
             for specs in (self._data.input_layer_specs(), self._data.target_layer_specs())
         )
         chunks = tf.data.Dataset.from_generator(lambda: _chunks(self._elements()), output_signature=signature)
-        sliced = chunks.prefetch(self._prefetch).flat_map(_slices(tf))
+        sliced = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(_slices(tf))
         return sliced.map(lambda inputs, targets: ((inputs, targets),)).prefetch(tf.data.AUTOTUNE)
 
 

@@ -17,8 +17,8 @@ REFRESH_S = 0.2
 class EpochProgress(Protocol):
     """Shows how far an epoch is."""
 
-    def start(self, description: str, total: int, done: int) -> None:
-        """An epoch (or a validation) of `total` batches begins, `done` of which are behind us."""
+    def start(self, description: str, total: int | None, done: int) -> None:
+        """An epoch or a validation of `total` batches (None: not known) begins, `done` of which are behind us."""
 
     def advance(self, done: int, values: Callable[[], Logs]) -> None:
         """`done` batches are finished; `values` reads the running means from the device, which is not free."""
@@ -30,7 +30,7 @@ class EpochProgress(Protocol):
 class NoProgress:
     """Shows nothing."""
 
-    def start(self, description: str, total: int, done: int) -> None:
+    def start(self, description: str, total: int | None, done: int) -> None:
         pass
 
     def advance(self, done: int, values: Callable[[], Logs]) -> None:
@@ -48,7 +48,7 @@ class ProgressBar:
         self._task: Any = None
         self._next_refresh = 0.0
 
-    def start(self, description: str, total: int, done: int) -> None:
+    def start(self, description: str, total: int | None, done: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._progress = Progress(
