@@ -259,9 +259,7 @@ def test_annotation_that_exists_only_for_type_checkers_is_explained() -> None:
     class Bad(ParamsBase):
         x: NoSuchName = None  # type: ignore[name-defined]  # noqa: F821
 
-    with pytest.raises(
-        TypeError, match="Bad: annotation 'NoSuchName' cannot be resolved.*top level of module"
-    ):
+    with pytest.raises(TypeError, match="Bad: annotation 'NoSuchName' cannot be resolved.*top level of module"):
         field_types(Bad)
 
 

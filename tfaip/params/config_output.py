@@ -29,7 +29,7 @@ def config_lines(roots: Sequence[Node], values: Mapping[str, Any]) -> Iterator[s
     for root in roots:
         before = {flag: (text, origin) for flag, text, origin in _flags(root)}
         # What the finished object says counts: __post_init__ may have changed anything.
-        final = Resolver(Settings()).root(root.name, type(values[root.name]), values[root.name], root.meta)
+        final = Resolver(Settings()).root(root.name, root.declared, values[root.name], root.meta)
         for flag, text, _ in _flags(final):
             old_text, origin = before.get(flag, (text, DERIVED))
             yield f"{yaml_text(flag)}: {text}  # {origin if text == old_text else DERIVED}"

@@ -88,7 +88,7 @@ def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
 
 def _type_text(entry: Entry) -> str:
     if isinstance(entry, Leaf):
-        return expected(entry.declared)
+        return "bool" if entry.declared is bool else expected(entry.declared)
     if isinstance(entry, Node):
         return "CLASS"
     return "KEY=CLASS ..." if entry.keyed else "CLASS ..."

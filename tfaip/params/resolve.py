@@ -80,7 +80,7 @@ class Resolver:
         also = [type(default)] if default is not MISSING and default is not None else []
         choice = ClassChoice(declared, place.meta, also)
         hit = None if fixed else self.settings.choice(place.flag, place.lowest)
-        node = Node(place.flag, place.name, place.meta, None, None if fixed else choice, optional)
+        node = Node(place.flag, place.name, place.meta, None, declared, None if fixed else choice, optional)
         values: Mapping[str, Any] = {}
         if hit is not None:
             node.origin = hit.origin

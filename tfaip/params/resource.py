@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
+from tfaip.params.tree import walk
 
 RESOURCES_DIR = "resources"
-
 T = TypeVar("T")
 
 
@@ -56,31 +56,27 @@ class Resource(os.PathLike[str]):
         """
         if directory is None or os.path.isabs(text):
             return cls(text)
-        # Symbolic links count as well: they are the other way out.
-        root, path = Path(directory).resolve(), (Path(directory) / text).resolve()
-        if not path.is_relative_to(root):
+        # Resolved, because symbolic links are the other way out.
+        if not (directory / text).resolve().is_relative_to(directory.resolve()):
             raise ValueError(f"resource {text!r} lies outside of {directory}")
-        return cls(Path(directory) / text)
+        return cls(directory / text)
 
 
 def copy_resources(params: T, directory: Path) -> T:
     """Copy all resources of a tree into `directory`/resources.
 
     Args:
-        params: the tree; not changed.
+        params: the tree; not changed. Resources are fields, or stand in lists or dicts.
         directory: of an export, which is about to be written.
 
-    Returns:
-        A copy of the tree that refers to the copied files.
+    Returns: a copy of the tree that refers to the copied files.
 
     Raises:
         UsageError: a resource is no file.
     """
-    moved: dict[int, Any] = {}
-    taken: dict[str, Path] = {}
+    moved, taken = dict[int, Any](), dict[str, Path]()
     for resource in _resources(params):
-        name = _free_name(resource.path, taken)
-        target = directory / RESOURCES_DIR / name
+        target = directory / RESOURCES_DIR / _free_name(resource.path, taken)
         if not resource.path.is_file():
             raise UsageError(f"resource {resource.path} is not a file: nothing to copy into the export")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -91,12 +87,10 @@ def copy_resources(params: T, directory: Path) -> T:
     return copy.deepcopy(params, moved)
 
 
-def _resources(value: Any) -> Iterable[Resource]:
-    from tfaip.params.tree import walk
-
-    for _, leaf in walk(value):
-        parts = leaf.values() if isinstance(leaf, dict) else leaf if isinstance(leaf, list | tuple | set) else [leaf]
-        yield from (part for part in parts if isinstance(part, Resource))
+def _resources(params: Any) -> Iterable[Resource]:
+    for _, leaf in walk(params):
+        items = leaf.values() if isinstance(leaf, dict) else leaf if isinstance(leaf, list) else [leaf]
+        yield from (item for item in items if isinstance(item, Resource))
 
 
 def _free_name(path: Path, taken: dict[str, Path]) -> str:

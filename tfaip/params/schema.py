@@ -50,6 +50,7 @@ class Node:
         name: of the field.
         meta: what `pai_meta` gave.
         cls: chosen class, possibly with type arguments; None for no node at all.
+        declared: resolved type, without None.
         choice: what may be chosen; None if the class is fixed.
         optional: whether there may be no node.
         origin: of the choice.
@@ -61,6 +62,7 @@ class Node:
     name: str
     meta: Mapping[str, Any]
     cls: Any
+    declared: Any
     choice: ClassChoice | None
     optional: bool = False
     origin: str = DEFAULT

@@ -1,0 +1,313 @@
+"""JSON in and out."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from pathlib import Path
+from typing import Annotated, Any, Dict, List, Literal, NewType, Optional, Set, Tuple, Union  # noqa: UP035
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase, pai_dataclass, renames
+from tfaip.params.serialization import from_dict, from_json, load_params, save_params, to_dict, to_json
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+Seconds = NewType("Seconds", float)
+
+
+@dataclass
+class Point:
+    x: int = 0
+    y: float = 0.0
+
+
+@dataclass
+class Point3(Point):
+    z: int = 9
+
+
+@pai_dataclass
+@dataclass
+class Everything(ParamsBase):
+    i: int = 1
+    f: float = 1.5
+    s: str = "s"
+    b: bool = False
+    color: Color = Color.RED
+    level: Level = Level.LOW
+    path: Path = Path("p")
+    time: Seconds = Seconds(1.0)
+    noted: Annotated[int, "a note"] = 3
+    literal: Literal["a", 1] = "a"
+    anything: Any = None
+    optional: Optional[int] = None  # noqa: UP045
+    pep604: int | str | None = None
+    union: Union[int, List[int], Color] = 1  # noqa: UP006, UP007
+    wrongly_typed: str = None  # type: ignore[assignment]
+    ints: List[int] = field(default_factory=list)  # noqa: UP006
+    nested: list[list[float]] = field(default_factory=list)
+    strings: Set[str] = field(default_factory=set)  # noqa: UP006
+    colors: frozenset[Color] = frozenset()
+    pair: Tuple[int, str] = (1, "a")  # noqa: UP006
+    row: tuple[float, ...] = ()
+    plain_list: list = field(default_factory=list)  # type: ignore[type-arg]
+    by_name: Dict[str, int] = field(default_factory=dict)  # noqa: UP006
+    by_int: dict[int, float] = field(default_factory=dict)
+    by_float: dict[float, str] = field(default_factory=dict)
+    by_color: dict[Color, int] = field(default_factory=dict)
+    point: Point = field(default_factory=Point)
+    maybe_point: Point | None = None
+    points: list[Point] = field(default_factory=list)
+    point_by_name: dict[str, Point] = field(default_factory=dict)
+    two_points: tuple[Point, Point3] = field(default_factory=lambda: (Point(), Point3()))
+    late: int = field(default=0, init=False)
+
+
+def _round_trip(value: Everything) -> Everything:
+    return from_json(Everything, to_json(value))
+
+
+def test_a_full_tree_round_trips() -> None:
+    full = Everything(
+        i=-3,
+        f=math.inf,
+        color=Color.BLUE,
+        level=Level.HIGH,
+        path=Path("/a/b"),
+        literal=1,
+        anything={"a": [1, None, Point(1, 2.0)]},
+        optional=4,
+        pep604="4",
+        union=Color.BLUE,
+        ints=[1, 2],
+        nested=[[1.0], []],
+        strings={"b", "a"},
+        colors=frozenset([Color.BLUE]),
+        row=(1.0, -math.inf),
+        plain_list=["a", 1, 2.5],
+        by_int={1: 2.0},
+        by_float={0.5: "x", 2.0: "y"},
+        by_color={Color.RED: 3},
+        maybe_point=Point3(z=1),
+        points=[Point(), Point3()],
+        point_by_name={"a.b": Point3(x=4)},
+    )
+    full.late = 8
+    assert _round_trip(full) == full
+    assert _round_trip(Everything()) == Everything()
+    assert math.isnan(_round_trip(Everything(f=math.nan)).f)
+
+
+def test_the_stored_form() -> None:
+    stored = to_dict(Everything(strings={"b", "a"}, by_int={1: 2.0}, points=[Point3()]))
+    assert stored["__cls__"] == "test.params.test_serialization:Everything"
+    assert stored["color"] == "red"
+    assert stored["level"] == 1
+    assert stored["strings"] == ["a", "b"]
+    assert stored["pair"] == [1, "a"]
+    assert stored["by_int"] == {"1": 2.0}
+    assert stored["points"] == [{"__cls__": "test.params.test_serialization:Point3", "x": 0, "y": 0.0, "z": 9}]
+    assert json.loads(json.dumps(stored)) == stored
+
+
+def test_numpy_numbers_become_plain_ones() -> None:
+    stored = to_dict(Everything(i=np.int64(3), f=np.float32(0.5)))  # type: ignore[arg-type]
+    assert (type(stored["i"]), stored["i"]) == (int, 3)
+    assert (type(stored["f"]), stored["f"]) == (float, 0.5)
+
+
+def test_what_params_cannot_hold_is_named() -> None:
+    with pytest.raises(TypeError, match=r"params\.anything\.1 is a numpy\.ndarray, which params cannot store"):
+        to_dict(Everything(anything=[1, np.zeros(2)]))
+    with pytest.raises(TypeError, match=r"params\.anything: key \(1, 2\) cannot be stored|is a builtins\.tuple"):
+        to_dict(Everything(anything={(1, 2): 3}))
+
+    @dataclass
+    class Local(ParamsBase):
+        pass
+
+    with pytest.raises(TypeError, match="Local cannot be stored: move it to the top level"):
+        Local().to_dict()
+
+
+def test_missing_keys_take_their_defaults() -> None:
+    assert from_dict(Everything, {"i": 5}) == Everything(i=5)
+
+
+def test_int_becomes_float_where_a_float_is_declared() -> None:
+    loaded = from_dict(Everything, {"f": 2, "by_int": {"1": 2}})
+    assert isinstance(loaded.f, float)
+    assert isinstance(loaded.by_int[1], float)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"i": "abc"}, "params.i: expected int, got 'abc'"),
+        ({"i": 1.0}, "params.i: expected int, got 1.0"),
+        ({"i": True}, "params.i: expected int, got True"),
+        ({"i": None}, "params.i: expected int, got None"),
+        ({"f": "1"}, "params.f: expected float, got '1'"),
+        ({"f": False}, "params.f: expected float, got False"),
+        ({"b": 1}, "params.b: expected bool, got 1"),
+        ({"s": 1}, "params.s: expected str, got 1"),
+        ({"color": "green"}, "params.color: expected one of red, blue, got 'green'"),
+        ({"literal": "1"}, "params.literal: expected 'a' | 1, got '1'"),
+        ({"optional": "x"}, "params.optional: expected int, got 'x'"),
+        ({"pep604": 1.5}, "params.pep604: expected int | str | None, got 1.5"),
+        ({"ints": 1}, "params.ints: expected list[int], got 1"),
+        ({"ints": [1, "2"]}, "params.ints.1: expected int, got '2'"),
+        ({"nested": [[1.0], [None]]}, "params.nested.1.0: expected float, got None"),
+        ({"pair": [1]}, "params.pair: expected 2 values, got 1"),
+        ({"by_int": {"a": 1.0}}, "params.by_int.a: expected int, got 'a'"),
+        ({"by_name": {"a": "b"}}, "params.by_name.a: expected int, got 'b'"),
+        ({"by_name": [1]}, "params.by_name: expected dict[str, int], got [1]"),
+        ({"point": 3}, "params.point: expected Point, got 3"),
+        ({"points": [{"xx": 3}]}, "params.points.0: Point has no 'xx'; did you mean x?"),
+        ({"point_by_name": {"k": {"x": 0.5}}}, "params.point_by_name.k.x: expected int, got 0.5"),
+        ({"colour": 1}, "params: Everything has no 'colour'; did you mean color or colors or by_color?"),
+    ],
+)
+def test_wrong_values_name_their_place(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        from_dict(Everything, values)
+    assert str(error.value) == message
+
+
+@dataclass
+class Needs(ParamsBase):
+    a: int
+    b: int = 2
+
+    def __post_init__(self) -> None:
+        if self.b < 0:
+            raise ValueError("b is negative")
+
+
+def test_required_and_validated_fields() -> None:
+    with pytest.raises(UsageError, match="params: Needs needs a value for a"):
+        Needs.from_dict({})
+    with pytest.raises(UsageError, match="params: b is negative"):
+        Needs.from_dict({"a": 1, "b": -1})
+    assert Needs.from_json('{"a": 1}') == Needs(1)
+
+
+def test_old_field_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renames, "RENAMED_FIELDS", {"Needs": {"old": "a"}})
+    with pytest.warns(DeprecationWarning, match=r"Needs\.old is now called a"):
+        assert Needs.from_dict({"old": 3}) == Needs(3)
+    with pytest.warns(DeprecationWarning, match="old"), pytest.raises(UsageError, match="got both 'old'"):
+        Needs.from_dict({"old": 3, "a": 4})
+
+
+def test_old_class_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = "test.params.test_serialization:Point3"
+    monkeypatch.setattr(renames, "RENAMED_CLASSES", {"gone.module:OldPoint": new})
+    assert from_dict(Everything, {"point": {"__cls__": "gone.module:OldPoint", "z": 1}}).point == Point3(z=1)
+
+
+def test_files_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "params.json"
+    params = Everything(i=4, points=[Point3()])
+    save_params(path, params)
+    stored = json.loads(path.read_text())
+    assert stored["__version__"] == 1
+    assert stored["__tfaip__"]
+    assert load_params(path, Everything) == params
+    assert load_params(str(path), ParamsBase, trusted=["test"]) == params
+    assert os.listdir(tmp_path) == ["params.json"]
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "params.json"
+    save_params(path, Everything(i=4))
+    with pytest.raises(TypeError):
+        save_params(path, Everything(anything=object()))
+    assert load_params(path, Everything).i == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "broken JSON in line 1, column 1"),
+        ('{\n  "i": 1,\n  "f"', "broken JSON in line 3, column 6"),
+        ('{"i": 1} x', "broken JSON in line 1, column 10"),
+        ("[1]", "expected a JSON object, got list"),
+        ('{"i": 1, "i": 2}', "key 'i' is given twice"),
+        ('{"__version__": 2}', "written by tfaip an unknown version in a newer format: update tfaip"),
+        ('{"__version__": "1"}', "__version__ is '1', expected a number"),
+        ('{"ii": 1}', "params: Everything has no 'ii'; did you mean i?"),
+        ('{"anything": ' + "[" * 100_000 + "]" * 100_000 + "}", "JSON is nested too deeply"),
+    ],
+)
+def test_damaged_files_are_explained_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "params.json"
+    path.write_text(text)
+    with pytest.raises(UsageError) as error:
+        load_params(path, Everything)
+    assert str(error.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(error.value)
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"missing\.json: cannot be read \(No such file or directory\)"):
+        load_params(tmp_path / "missing.json", Everything)
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_params(tmp_path, Everything)
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"binary\.json: is not a text file in UTF-8"):
+        load_params(tmp_path / "binary.json", Everything)
+
+
+points = st.builds(Point, st.integers(), st.floats(allow_nan=False)) | st.builds(Point3, z=st.integers())
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text().filter(lambda key: key != "__cls__"), inner),
+    max_leaves=5,
+)
+
+
+@given(
+    st.builds(
+        Everything,
+        i=st.integers(),
+        f=st.floats(allow_nan=False),
+        s=st.text(),
+        b=st.booleans(),
+        color=st.sampled_from(Color),
+        anything=plain,
+        optional=st.none() | st.integers(),
+        pep604=st.none() | st.integers() | st.text(),
+        union=st.integers() | st.lists(st.integers()) | st.sampled_from(Color),
+        nested=st.lists(st.lists(st.floats(allow_nan=False))),
+        strings=st.sets(st.text()),
+        pair=st.tuples(st.integers(), st.text()),
+        row=st.lists(st.floats(allow_nan=False)).map(tuple),
+        by_int=st.dictionaries(st.integers(), st.floats(allow_nan=False)),
+        by_float=st.dictionaries(st.floats(allow_nan=False), st.text()),
+        point=points,
+        maybe_point=st.none() | points,
+        points=st.lists(points),
+        point_by_name=st.dictionaries(st.text(), points),
+    )
+)
+def test_round_trip_property(params: Everything) -> None:
+    assert _round_trip(params) == params
+    assert to_json(_round_trip(params)) == to_json(params)

@@ -1,0 +1,143 @@
+"""Walking, reading, setting and comparing params trees."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase
+from tfaip.params.tree import ABSENT, Change, diff, get_path, set_path, walk
+
+
+@dataclass
+class Leafy:
+    """A dataclass that is not ours: a node as well."""
+
+    x: int = 1
+    y: float = 0.5
+
+
+@dataclass
+class Special(Leafy):
+    z: int = 3
+
+
+@dataclass
+class Tree(ParamsBase):
+    name: str = "tree"
+    numbers: list[int] = field(default_factory=lambda: [1, 2])
+    one: Leafy = field(default_factory=Leafy)
+    many: list[Leafy] = field(default_factory=lambda: [Leafy(), Special(x=5)])
+    by_key: dict[Any, Leafy] = field(default_factory=lambda: {"a": Leafy(), 2: Leafy(y=9)})
+    pair: tuple[Leafy, int] = field(default_factory=lambda: (Leafy(), 7))
+    maybe: Leafy | None = None
+    points: dict[float, float] = field(default_factory=lambda: {0.5: 1.0})
+
+
+def test_walk_visits_every_value_in_the_order_of_the_fields() -> None:
+    assert list(walk(Tree())) == [
+        ("name", "tree"),
+        ("numbers", [1, 2]),
+        ("one.x", 1),
+        ("one.y", 0.5),
+        ("many.0.x", 1),
+        ("many.0.y", 0.5),
+        ("many.1.x", 5),
+        ("many.1.y", 0.5),
+        ("many.1.z", 3),
+        ("by_key.a.x", 1),
+        ("by_key.a.y", 0.5),
+        ("by_key.2.x", 1),
+        ("by_key.2.y", 9),
+        ("pair.0.x", 1),
+        ("pair.0.y", 0.5),
+        ("pair.1", 7),
+        ("maybe", None),
+        ("points", {0.5: 1.0}),
+    ]
+
+
+def test_every_walked_path_can_be_read() -> None:
+    tree = Tree()
+    for path, value in walk(tree):
+        assert get_path(tree, path) is value
+    assert get_path(tree, "many.1") is tree.many[1]
+    assert get_path(tree, "numbers.1") == 2
+
+
+def test_set_path() -> None:
+    tree = Tree()
+    for path, value in [("one.x", 2), ("many.0", Special()), ("by_key.2.x", 3), ("by_key.a", None), ("numbers.0", 8)]:
+        set_path(tree, path, value)
+        assert get_path(tree, path) == value
+    assert tree.by_key[2].x == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nam", "Tree has no 'nam'; did you mean name?"),
+        ("one.xx", "one (Leafy) has no 'xx'; did you mean x?"),
+        ("many.7.x", "many (list) has no '7'; expected one of: 0, 1"),
+        ("many.1.q", "many.1 (Special) has no 'q'; expected one of: x, y, z"),
+        ("by_key.aa.x", "by_key (dict) has no 'aa'; did you mean a?"),
+        ("name.x", "name (str) has no 'x'"),
+        ("maybe.x", "maybe (NoneType) has no 'x'"),
+    ],
+)
+def test_unknown_paths_are_refused_with_near_names(path: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        get_path(Tree(), path)
+    assert str(error.value) == message
+    with pytest.raises(UsageError):
+        set_path(Tree(), path, 1)
+
+
+def test_entries_of_tuples_cannot_be_set() -> None:
+    with pytest.raises(UsageError, match="pair is a tuple"):
+        set_path(Tree(), "pair.1", 3)
+
+
+def test_diff_of_values() -> None:
+    old, new = Tree(), Tree()
+    new.one.y, new.numbers, new.by_key["a"].x = math.inf, [1], 4
+    assert diff(old, new) == [
+        Change("numbers", [1, 2], [1]),
+        Change("one.y", 0.5, math.inf),
+        Change("by_key.a.x", 1, 4),
+    ]
+    assert str(diff(old, new)[1]) == "one.y: 0.5 -> inf"
+
+
+def test_diff_of_classes_and_lengths() -> None:
+    old, new = Tree(), Tree()
+    new.one, new.maybe = Special(x=2), Leafy()
+    new.many.pop()
+    assert diff(old, new) == [
+        Change("one", Leafy, Special),
+        Change("one.x", 1, 2),
+        Change("one.z", ABSENT, 3),
+        Change("many.1", Special, ABSENT),
+        Change("many.1.x", 5, ABSENT),
+        Change("many.1.y", 0.5, ABSENT),
+        Change("many.1.z", 3, ABSENT),
+        Change("maybe", None, Leafy),
+        Change("maybe.x", ABSENT, 1),
+        Change("maybe.y", ABSENT, 0.5),
+    ]
+    assert str(diff(old, new)[0]) == "one: Leafy -> Special"
+    assert str(diff(old, new)[2]) == "one.z: (absent) -> 3"
+
+
+def test_equal_trees_have_no_differences() -> None:
+    tree = Tree()
+    tree.one.y = math.nan
+    assert diff(tree, copy.deepcopy(tree)) == []
+    emptied = Tree(many=[])
+    assert [change.path for change in diff(emptied, Tree(many=[Leafy()]))] == ["many.0", "many.0.x", "many.0.y"]
+    assert diff(Leafy(x=True), Leafy(x=1)) == [Change("x", True, 1)]

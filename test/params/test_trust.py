@@ -1,0 +1,153 @@
+"""A params file cannot make us import, let alone run, what nobody trusts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase
+from tfaip.params.serialization import from_dict
+
+
+@dataclass
+class Part(ParamsBase):
+    x: int = 1
+
+
+@dataclass
+class OtherPart(ParamsBase):
+    y: int = 1
+
+
+@dataclass
+class Whole(ParamsBase):
+    part: Part = field(default_factory=Part)
+    anything: Any = None
+
+
+# Not a class of ours, and found under a name of this module.
+alias = subprocess.Popen
+
+EVIL = """
+from dataclasses import dataclass
+from pathlib import Path
+from test.params.test_trust import Part
+Path({marker!r}).write_text("imported")
+
+@dataclass
+class Evil(Part):
+    def __post_init__(self):
+        Path({marker!r}).write_text("built")
+"""
+
+
+@pytest.fixture
+def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that appears when the package `evil_package` is imported."""
+    path = tmp_path / "marker"
+    (tmp_path / "evil_package.py").write_text(EVIL.format(marker=str(path)))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield path
+    sys.modules.pop("evil_package", None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system",
+        "subprocess:Popen",
+        "builtins:eval",
+        "evil_package:Evil",
+        "evil_package.sub:Evil",
+        "evil_package:Evil.x",
+        "evil_package:Evil:x",
+        "evil_package",
+        "evil_package:",
+        ":Evil",
+        "",
+        "test.params.test_trust:Part\n",
+        "../evil_package:Evil",
+        ".evil_package:Evil",
+        "tfaip_evil:X",
+        "tést.params.test_trust:Part",
+        3,
+        None,
+        ["evil_package:Evil"],
+        {"module": "evil_package"},
+    ],
+)
+@pytest.mark.parametrize("key", ["part", "anything"])
+def test_refused_before_anything_is_imported(marker: Path, name: Any, key: str) -> None:
+    known = set(sys.modules)
+    with pytest.raises(UsageError, match="__cls__"):
+        from_dict(Whole, {key: {"__cls__": name}})
+    assert set(sys.modules) == known
+    assert not marker.exists()
+
+
+def test_the_root_is_checked_as_well(marker: Path) -> None:
+    with pytest.raises(UsageError, match="evil_package is not among the trusted packages"):
+        from_dict(Part, {"__cls__": "evil_package:Evil"})
+    assert not marker.exists()
+
+
+def test_a_trusted_package_is_imported(marker: Path) -> None:
+    part = from_dict(Whole, {"part": {"__cls__": "evil_package:Evil", "x": 4}}, trusted=["evil_package"]).part
+    assert (type(part).__name__, part.x) == ("Evil", 4)
+    assert marker.read_text() == "built"
+
+
+def test_trust_is_for_whole_names(marker: Path) -> None:
+    with pytest.raises(UsageError, match="refused"):
+        from_dict(Whole, {"part": {"__cls__": "evil_package:Evil"}}, trusted=["evil"])
+    with pytest.raises(TypeError, match=r"expected a list of packages: \['evil_package'\]"):
+        from_dict(Whole, {}, trusted="evil_package")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("test.params.test_trust:alias", "is not a params class derived from Part"),
+        ("test.params.test_trust:EVIL", "is not a params class derived from Part"),
+        ("test.params.test_trust:OtherPart", "is not a params class derived from Part"),
+        ("test.params.test_trust:Missing", "has no class 'Missing'"),
+        ("test.params.no_such_module:X", "cannot be imported (ModuleNotFoundError: No module named"),
+        ("tfaip.params.tree:Change", "is not a params class derived from Part"),
+    ],
+)
+def test_allowed_modules_do_not_make_everything_allowed(name: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        from_dict(Whole, {"part": {"__cls__": name}})
+    assert message in str(error.value)
+    assert str(error.value).startswith("params.part: ")
+
+
+def test_an_alias_of_a_class_from_elsewhere_is_refused(marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import evil_package  # type: ignore[import-not-found]
+
+    marker.unlink()
+    monkeypatch.setattr(sys.modules[__name__], "Harmless", evil_package.Evil, raising=False)
+    with pytest.raises(UsageError, match="defined in evil_package, is refused"):
+        from_dict(Whole, {"part": {"__cls__": f"{__name__}:Harmless"}})
+    assert not marker.exists()
+
+
+def test_from_dict_of_classes_with_the_decorator_of_paiargparse_is_safe(marker: Path) -> None:
+    import paiargparse
+
+    @paiargparse.pai_dataclass
+    @dataclass
+    class Fresh(Part):
+        pass
+
+    with pytest.raises(UsageError, match="evil_package"):
+        Fresh.from_dict({"__cls__": "evil_package:Evil"})
+    assert not marker.exists()
