@@ -38,7 +38,6 @@ def commands(page: str) -> list[list[str]]:
     return [[name.removeprefix("tfaip-").replace("-", "_"), *arguments] for name, *arguments in lines]
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("page", ["command_line.md", "scenario.md"])
 def test_commands_of_a_page(page: str, tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     write_files(page, tmp_path)
@@ -48,7 +47,6 @@ def test_commands_of_a_page(page: str, tmp_path: Path, run_command: Callable[...
         assert result.rc == 0, f"{command}\n{result}"
 
 
-@pytest.mark.backend
 def test_python_of_the_scenario_page(tmp_path: Path) -> None:
     write_files("scenario.md", tmp_path)
     (code,) = (code for code in blocks("scenario.md", "python") if not FILE_NAME.match(code))
