@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import json
+from types import ModuleType
 
 import pytest
 
@@ -32,6 +35,17 @@ def test_public_name_resolves(name: str) -> None:
 def test_wide_name_resolves(name: str) -> None:
     module = importlib.import_module(tfaip.imports.WIDE_NAMES[name])
     assert getattr(tfaip.imports, name) is getattr(module, name)
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [(tfaip, tfaip.PUBLIC_NAMES), (tfaip.imports, tfaip.imports.WIDE_NAMES)],
+    ids=["tfaip", "imports"],
+)
+def test_type_checkers_see_the_same_names(module: ModuleType, names: dict[str, str]) -> None:
+    (block,) = (node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert {alias.asname: node.module for node in imports for alias in node.names} == names
 
 
 def test_names_are_listed() -> None:
