@@ -85,15 +85,14 @@ class ClassChoice:
         return ensure_dataclass(cls)
 
     def _names(self, cls: type) -> list[str]:
-        """All names of a class, the shortest first; `alt` of `pai_dataclass` comes before that."""
+        """All names of a class: `alt` of `pai_dataclass` if given, the short one, longer ones."""
         plain = cls.__name__.removesuffix("Params") or cls.__name__
         words, base = _CAMEL.findall(plain), _CAMEL.findall(_stem(self.declared))
-        while len(words) > 1 and base and words[-1] == base[-1]:
-            words.pop()
-            base.pop()
-        alternative = vars(cls).get("__alt_name__")
-        short = "".join(words)
-        return list(dict.fromkeys(n for n in (alternative, short, plain, cls.__name__, f"{short}Params") if n))
+        names = [f"{plain}Params", cls.__name__, plain]
+        while len(words) > 1 and base and words.pop() == base.pop():
+            names += [f"{''.join(words)}Params", "".join(words)]
+        names += [alternative] if (alternative := vars(cls).get("__alt_name__")) else []
+        return list(dict.fromkeys(reversed(names)))
 
 
 def _stem(cls: type) -> str:

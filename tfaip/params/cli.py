@@ -153,7 +153,7 @@ def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence
     for key, origin in settings.unused():
         kind, shown = ("flag ", f"--{key}") if origin == COMMAND_LINE else ("", label(key, origin))
         entries = [entry for root in roots for entry in walk_entries(root)]
-        known = [entry.flag for entry in [*entries, *options]] + [*_HELP, _CONFIG, _PRINT.name]
+        known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [*_HELP, _CONFIG, _PRINT.name]
         hint = _elsewhere(key, entries)
         near = nearest(key, known)
         if not hint and near:
@@ -162,14 +162,26 @@ def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence
         raise UsageError(f"unknown {kind}{shown}{hint or '; --help lists all flags'}")
 
 
+def _is_flag(entry: Entry) -> bool:
+    """Whether the flag of an entry can be given: for a node of a fixed class it is only the prefix of its fields."""
+    return not isinstance(entry, Node) or entry.choice is not None or bool(entry.meta.get("tuple_like"))
+
+
 def _elsewhere(key: str, entries: Sequence[Entry]) -> str:
     """Which other class would know the flag."""
     for node in entries:
         if not isinstance(node, Node) or node.choice is None:
             continue
+        if node.cls is not None and _knows(get_origin(node.cls) or node.cls, node.flag, key):
+            continue
         for cls in node.choice.classes:
-            flags = [f"{node.flag}{f.metadata.get('separator', '.')}{f.name}" for f in node_fields(cls)]
-            if cls is not (get_origin(node.cls) or node.cls) and any(f"{key}.".startswith(f"{f}.") for f in flags):
+            if _knows(cls, node.flag, key):
                 name = node.choice.name_of(cls)
                 return f"; it belongs to {name}: choose it with --{node.flag} {name}"
     return ""
+
+
+def _knows(cls: type, prefix: str, key: str) -> bool:
+    """Whether a class of a node with this flag has a field whose flag `key` is, or begins with."""
+    flags = (f"{prefix}{field.metadata.get('separator', '.')}{field.name}" for field in node_fields(cls))
+    return any(f"{key}.".startswith(f"{flag}.") for flag in flags)

@@ -12,7 +12,7 @@ from tfaip.errors import UsageError
 from tfaip.params import renames
 from tfaip.params.arguments import Words
 from tfaip.params.choices import ClassChoice
-from tfaip.params.decoding import LIST_TYPES, SET_TYPES, Decoder, strip
+from tfaip.params.decoding import Decoder
 from tfaip.params.names import did_you_mean
 from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, field_kind
 from tfaip.params.sources import DEFAULT, Hit, Settings
@@ -221,7 +221,7 @@ def _chosen_names(
     is_none = value is None or (isinstance(value, Words) and [word.lower() for word in value] == ["none"])
     if is_none and optional:
         return None
-    if meta.get("nargs") == "+" and not value:
+    if meta.get("nargs") == "+" and isinstance(value, Words) and not value:
         raise UsageError(f"{shown} needs at least one class")
     if keyed and isinstance(value, Words):
         pairs = [word.partition("=") for word in value]
@@ -264,6 +264,8 @@ def _converted(hit: Hit, declared: Any, place: _Place) -> Any:
     shown = hit.label(place.flag)
     value = hit.value
     if isinstance(value, Words):
+        if not value and place.meta.get("nargs") == "+":
+            raise UsageError(f"{shown} needs at least one value")
         value = parse_words(value, declared, shown)
     else:
         try:
@@ -273,14 +275,11 @@ def _converted(hit: Hit, declared: Any, place: _Place) -> Any:
             if not isinstance(value, str):
                 raise
             value = parse_words([value], declared, shown)
-    _check_meta(value, declared, place.meta, shown)
+    _check_choices(value, place.meta, shown)
     return value
 
 
-def _check_meta(value: Any, declared: Any, meta: Mapping[str, Any], shown: str) -> None:
-    several = (get_origin(strip(declared)) or strip(declared)) in {*LIST_TYPES, *SET_TYPES, tuple}
-    if meta.get("nargs") == "+" and several and not value:
-        raise UsageError(f"{shown} needs at least one value")
+def _check_choices(value: Any, meta: Mapping[str, Any], shown: str) -> None:
     choices = meta.get("choices")
     if choices is None or meta.get("enforce_choices") is False:
         return

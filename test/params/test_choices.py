@@ -1,0 +1,125 @@
+"""Short names of classes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.params import cli_params
+from test.params.cli_params import (
+    AdamOptimizer,
+    CNNGraphParams,
+    ConvolutionLayerParams,
+    CosineRateParams,
+    GraphParams,
+    LayerParams,
+    MLPGraphParams,
+    OptimizerParams,
+    RateParams,
+    SGDOptimizer,
+)
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase
+from tfaip.params.choices import ClassChoice
+
+
+@dataclass
+class LearningRateParams(ParamsBase):
+    pass
+
+
+@dataclass
+class ExponentialDecayParams(LearningRateParams):
+    pass
+
+
+@dataclass
+class TutorialGraphBaseParams(ParamsBase):
+    pass
+
+
+@dataclass
+class LSTMGraphParams(TutorialGraphBaseParams):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("base", "cls", "names"),
+    [
+        (OptimizerParams, AdamOptimizer, ["Adam", "AdamOptimizer", "AdamParams"]),
+        (OptimizerParams, SGDOptimizer, ["SGD", "SGDOptimizer"]),
+        (RateParams, CosineRateParams, ["Cosine", "CosineRate", "CosineRateParams"]),
+        (GraphParams, MLPGraphParams, ["MLP", "MLPGraph", "MLPGraphParams"]),
+        (LayerParams, ConvolutionLayerParams, ["conv", "Convolution", "ConvolutionLayerParams"]),
+        (LearningRateParams, ExponentialDecayParams, ["ExponentialDecay", "ExponentialDecayParams"]),
+        (TutorialGraphBaseParams, LSTMGraphParams, ["LSTM", "LSTMGraph"]),
+    ],
+)
+def test_accepted_names(base: type, cls: type, names: list[str]) -> None:
+    choice = ClassChoice(base, {})
+    assert choice.name_of(cls) == names[0]
+    for name in [*names, f"{cls.__module__}:{cls.__name__}"]:
+        assert choice.select(name, "--x") is cls
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("adam", "--x: no class 'adam'; did you mean Adam? (or module:Class)"),
+        ("Adamm", "--x: no class 'Adamm'; did you mean Adam? (or module:Class)"),
+        ("Zzz", "--x: no class 'Zzz'; expected one of: Adam, Optimizer, SGD (or module:Class)"),
+        ("no_such:X", "--x: module 'no_such' cannot be imported (ModuleNotFoundError: No module named 'no_such')"),
+        ("test.params.cli_params:AdamOptimize", "has no 'AdamOptimize'; did you mean AdamOptimizer"),
+        ("test.params.cli_params:DataParams", "is not a params class derived from OptimizerParams"),
+        ("test.params.cli_params:Mode", "is not a params class derived from OptimizerParams"),
+        ("test.params.cli_params:TGen", "is not a params class derived from OptimizerParams"),
+        (":X", "--x: module '' cannot be imported (ValueError: Empty module name)"),
+    ],
+)
+def test_wrong_names(name: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        ClassChoice(OptimizerParams, {}).select(name, "--x")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_enforced_choices() -> None:
+    choice = ClassChoice(GraphParams, {"choices": [MLPGraphParams], "enforce_choices": True})
+    assert choice.names() == ["MLP"]
+    assert choice.select("test.params.cli_params:MLPGraphParams", "--x") is MLPGraphParams
+    with pytest.raises(UsageError, match="CNNGraphParams is not allowed here; expected one of: MLP"):
+        choice.select("test.params.cli_params:CNNGraphParams", "--x")
+    with pytest.raises(UsageError, match="no class 'CNN'; expected one of: MLP$"):
+        choice.select("CNN", "--x")
+
+
+def test_listed_choices_are_not_the_only_ones() -> None:
+    choice = ClassChoice(GraphParams, {"choices": [MLPGraphParams]}, also=[GraphParams])
+    assert choice.names() == ["MLP", "Graph"]
+    assert choice.select("test.params.cli_params:CNNGraphParams", "--x") is CNNGraphParams
+    assert choice.name_of(CNNGraphParams) == "test.params.cli_params:CNNGraphParams"
+
+
+def test_subclass_check_can_be_switched_off() -> None:
+    choice = ClassChoice(GraphParams, {"disable_subclass_check": True})
+    assert choice.select("test.params.cli_params:AdamOptimizer", "--x") is AdamOptimizer
+
+
+def test_equal_names_must_be_written_completely(monkeypatch: pytest.MonkeyPatch) -> None:
+    clone: Any = type("AdamOptimizer", (OptimizerParams,), {"__module__": cli_params.__name__ + "2"})
+    choice = ClassChoice(OptimizerParams, {"choices": [AdamOptimizer, clone]})
+    with pytest.raises(UsageError, match=r"--x: Adam may be any of .*cli_params:AdamOptimizer, .*cli_params2:Adam"):
+        choice.select("Adam", "--x")
+    assert choice.name_of(AdamOptimizer) == "test.params.cli_params:AdamOptimizer"
+
+
+def test_a_module_that_fails_shows_its_own_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_params.py").write_text("raise RuntimeError('boom\\nsecond line')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match=r"'broken_params' cannot be imported \(RuntimeError: boom second line\)"):
+        ClassChoice(OptimizerParams, {}).select("broken_params:X", "--x")
+    assert "broken_params" not in sys.modules

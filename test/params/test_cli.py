@@ -1,0 +1,277 @@
+"""Flags: names, values, class choice, defaults, errors."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from test.params import cli_params
+from test.params.cli_params import (
+    AdamOptimizer,
+    CNNGraphParams,
+    ConstantRateParams,
+    ConvolutionLayerParams,
+    CosineRateParams,
+    CountedListsGeneratorParams,
+    DenseLayerParams,
+    GraphParams,
+    LayerParams,
+    ListsGeneratorParams,
+    MLPGraphParams,
+    Mode,
+    RangeParams,
+    RunParams,
+    SGDOptimizer,
+)
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase, pai_meta, renames
+from tfaip.params.cli import ParamsParser
+
+
+def make_parser(default: RunParams | None = None) -> ParamsParser:
+    parser = ParamsParser("tfaip-test", "Tests flags.")
+    parser.add_option("--dry_run", help="Do nothing")
+    parser.add_option("--limit", type=int, default=3)
+    parser.add_option("--dirs", type=list[str])
+    parser.add_params("run", RunParams, default=default)
+    return parser
+
+
+def parse(line: str, default: RunParams | None = None) -> Any:
+    return make_parser(default).parse(["--run.output_dir", "out", *line.split()]).run
+
+
+def failure(line: str, default: RunParams | None = None) -> str:
+    with pytest.raises(UsageError) as error:
+        parse(line, default)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_defaults() -> None:
+    assert parse("") == RunParams(output_dir="out")
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "value"),
+    [
+        ("--run.epochs 5", "epochs", 5),
+        ("--run.epochs=5", "epochs", 5),
+        ("--overwrite", "overwrite", True),
+        ("--overwrite False", "overwrite", False),
+        ("--run.mode SLOW", "mode", Mode.SLOW),
+        ("--run.gpus 0 1", "gpus", [0, 1]),
+        ("--run.gpus -1", "gpus", [-1]),
+        ("--run.gpus", "gpus", []),
+        ("--run.weights a=1 b=-2", "weights", {"a": 1.0, "b": -2.0}),
+        ("--run.points 0.5=1", "points", {0.5: 1.0}),
+        ("--run.names x y", "names", {"x", "y"}),
+        ("--run.either x", "either", "x"),
+        ("--run.anything 1.5", "anything", 1.5),
+        ("--run.anything -inf", "anything", float("-inf")),
+        ("--run.size l", "size", "l"),
+        ("--run.grid [1,2] []", "grid", [[1, 2], []]),
+        ("--run/slashed.low .5", "slashed", RangeParams(0.5)),
+        ("--run.span 0.25 4", "span", RangeParams(0.25, 4.0)),
+        ("--run.span 0.25 --run.span.high -2", "span", RangeParams(0.25, -2.0)),
+        ("--data.size 3 4 --data.augment", "data", cli_params.DataParams((3, 4), True)),
+        ("--learning_rate.lr 1e-4", "learning_rate", CosineRateParams(lr=1e-4)),
+        ("--learning_rate.max_lr None", "learning_rate", CosineRateParams()),
+        ("--learning_rate Constant", "learning_rate", ConstantRateParams()),
+        ("--optimizer SGD --optimizer.momentum 0.5", "optimizer", SGDOptimizer(momentum=0.5)),
+        ("--optimizer.momentum 0.5 --optimizer=SGD", "optimizer", SGDOptimizer(momentum=0.5)),
+        ("--optimizer test.params.cli_params:SGDOptimizer", "optimizer", SGDOptimizer()),
+        ("--run.backup Adam --run.backup.beta_1 0", "backup", AdamOptimizer(beta_1=0.0)),
+        ("--run.backup None", "backup", None),
+        ("--run.graph CNN --run.graph.pool 4", "graph", CNNGraphParams(pool=4)),
+        (
+            "--run.graph.layers conv Dense --run.graph.layers.0.kernel 5 --run.graph.layers.1.units 2",
+            "graph",
+            MLPGraphParams(layers=[ConvolutionLayerParams(kernel=5), DenseLayerParams(units=2)]),
+        ),
+        ("--run.graph.layers.0.bias no", "graph", MLPGraphParams([DenseLayerParams(units=4, bias=False)])),
+        ("--run.graph.layers.0 conv", "graph", MLPGraphParams([ConvolutionLayerParams(units=4)])),
+        ("--run.graph.layers", "graph", MLPGraphParams(layers=[])),
+        (
+            "--run.graph.heads a=Dense b --run.graph.heads.b.units 1",
+            "graph",
+            MLPGraphParams(heads={"a": DenseLayerParams(), "b": LayerParams(units=1)}),
+        ),
+    ],
+)
+def test_values_arrive(line: str, path: str, value: Any) -> None:
+    assert getattr(parse(line), path) == value
+
+
+def test_two_nodes_share_a_prefix() -> None:
+    run = parse("--train CountedLists --train.count 3 --train.batch_size 4")
+    assert run.gen.setup.train.batch_size == 4
+    assert run.gen.train == CountedListsGeneratorParams(count=3)
+    lists = parse("--train.lists a b --train.batch_size 4")
+    assert lists.gen.train == ListsGeneratorParams(["a", "b"])
+    assert lists.gen.setup.train.batch_size == 4
+
+
+def test_post_init_runs_over_the_whole_tree() -> None:
+    run = parse("--run.epochs 7 --train.batch_size 3")
+    assert run.doubled == 14
+    assert run.gen.setup.val.batch_size == 3
+
+
+def test_options() -> None:
+    args = make_parser().parse(["--run.output_dir", "o", "--dry_run", "--dirs", "a", "b"])
+    assert (args.dry_run, args.limit, args.dirs) == (True, 3, ["a", "b"])
+    args = make_parser().parse(["--limit=-4", "--run.output_dir=--o"])
+    assert (args.dry_run, args.limit, args.dirs, args.run.output_dir) == (False, -4, None, "--o")
+    with pytest.raises(UsageError, match="--limit: expected int, got 'x'"):
+        make_parser().parse(["--limit", "x"])
+
+
+def test_the_default_instance_supplies_values_and_is_not_changed() -> None:
+    default = RunParams(output_dir="there", epochs=3, secret=8, gpus=[5])
+    default.graph.layers[0].units = 77
+    default.optimizer = SGDOptimizer(momentum=0.25)
+    before = copy.deepcopy(default)
+    run = make_parser(default).parse(["--run.graph.layers.0.bias", "False", "--optimizer.weight_decay", "1"]).run
+    assert (run.output_dir, run.epochs, run.secret, run.gpus) == ("there", 3, 8, [5])
+    assert run.graph.layers == [DenseLayerParams(units=77, bias=False)]
+    assert run.optimizer == SGDOptimizer(momentum=0.25, weight_decay=1.0)
+    run.gpus.append(1)
+    run.graph.layers.clear()
+    assert default == before
+
+
+def test_another_class_keeps_what_both_inherit_from_the_declared_type() -> None:
+    default = RunParams(
+        learning_rate=CosineRateParams(lr=0.5, alpha=0.7), optimizer=AdamOptimizer(clip_norm=2.0, weight_decay=0.0)
+    )
+    run = parse("--learning_rate Constant --optimizer SGD", default)
+    assert run.learning_rate == ConstantRateParams(lr=0.5)
+    # Nobody has set weight_decay: the other class's own default counts.
+    assert run.optimizer == SGDOptimizer(clip_norm=2.0, weight_decay=0.5)
+    assert parse("--learning_rate Cosine", default).learning_rate.alpha == 0.7
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--run.epoch 5", "unknown flag --run.epoch; did you mean --run.epochs"),
+        ("--zzz", "unknown flag --zzz; --help lists all flags"),
+        ("-z 3", "unknown flag --z; --help lists all flags"),
+        ("--run.secret 5", "unknown flag --run.secret"),
+        ("--data x", "unknown flag --data; did you mean --data.size"),
+        (
+            "--learning_rate Constant --learning_rate.alpha 1",
+            "unknown flag --learning_rate.alpha; it belongs to Cosine: choose it with --learning_rate Cosine",
+        ),
+        (
+            "--run.backup.beta_1 1",
+            "unknown flag --run.backup.beta_1; it belongs to Adam: choose it with --run.backup Adam",
+        ),
+        ("--run.epochs a", "--run.epochs: expected int, got 'a'"),
+        ("--run.epochs", "--run.epochs needs a value: expected int"),
+        ("--run.epochs 1 2", "--run.epochs takes one value, got 2: 1 2"),
+        ("--run.epochs 1 --run.epochs 2", "--run.epochs is given twice: give it once"),
+        ("--overwrite maybe", "--overwrite: expected True or False, got 'maybe'"),
+        ("--run.size xl", "--run.size: 'xl' is not among the choices s, m, l"),
+        ("--train.lists", "--train.lists needs at least one value"),
+        ("--optimizer Adm", "--optimizer: no class 'Adm'; did you mean Adam? (or module:Class)"),
+        ("--optimizer", "--optimizer takes one class, got nothing; expected one of: Adam, SGD"),
+        ("--optimizer Adam SGD", "--optimizer takes one class, got Adam SGD; expected one of: Adam, SGD"),
+        ("--optimizer None", "--optimizer cannot be None; expected one of: Adam, SGD"),
+        ("--run.graph Graph", "--run.graph: no class 'Graph'; expected one of: CNN, MLP"),
+        (
+            "--run.graph.layers Zzz",
+            "--run.graph.layers: no class 'Zzz'; expected one of: Dense, Layer, conv (or module:Class)",
+        ),
+        ("--run.graph.heads a=Dense a=Dense", "--run.graph.heads: a key is given twice"),
+        (
+            "--run.graph.layers.7.units 1",
+            "unknown flag --run.graph.layers.7.units; did you mean --run.graph.layers.0.units",
+        ),
+        ("--run.span 1 2 3", "--run.span takes up to 2 values (low, high), got 3"),
+        ("--run.span a", "--run.span.low: expected float, got 'a'"),
+        ("--run.epochs -1", "RunParams: epochs is -1, expected at least 0: change --run.epochs"),
+        ("--data.size 1", "--data.size takes 2 values, got 1: 1"),
+    ],
+)
+def test_errors_are_one_clear_line(line: str, message: str) -> None:
+    assert failure(line).startswith(message)
+
+
+def test_a_word_before_the_first_flag() -> None:
+    with pytest.raises(UsageError, match="unexpected argument 'word': a value stands behind its flag"):
+        make_parser().parse(["word", "--dry_run"])
+
+
+@dataclass
+class NeedsParams(ParamsBase):
+    a: int
+    items: list[LayerParams] = field(default_factory=list)
+    b: str = field(default="x", metadata=pai_meta(required=True))
+
+
+@dataclass
+class NeedsItemsParams(ParamsBase):
+    child: NeedsParams
+
+
+def test_missing_required_values_are_listed() -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", NeedsItemsParams)
+    with pytest.raises(UsageError, match="^missing required flags: --p.child.a, --p.child.b$"):
+        parser.parse([])
+    with pytest.raises(UsageError, match="^missing required flag: --p.child.b$"):
+        parser.parse(["--p.child.a", "1"])
+    assert parser.parse(["--p.child.a", "1", "--p.child.b", "y"]).p.child == NeedsParams(1, b="y")
+    parser = ParamsParser("x")
+    parser.add_params("p", NeedsParams, default=NeedsParams(4))
+    assert parser.parse([]).p == NeedsParams(4)
+
+
+def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renames, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
+    with pytest.warns(DeprecationWarning, match=r"--run\.n_epochs is now called --run\.epochs"):
+        assert parse("--run.n_epochs 5").epochs == 5
+    assert failure("--run.n_epochs 5 --run.epochs 6") == (
+        "both --run.n_epochs (the old name) and --run.epochs are given: give only --run.epochs"
+    )
+
+
+@dataclass
+class Clashing(ParamsBase):
+    one: RangeParams = field(default_factory=RangeParams, metadata=pai_meta(mode="flat", fix_dc=True))
+    low: int = field(default=1, metadata=pai_meta(mode="flat"))
+
+
+@dataclass
+class FlatInside(RangeParams):
+    low: float = field(default=0.0, metadata=pai_meta(mode="flat"))
+
+
+@dataclass
+class ReallyClashing(Clashing):
+    one: RangeParams = field(default_factory=FlatInside, metadata=pai_meta(mode="flat", fix_dc=True))
+
+
+def test_flat_flags_and_their_clashes() -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", Clashing)
+    parsed = parser.parse(["--one.low", "2", "--low", "3"]).p
+    assert (parsed.one.low, parsed.low) == (2.0, 3)
+    parser = ParamsParser("x")
+    parser.add_params("p", ReallyClashing)
+    with pytest.raises(TypeError, match="two fields share the flag --low"):
+        parser.parse([])
+
+
+def test_several_roots_and_choice_of_a_root() -> None:
+    parser = ParamsParser("x")
+    parser.add_params("graph", GraphParams, metadata=pai_meta(choices=[MLPGraphParams, CNNGraphParams]))
+    parser.add_params("data", cli_params.DataParams, metadata=pai_meta(fix_dc=True))
+    args = parser.parse(["--graph", "CNN", "--graph.pool", "3", "--data.augment"])
+    assert (args.graph, args.data) == (CNNGraphParams(pool=3), cli_params.DataParams(augment=True))
+    assert type(parser.parse([]).graph) is GraphParams

@@ -1,0 +1,357 @@
+"""Config files, and `--print_config`, which writes one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, strategies as st
+
+from test.params.cli_params import (
+    AdamOptimizer,
+    CNNGraphParams,
+    ConstantRateParams,
+    ConvolutionLayerParams,
+    CosineRateParams,
+    DenseLayerParams,
+    LayerParams,
+    ListsGenParams,
+    MLPGraphParams,
+    Mode,
+    RangeParams,
+    RateParams,
+    RunParams,
+    SGDOptimizer,
+)
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase, renames
+from tfaip.params.cli import ParamsParser
+from tfaip.params.config_output import yaml_text, yaml_value
+from tfaip.params.tree import diff
+
+Write = Callable[[str, str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write a config file into the working directory; returns its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_file(name: str, text: str) -> str:
+        Path(name).write_text(text)
+        return name
+
+    return write_file
+
+
+def parse(*argv: str, default: RunParams | None = None) -> Any:
+    parser = ParamsParser("tfaip-test")
+    parser.add_option("--dry_run")
+    parser.add_params("run", RunParams, default=default or RunParams(output_dir="out"))
+    return parser.parse(argv).run
+
+
+def printed(capsys: pytest.CaptureFixture[str], *argv: str, default: RunParams | None = None) -> str:
+    with pytest.raises(SystemExit) as end:
+        parse(*argv, "--print_config", default=default)
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+FULL_YAML = """
+run:
+  epochs: 5
+  mode: SLOW
+  gpus: [0, 1]
+  weights: {a: 1, b: 2.5}
+  points: {0.5: 1, 2: 3}
+  names: [x]
+  either: "3"
+  anything: {deep: [1, null]}
+  grid: [[1, 2]]
+  span: [0.25, 4]
+  backup: {__cls__: SGD, momentum: 1e-3}
+  graph:
+    __cls__: CNN
+    layers:
+      - Dense
+      - __cls__: conv
+        kernel: 5
+      - {units: 2}
+    heads: {a: Dense, b: {units: 3}}
+  graph.pool: 7
+overwrite: true
+optimizer: Adam
+optimizer.beta_1: .5
+learning_rate: {lr: 1e-4}
+train: {batch_size: 2, lists: [a, b]}
+data: {size: [1, 2]}
+"""
+
+FULL_PARAMS = RunParams(
+    output_dir="out",
+    epochs=5,
+    overwrite=True,
+    mode=Mode.SLOW,
+    gpus=[0, 1],
+    weights={"a": 1.0, "b": 2.5},
+    points={0.5: 1.0, 2.0: 3.0},
+    names={"x"},
+    either="3",
+    anything={"deep": [1, None]},
+    grid=[[1, 2]],
+    span=RangeParams(0.25, 4.0),
+    backup=SGDOptimizer(momentum=0.001),
+    optimizer=AdamOptimizer(beta_1=0.5),
+    learning_rate=CosineRateParams(lr=1e-4),
+    graph=CNNGraphParams(
+        layers=[DenseLayerParams(), ConvolutionLayerParams(kernel=5), LayerParams(units=2)],
+        heads={"a": DenseLayerParams(), "b": LayerParams(units=3)},
+        pool=7,
+    ),
+)
+FULL_PARAMS.data.size = (1, 2)
+FULL_PARAMS.gen.train.lists = ["a", "b"]
+FULL_PARAMS.gen.setup.train.batch_size = FULL_PARAMS.gen.setup.val.batch_size = 2
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "yml", "json"])
+def test_everything_can_stand_in_a_file(write: Write, suffix: str) -> None:
+    text = json.dumps(yaml.safe_load(FULL_YAML)) if suffix == "json" else FULL_YAML
+    assert diff(FULL_PARAMS, parse("--config", write(f"full.{suffix}", text))) == []
+
+
+def test_precedence(write: Write) -> None:
+    one = write("one.yaml", "run.epochs: 1\nlearning_rate.lr: 1.0\noptimizer: {clip_norm: 1}")
+    two = write("two.json", '{"run": {"epochs": 2}, "optimizer": {"__cls__": "SGD", "clip_norm": 2}}')
+    assert parse("--config", one).epochs == 1
+    assert parse("--config", one, two).epochs == 2
+    assert parse("--config", two, "--config", one).epochs == 1
+    run = parse("--config", one, two, "--run.epochs", "3")
+    assert (run.epochs, run.learning_rate.lr, run.optimizer) == (3, 1.0, SGDOptimizer(clip_norm=2.0))
+    assert parse("--config", two, one).optimizer == SGDOptimizer(clip_norm=1.0)
+
+
+def test_a_later_class_choice_drops_what_only_the_earlier_class_knows(write: Write) -> None:
+    file = write(
+        "a.yaml", "optimizer: {__cls__: Adam, beta_1: 0.5, clip_norm: 3}\nrun.graph.layers: [{units: 9}, Dense]"
+    )
+    assert parse("--config", file, "--optimizer", "SGD").optimizer == SGDOptimizer(clip_norm=3.0)
+    layers = parse("--config", file, "--run.graph.layers", "conv").graph.layers
+    assert layers == [ConvolutionLayerParams(units=8)]
+    # In one and the same file it is a mistake.
+    bad = write("bad.yaml", "optimizer: {__cls__: SGD, beta_1: 0.5}")
+    with pytest.raises(UsageError, match=r"unknown bad\.yaml: optimizer\.beta_1; it belongs to Adam"):
+        parse("--config", bad)
+
+
+def test_none_for_optional_nodes(write: Write) -> None:
+    file = write("a.yaml", "run.backup: null")
+    assert parse("--config", file, default=RunParams(output_dir="o", backup=SGDOptimizer())).backup is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("run.epoch: 1", "unknown a.yaml: run.epoch; did you mean run.epochs"),
+        ("run: {epoch: 1}", "unknown a.yaml: run.epoch; did you mean run.epochs"),
+        ("run: 3", "a.yaml: run: expected the name of a class, got 3"),
+        ("zzz: {}", "unknown a.yaml: zzz; --help lists all flags"),
+        ("dry_run: true", "unknown a.yaml: dry_run"),
+        ("run.epochs: many", "a.yaml: run.epochs: expected int, got 'many'"),
+        ("run.epochs: [1]", "a.yaml: run.epochs: expected int, got [1]"),
+        ("run.gpus: 1", "a.yaml: run.gpus: expected list[int], got 1"),
+        ("run.gpus: [1, x]", "a.yaml: run.gpus.1: expected int, got 'x'"),
+        ("run.size: xl", "a.yaml: run.size: 'xl' is not among the choices s, m, l"),
+        ("overwrite: 3", "a.yaml: overwrite: expected bool, got 3"),
+        ("optimizer: Adm", "a.yaml: optimizer: no class 'Adm'; did you mean Adam"),
+        ("optimizer: {__cls__: 3}", "a.yaml: optimizer: expected the name of a class, got 3"),
+        ("optimizer: null", "a.yaml: optimizer cannot be None"),
+        ("run.graph.layers: {a: Dense}", "a.yaml: run.graph.layers: expected a list of classes, got {'a': 'Dense'}"),
+        ("run.graph.layers: [Zzz]", "a.yaml: run.graph.layers.0: no class 'Zzz'"),
+        ("run.graph.heads: [Dense]", "a.yaml: run.graph.heads: expected a mapping of classes, got ['Dense']"),
+        ("run.epochs: 1\nrun: {epochs: 2}", "a.yaml: run.epochs is given twice"),
+        ("a: 1\nb: 2\na: 3", "a.yaml: broken YAML in line 3, column 1: key 'a' is given twice"),
+        ("a: [1", "a.yaml: broken YAML in line 1, column 6: "),
+        ("a: !!python/object/apply:os.system [ls]", "a.yaml: broken YAML in line 1, column 4: could not determine"),
+        ("[1]: 2", "a.yaml: broken YAML in line 1, column 1: key is not a plain name"),
+        ("- 1", "a.yaml: expected flags and values, got list"),
+        ("\x00", "a.yaml: broken YAML: "),
+    ],
+)
+def test_errors_name_file_and_key(write: Write, text: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse("--config", write("a.yaml", text))
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+
+
+def test_errors_about_the_file_itself(write: Write) -> None:
+    for argv, message in [
+        (["--config"], "--config needs the name of a file"),
+        (["--config", "missing.yaml"], "missing.yaml: cannot be read (No such file or directory)"),
+        (["--config", write("a.txt", "")], "a.txt: expected a file that ends with .yaml, .yml or .json"),
+        (["--config", write("a.json", "{")], "a.json: broken JSON in line 1, column 2"),
+    ]:
+        with pytest.raises(UsageError) as error:
+            parse(*argv)
+        assert str(error.value).startswith(message)
+    assert parse("--config", write("empty.yaml", "# nothing")) == RunParams(output_dir="out")
+
+
+def test_old_names_in_files(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renames, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
+    with pytest.warns(DeprecationWarning, match="n_epochs"):
+        assert parse("--config", write("a.yaml", "run: {n_epochs: 4}")).epochs == 4
+
+
+def test_print_config_shows_origins(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("my.yaml", "run: {mode: slow}\noptimizer: {__cls__: SGD, momentum: 0.5}")
+    lines = printed(capsys, "--config", file, "--run.epochs", "7", "--train.batch_size", "3").splitlines()
+    for line in [
+        "run: Run  # default",
+        "run.output_dir: out  # default",
+        "run.epochs: 7  # command line",
+        "run.mode: slow  # my.yaml",
+        "run.doubled: 14  # derived",
+        "optimizer: SGD  # my.yaml",
+        "optimizer.clip_norm: null  # default",
+        "optimizer.momentum: 0.5  # my.yaml",
+        "learning_rate: Cosine  # default",
+        "run.graph.layers: [Dense]  # default",
+        "run.graph.layers.0.units: 4  # default",
+        "train.batch_size: 3  # command line",
+        "val.batch_size: 3  # derived",
+        "overwrite: false  # default",
+    ]:
+        assert line in lines
+    assert not [line for line in lines if "secret" in line or "dry_run" in line]
+
+
+def test_print_config_of_everything_is_a_config_file(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "--config", write("full.yaml", FULL_YAML))
+    assert parse("--config", write("again.yaml", text), default=RunParams()) == FULL_PARAMS
+    assert printed(capsys, "--config", "again.yaml").replace("again.yaml", "x") == text.replace(
+        "full.yaml", "x"
+    ).replace("# default", "# x").replace("# derived", "# x")
+
+
+# 1.5 and the like need no quotes; all these would be taken for something else.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "1e5",
+        "true",
+        "No",
+        "null",
+        "~",
+        "a: b",
+        "a #b",
+        "- a",
+        "{",
+        "'",
+        '"',
+        "\\",
+        "é",
+        "\n",
+        "\x7f",
+        "\u2028",
+        "😀",
+        " a",
+        "2024-01-01",
+        "0x1f",
+        "=",
+        "<<",
+    ],
+)
+def test_strings_stay_strings_in_yaml(text: str) -> None:
+    document = f"{yaml_text(text + 'k') if text else 'k'}: [{yaml_text(text)}]  # comment"
+    assert yaml.safe_load(document) == {text + "k": [text]}
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec="utf-8")),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner),
+    )
+)
+def test_yaml_property(value: Any) -> None:
+    assert yaml.safe_load(f"a: {yaml_value(value)}  # x") == {"a": value}
+
+
+text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+numbers = st.floats(allow_nan=False)
+rates = st.builds(ConstantRateParams, numbers) | st.builds(CosineRateParams, numbers, st.none() | numbers, numbers)
+layers = st.builds(DenseLayerParams, st.integers(), st.booleans()) | st.builds(
+    ConvolutionLayerParams, kernel=st.integers()
+)
+names = st.from_regex(r"\A[a-z]\w*\Z")
+graphs = st.builds(MLPGraphParams, st.lists(layers)) | st.builds(CNNGraphParams, heads=st.dictionaries(names, layers))
+
+
+@given(
+    st.builds(
+        RunParams,
+        output_dir=text,
+        epochs=st.integers(0),
+        overwrite=st.booleans(),
+        mode=st.sampled_from(Mode),
+        gpus=st.lists(st.integers()),
+        weights=st.dictionaries(text, numbers),
+        points=st.dictionaries(numbers, numbers),
+        names=st.sets(text),
+        either=st.integers() | text,
+        anything=st.none() | st.integers() | text | st.lists(text),
+        grid=st.lists(st.lists(st.integers())),
+        span=st.builds(RangeParams, numbers, numbers),
+        optimizer=st.builds(AdamOptimizer, st.none() | numbers, numbers) | st.builds(SGDOptimizer, momentum=numbers),
+        learning_rate=rates,
+        graph=graphs,
+        backup=st.none() | st.builds(SGDOptimizer, momentum=numbers),
+    )
+)
+def test_print_config_property(tmp_path_factory: pytest.TempPathFactory, params: RunParams) -> None:
+    import contextlib
+    import io
+
+    file = tmp_path_factory.mktemp("config") / "printed.yaml"
+    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit):
+        parse("--print_config", default=params)
+    file.write_text(out.getvalue(), encoding="utf-8")
+    assert parse("--config", str(file), default=RunParams()) == params
+
+
+@dataclass
+class NestedRate(ParamsBase):
+    rate: RateParams | None = None
+    gen: ListsGenParams | None = None
+
+
+def test_printed_class_names_can_be_read_again(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*argv: str) -> Any:
+        parser = ParamsParser("x")
+        parser.add_params("p", NestedRate)
+        return parser.parse(argv).p
+
+    with pytest.raises(SystemExit):
+        run(
+            "--p.rate",
+            "Cosine",
+            "--p.rate.alpha",
+            "3",
+            "--p.gen",
+            "ListsGen",
+            "--p.train.lists",
+            "a",
+            "--print_config",
+        )
+    again = run("--config", write("a.yaml", capsys.readouterr().out))
+    assert again.rate == CosineRateParams(alpha=3.0)
+    assert again.gen.train.lists == ["a"]

@@ -1,0 +1,102 @@
+"""`--help`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from test.params.cli_params import RunParams
+from test.params.test_cli import NeedsItemsParams, make_parser
+from tfaip.errors import UsageError
+from tfaip.params.cli import ParamsParser
+
+
+def help_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        make_parser().parse([*argv, "--help"])
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_flags_are_grouped_by_class_with_type_value_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(capsys)
+    assert text.startswith("usage: tfaip-test [--flag value ...]\n\nTests flags.\n\nOptions\n")
+    for part in [
+        "  --dry_run bool = False\n      Do nothing.\n",
+        "  --limit int = 3\n",
+        "\nRunParams (--run): Everything about a run.\n",
+        "  --run.output_dir str | None (required)\n      Where results go.\n",
+        "  --run.epochs int = 100\n      Number of epochs.\n",
+        "  --overwrite bool = False\n",
+        "  --run.mode fast | slow = fast\n",
+        "  --run.gpus list[int] = []\n",
+        "  --run.size str = s\n      Choices: s, m, l.\n",
+        "\nAdamOptimizer (--optimizer)\n  --optimizer CLASS = Adam\n      Choices: Adam, SGD, or module:Class.\n",
+        "\nCosineRateParams (--learning_rate): Falls like a cosine.\n",
+        "      Schedule. Choices: Rate, Constant, Cosine, or module:Class.\n",
+        "  --learning_rate.alpha float = 0.1\n      Fraction at the end.\n",
+        "  --run.graph CLASS = MLP\n      Choices: MLP, CNN.\n",
+        "  --run.graph.layers CLASS ... = [Dense]\n",
+        "\nDenseLayerParams (--run.graph.layers.0)\n  --run.graph.layers.0 CLASS = Dense\n",
+        "  --run.graph.heads KEY=CLASS ... = {}\n",
+        "\n--run.backup: None\n  --run.backup CLASS = None\n",
+        "  --data.size tuple[int, int] = [28, 28]\n",
+        "\nPipelineParams (--train)\n  --train.batch_size int = 16\n",
+    ]:
+        assert part in text
+    assert "secret" not in text
+
+
+def test_help_shows_the_state_after_the_other_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(capsys, "--optimizer", "SGD", "--run.epochs", "7", "--no_such_flag")
+    assert "\nSGDOptimizer (--optimizer)\n  --optimizer CLASS = SGD\n" in text
+    assert "--optimizer.momentum float = 0.0" in text
+    assert "beta_1" not in text
+    assert "--run.epochs int = 7" in text
+
+
+@pytest.mark.parametrize(("columns", "limit"), [("80", 80), ("300", 100), ("5", 40)])
+def test_lines_fit_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, limit: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = help_of(capsys).splitlines()
+    assert max(map(len, lines)) <= limit
+    assert len({line.strip() for line in lines}) > 20
+
+
+def test_short_flag_and_required_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", NeedsItemsParams)
+    with pytest.raises(SystemExit):
+        parser.parse(["-h"])
+    assert "  --p.child.a int (required)\n" in capsys.readouterr().out
+
+
+def test_wrong_values_are_errors_in_spite_of_help() -> None:
+    with pytest.raises(UsageError, match="expected int"):
+        make_parser().parse(["--run.epochs", "x", "--help"])
+
+
+def test_defaults_that_cannot_be_written_do_not_break_help(capsys: pytest.CaptureFixture[str]) -> None:
+    default: Any = RunParams(anything=object())
+    with pytest.raises(SystemExit):
+        make_parser(default).parse(["--help"])
+    assert "--run.anything a value\n" in capsys.readouterr().out
+
+
+def test_the_command_line_needs_no_heavy_module() -> None:
+    code = (
+        "import sys, contextlib, io\n"
+        "from test.params.cli_params import RunParams\n"
+        "from tfaip.params.cli import ParamsParser\n"
+        "parser = ParamsParser('x'); parser.add_params('run', RunParams)\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        "    parser.parse(['--help'])\n"
+        "print(sorted({'numpy', 'yaml', 'rich', 'keras', 'tensorflow', 'jax'} & set(sys.modules)))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
