@@ -54,6 +54,9 @@ sys.exit(main({[FULL, *flags]!r}))
     assert result.rc == 0, result
     assert (tmp_path / "run" / "best").is_dir()
     assert not (tmp_path / "run" / "best" / "serve").exists()
+    (events,) = (tmp_path / "run" / "validation").iterdir()
+    assert b"unsure_images" in events.read_bytes()
+    assert b"\x89PNG" in events.read_bytes()
 
 
 def test_min_is_small() -> None:
