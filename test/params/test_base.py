@@ -53,9 +53,9 @@ def test_the_same_methods_whatever_the_decorator() -> None:
 @pytest.mark.parametrize("cls", [Ours, Theirs, Bare])
 def test_unknown_attribute_is_refused_with_the_nearest_name(cls: Any) -> None:
     params = cls()
-    with pytest.raises(AttributeError, match="has no attribute 'lrr'; did you mean lr"):
+    with pytest.raises(AttributeError, match="lrr does not exist; did you mean lr"):
         params.lrr = 1
-    with pytest.raises(AttributeError, match="has no attribute 'lrr'; did you mean lr"):
+    with pytest.raises(AttributeError, match="lrr does not exist; did you mean lr"):
         _ = params.lrr
     with pytest.raises(TypeError, match="unexpected keyword argument 'lrr'"):
         cls(lrr=1)
@@ -65,6 +65,21 @@ def test_properties_can_be_set() -> None:
     bare = Bare()
     bare.double = 8.0
     assert bare.alpha == 4.0
+
+
+def test_attribute_errors_tell_what_happened() -> None:
+    class Broken(Ours):
+        late: int = field(init=False)
+
+        @property
+        def indirect(self) -> int:
+            return self.late
+
+    with pytest.raises(AttributeError, match=r"Broken\.late is not set yet"):
+        _ = Broken().late
+    with pytest.raises(AttributeError, match=r"Broken\.late is not set yet"):
+        _ = Broken().indirect
+    assert not hasattr(Ours(), "__no_such_protocol__")
 
 
 @pytest.mark.usefixtures("_renamed")

@@ -160,7 +160,7 @@ def test_another_class_keeps_what_both_inherit_from_the_declared_type() -> None:
     [
         ("--run.epoch 5", "unknown flag --run.epoch; did you mean --run.epochs"),
         ("--zzz", "unknown flag --zzz; --help lists all flags"),
-        ("-z 3", "unknown flag --z; --help lists all flags"),
+        ("-z 3", "unknown flag -z: flags begin with --; a value is written --flag=-z"),
         ("--run.secret 5", "unknown flag --run.secret"),
         ("--data x", "unknown flag --data; did you mean --data.size"),
         (
@@ -239,6 +239,13 @@ def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert failure("--run.n_epochs 5 --run.epochs 6") == (
         "both --run.n_epochs (the old name) and --run.epochs are given: give only --run.epochs"
     )
+
+
+def test_a_required_value_cannot_be_none() -> None:
+    with pytest.raises(UsageError, match="^missing required flag: --run.output_dir$"):
+        make_parser().parse(["--run.output_dir", "None"])
+    with pytest.raises(UsageError, match="^missing required flag: --run.output_dir$"):
+        make_parser(RunParams()).parse([])
 
 
 @dataclass

@@ -175,6 +175,8 @@ def test_none_for_optional_nodes(write: Write) -> None:
         ("run.graph.layers: {a: Dense}", "a.yaml: run.graph.layers: expected a list of classes, got {'a': 'Dense'}"),
         ("run.graph.layers: [Zzz]", "a.yaml: run.graph.layers.0: no class 'Zzz'"),
         ("run.graph.heads: [Dense]", "a.yaml: run.graph.heads: expected a mapping of classes, got ['Dense']"),
+        ("run.span: {lw: 1}", "unknown a.yaml: run.span.lw; did you mean run.span.low"),
+        ("run.span: [1, 2, 3]", "a.yaml: run.span takes up to 2 values"),
         ("run.epochs: 1\nrun: {epochs: 2}", "a.yaml: run.epochs is given twice"),
         ("a: 1\nb: 2\na: 3", "a.yaml: broken YAML in line 3, column 1: key 'a' is given twice"),
         ("a: [1", "a.yaml: broken YAML in line 1, column 6: "),
@@ -231,6 +233,10 @@ def test_print_config_shows_origins(write: Write, capsys: pytest.CaptureFixture[
     ]:
         assert line in lines
     assert not [line for line in lines if "secret" in line or "dry_run" in line]
+
+
+def test_print_config_does_not_ask_for_required_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "run.output_dir: null  # default" in printed(capsys, default=RunParams()).splitlines()
 
 
 def test_print_config_of_everything_is_a_config_file(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -253,6 +253,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
         ('{"i": 1, "i": 2}', "key 'i' is given twice"),
         ('{"__version__": 2}', "written by tfaip an unknown version in a newer format: update tfaip"),
         ('{"__version__": "1"}', "__version__ is '1', expected a number"),
+        ('{"i": ' + "1" * 10_000 + "}", "broken JSON: Exceeds the limit"),
         ('{"ii": 1}', "params: Everything has no 'ii'; did you mean i?"),
         ('{"anything": ' + "[" * 100_000 + "]" * 100_000 + "}", "JSON is nested too deeply"),
     ],

@@ -58,23 +58,18 @@ class ParamsBase(metaclass=ParamsMeta):
             new = name if name.startswith("__") else renames.current_name(type(self), name)
             if new != name:
                 return getattr(self, new)
+            if hasattr(type(self), name):  # a property raised an AttributeError: again, for its own message
+                return object.__getattribute__(self, name)
             known = type(self).__dataclass_fields__
-            raise AttributeError(
-                f"{type(self).__name__} has no attribute {name!r}{did_you_mean(name, known)}",
-                name=name,
-                obj=self,
-            )
+            reason = "is not set yet" if name in known else f"does not exist{did_you_mean(name, known)}"
+            raise AttributeError(f"{type(self).__name__}.{name} {reason}", name=name, obj=self)
 
         def __setattr__(self, name: str, value: Any) -> None:
             cls = ensure_dataclass(type(self))
             if name not in cls.__dataclass_fields__ and not hasattr(getattr(cls, name, None), "__set__"):
                 new = renames.current_name(cls, name)
                 if new == name:
-                    known = cls.__dataclass_fields__
-                    raise AttributeError(
-                        f"{cls.__name__} has no attribute {name!r}{did_you_mean(name, known)}",
-                        name=name,
-                        obj=self,
-                    )
+                    hint = did_you_mean(name, cls.__dataclass_fields__)
+                    raise AttributeError(f"{cls.__name__}.{name} does not exist{hint}", name=name, obj=self)
                 name = new
             super().__setattr__(name, value)

@@ -14,13 +14,10 @@ from tfaip.params.config_output import config_lines
 from tfaip.params.help import help_text
 from tfaip.params.names import nearest
 from tfaip.params.resolve import NO_META, Resolver
-from tfaip.params.schema import Entry, Leaf, Node, walk_entries
+from tfaip.params.schema import MISSING, Entry, Leaf, Node, walk_entries
 from tfaip.params.sources import COMMAND_LINE, Settings, Source, label
 from tfaip.params.tree import node_fields, post_init
 from tfaip.params.values import parse_words
-
-_HELP = ("help", "h")
-_CONFIG = "config"
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,8 @@ class _Root:
     meta: Mapping[str, Any]
 
 
+_CONFIG = "config"
+_HELP = _Option("help", bool, False, NO_META)
 _PRINT = _Option("print_config", bool, False, NO_META)
 
 
@@ -100,8 +99,8 @@ class ParamsParser:
             UsageError: something is wrong with a flag or with a config file; one line.
             SystemExit: after `--help` and `--print_config`, with code 0.
         """
-        words = split_arguments(argv, repeatable=[_CONFIG])
-        wants_help = any([words.pop(flag, None) is not None for flag in _HELP])
+        words = split_arguments(argv, repeatable=[_CONFIG], short={"-h": _HELP.name})
+        wants_help = _parse_option(_HELP, words).value
         print_config = _parse_option(_PRINT, words).value
         options = [_parse_option(option, words) for option in self._options]
         settings = Settings([*_config_sources(words), Source(COMMAND_LINE, words)])
@@ -111,7 +110,7 @@ class ParamsParser:
             print(help_text(self.prog, self.description, options, roots))
             raise SystemExit(0)
         _refuse_unknown(settings, roots, options)
-        _refuse_missing(roots)
+        _refuse_missing(roots, may_be_none=print_config)
         built = {root.name: _build(root) for root in roots}
         if print_config:
             print("\n".join(config_lines(roots, built)))
@@ -142,9 +141,10 @@ def _build(root: Node) -> Any:
     return built
 
 
-def _refuse_missing(roots: Sequence[Node]) -> None:
+def _refuse_missing(roots: Sequence[Node], may_be_none: bool) -> None:
     entries = [entry for root in roots for entry in walk_entries(root)]
-    missing = [f"--{entry.flag}" for entry in entries if isinstance(entry, Leaf) and entry.required]
+    required = [entry for entry in entries if isinstance(entry, Leaf) and entry.required]
+    missing = [f"--{leaf.flag}" for leaf in required if not may_be_none or leaf.value is MISSING]
     if missing:
         raise UsageError(f"missing required {'flag' if len(missing) == 1 else 'flags'}: {', '.join(missing)}")
 
@@ -153,7 +153,7 @@ def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence
     for key, origin in settings.unused():
         kind, shown = ("flag ", f"--{key}") if origin == COMMAND_LINE else ("", label(key, origin))
         entries = [entry for root in roots for entry in walk_entries(root)]
-        known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [*_HELP, _CONFIG, _PRINT.name]
+        known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name]
         hint = _elsewhere(key, entries)
         near = nearest(key, known)
         if not hint and near:

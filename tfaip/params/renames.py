@@ -46,6 +46,8 @@ def current_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: a field is given by its old and by its new name.
     """
+    if not renamed_fields(cls).keys() & values.keys():
+        return dict(values)
     renamed: dict[str, Any] = {}
     for name, value in values.items():
         new = current_name(cls, name)

@@ -122,9 +122,8 @@ class Resolver:
         if kind.kind in ("list", "dict"):
             return self._group(place, kind.declared, default, kind.optional, kind.kind == "dict")
         leaf = self._leaf(place, kind.declared, default)
-        given = given and leaf.value is not None
-        if leaf.value is MISSING or (place.meta.get("required") and leaf.origin == DEFAULT and not given):
-            leaf.required = True
+        answered = leaf.value is not None and (given or leaf.origin != DEFAULT)
+        leaf.required = leaf.value is MISSING or (bool(place.meta.get("required")) and not answered)
         return leaf
 
     def _group(self, place: _Place, declared: Any, default: Any, optional: bool, keyed: bool) -> Group:
@@ -175,9 +174,10 @@ class Resolver:
         return hit
 
     def _set_like_tuple(self, node: Node, place: _Place) -> None:
-        hit = self.settings.value(place.flag, place.lowest)
+        hit = self.settings.container(place.flag, place.lowest)
         if hit is None or isinstance(hit.value, Mapping):
             return
+        self.settings.value(place.flag, place.lowest)
         values = hit.value if isinstance(hit.value, list) else [hit.value]
         targets = [entry for entry in node.entries if isinstance(entry, Leaf)]
         if len(values) > len(targets):

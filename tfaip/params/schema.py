@@ -25,7 +25,7 @@ class Leaf:
         meta: what `pai_meta` gave.
         value: resolved; `MISSING` if there is none.
         origin: of the value.
-        required: nobody gave a value, and there must be one.
+        required: there must be a value, and nobody gave one.
     """
 
     flag: str
@@ -142,7 +142,7 @@ def field_kind(declared: Any) -> FieldType:
         return FieldType("node", inner, optional)
     if origin in LIST_TYPES and arguments and is_node_type(arguments[0]):
         return FieldType("list", arguments[0], optional)
-    if origin in DICT_TYPES and arguments and is_node_type(arguments[1]):
+    if origin in DICT_TYPES and arguments and arguments[0] is str and is_node_type(arguments[1]):
         return FieldType("dict", arguments[1], optional)
     return FieldType("leaf", declared, optional)
 

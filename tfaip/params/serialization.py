@@ -125,6 +125,8 @@ def parse_json(text: str, name: str) -> dict[str, Any]:
         raise UsageError(f"{name}: key {error.args[0]!r} is given twice") from error
     except RecursionError as error:
         raise UsageError(f"{name}: JSON is nested too deeply") from error
+    except ValueError as error:  # a number with too many digits
+        raise UsageError(f"{name}: broken JSON: {error}") from error
     if not isinstance(document, dict):
         raise UsageError(f"{name}: expected a JSON object, got {type(document).__name__}")
     return document
