@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.util.typing import Tensor, TensorDict
@@ -21,13 +20,15 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         params: the model params, or those of the graph alone.
     """
 
-    @abstractmethod
     def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
         """Outputs (name -> tensor) for training and validation; `training` is a Python bool."""
+        raise NotImplementedError(f"override build_train_graph in {type(self).__name__} and return {{name: tensor}}")
 
-    @abstractmethod
     def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
         """Outputs (name -> tensor) for prediction and export."""
+        raise NotImplementedError(
+            f"override build_prediction_graph in {type(self).__name__} and return {{name: tensor}}"
+        )
 
     def pre_proc_targets(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
         """Targets as the graph, the losses and the metrics see them; default: unchanged."""
@@ -35,11 +36,27 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
 
     def train(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
         """Call the training graph; `training=None` inherits the value of the calling graph (outermost: False)."""
-        return self(inputs, targets=targets, training=training)
+        # Keras takes an explicit None for a value, and would inherit nothing.
+        given = {} if training is None else {"training": training}
+        return self(inputs, targets=targets, **given)
 
     def predict(self, inputs: TensorDict) -> TensorDict:
         """Call the prediction graph."""
         return self(inputs, training=False)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> TensorDict:
+        """As in Keras, but a graph that calls another one keeps its own `training`.
+
+        Keras hands `training` on through a context, in which a nested call leaves its value: behind a
+        `self.decoder.predict(...)` no dropout of the calling graph would act any more.
+        """
+        context = self._get_call_context()
+        training = context.get_value("training")
+        try:
+            return super().__call__(*args, **kwargs)
+        finally:
+            context.set_value("training", training)
+            self._maybe_reset_call_context()
 
     def call(self, inputs: TensorDict, targets: TensorDict | None = None, training: bool | None = None) -> Tensor:
         """Dispatch for Keras: without `targets` this is the prediction graph."""
@@ -51,9 +68,9 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
 class GraphBase(GenericGraphBase[P], Generic[P]):
     """A graph that is the same for training and prediction: override `build_graph`."""
 
-    @abstractmethod
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         """Outputs (name -> tensor); `training` is a Python bool."""
+        raise NotImplementedError(f"override build_graph in {type(self).__name__} and return {{name: tensor}}")
 
     def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
         return self.build_graph(inputs, training=training)
