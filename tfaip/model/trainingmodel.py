@@ -52,6 +52,13 @@ class TrainingModel(keras.Model):
         self.graph = graph
         self._values = _Values(model)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_jax_state":
+            # Set after every step on JAX: searching it for layers and variables to track costs a third of a small step.
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
     @property
     def model_base(self) -> ModelBase[Any]:
         """The model that defines losses and metrics."""
@@ -177,9 +184,11 @@ class _SymbolicStep(keras.layers.Layer):
 
     def call(self, inputs: tuple[TensorDict, TensorDict]) -> Tensor:
         model: TrainingModel = self._training_model
-        outputs = model(inputs, training=False)
-        loss = model.compute_loss(inputs, None, outputs, training=False)
-        model.compute_metrics(inputs, None, outputs)
+        # While tracing, what layers pass to `add_loss` is kept only on request.
+        with keras.StatelessScope(collect_losses=True):
+            outputs = model(inputs, training=False)
+            loss = model.compute_loss(inputs, None, outputs, training=False)
+            model.compute_metrics(inputs, None, outputs)
         return loss
 
 
