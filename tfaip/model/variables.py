@@ -7,6 +7,7 @@ and warm starts use it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
     A variable that can be reached on several paths has the first one in alphabetical order, level by level.
 
     Raises:
-        ValueError: a variable of the layer cannot be reached through attributes, lists or dicts.
+        ValueError: a variable of the layer cannot be reached through attributes, lists or dicts, or two have one path.
     """
     found: dict[int, tuple[str, keras.Variable]] = {}
     queue: list[tuple[str, Any]] = [("", layer)]
@@ -35,19 +36,38 @@ def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
     missing = [v.path for v in layer.variables if id(v) not in found]
     if missing:
         raise ValueError(f"variables that no attribute of {type(layer).__name__} leads to: {', '.join(missing)}")
-    return dict(found.values())
+    named = dict(found.values())
+    if len(named) < len(found):
+        raise ValueError(f"two variables of {type(layer).__name__} have the same path; all paths: {_paths(found)}")
+    return named
+
+
+def _paths(found: dict[int, tuple[str, keras.Variable]]) -> str:
+    return ", ".join(sorted(path for path, _ in found.values()))
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, keras.Model) and not _is_subclassed(value):
-        for layer in value.layers:
-            yield layer.name, layer
+        for position, layer in enumerate(value.layers):
+            yield str(position) if _is_automatic_name(layer) else layer.name, layer
     elif isinstance(value, (keras.layers.Layer, keras.random.SeedGenerator)):
-        yield from sorted((name.lstrip("_"), v) for name, v in vars(value).items() if _is_node(name, v))
+        nodes = {name: v for name, v in vars(value).items() if _is_node(name, v)}
+        yield from sorted(((_public(name, nodes), v) for name, v in nodes.items()), key=lambda item: item[0])
     elif isinstance(value, (list, tuple)):
         yield from ((str(i), item) for i, item in enumerate(value))
     elif isinstance(value, dict):
         yield from ((str(key), value[key]) for key in sorted(value, key=str))
+
+
+def _public(name: str, attributes: dict[str, Any]) -> str:
+    """The attribute without leading underscores, unless another attribute has that name."""
+    public = name.lstrip("_")
+    return name if public in attributes else public
+
+
+def _is_automatic_name(layer: keras.layers.Layer) -> bool:
+    """Whether Keras may have named the layer: `dense`, `dense_1`, ... count the layers of the process."""
+    return re.fullmatch(rf"{type(layer).__name__.lower()}\d*", layer.name.replace("_", "")) is not None
 
 
 def _is_subclassed(model: keras.Model) -> bool:

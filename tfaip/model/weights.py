@@ -43,7 +43,7 @@ def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, 
     """Give every variable its array.
 
     Raises:
-        TfaipError: names or shapes differ; the message names them and `source`.
+        TfaipError: names or shapes differ; the message names them and `source`. Nothing was assigned.
     """
     missing = sorted(set(variables) - set(arrays))
     unused = sorted(set(arrays) - set(variables))
@@ -58,4 +58,5 @@ def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, 
                 f"{source} does not fit the model: {name} has shape {arrays[name].shape} there and "
                 f"{tuple(variable.shape)} in the model; check the params of the model"
             )
+    for name, variable in variables.items():
         variable.assign(arrays[name])
