@@ -1,0 +1,232 @@
+"""Graphs: separate training and prediction paths, graphs within graphs, eager calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.model.support import FunctionModel, ScaleGraph, column, evaluate, keras_inputs, training_model
+from tfaip.model.graphbase import GenericGraphBase, GraphBase
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params import pai_dataclass
+from tfaip.util.typing import TensorDict
+
+pytestmark = pytest.mark.backend
+
+
+def constant_dense(value: float) -> keras.layers.Dense:
+    return keras.layers.Dense(1, use_bias=False, kernel_initializer=keras.initializers.Constant(value))
+
+
+class Inner(GenericGraphBase[ModelBaseParams]):
+    """Training: 3x + target; prediction: 3x. Remembers how it was called."""
+
+    def __init__(self) -> None:
+        super().__init__(ModelBaseParams())
+        self.dense = constant_dense(3.0)
+        object.__setattr__(self, "seen", [])
+
+    def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
+        self.seen.append(training)
+        return {"y": self.dense(inputs["x"]) + targets["y"]}
+
+    def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
+        return {"y": self.dense(inputs["x"])}
+
+
+class Outer(GenericGraphBase[ModelBaseParams]):
+    """Training: twice the training output of the inner graph, prediction: its prediction, halved by name."""
+
+    def __init__(self, inner: GenericGraphBase[Any] | None = None) -> None:
+        super().__init__(ModelBaseParams())
+        self.inner = inner or Inner()
+        self.dense = constant_dense(2.0)
+
+    def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
+        trained = self.inner.train(inputs, targets)
+        predicted = self.inner.predict(inputs)
+        return {"y": self.dense(trained["y"]), "predicted": predicted["y"]}
+
+    def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
+        return {"y": self.dense(self.inner.predict(inputs)["y"])}
+
+
+def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+    return {"trained": outputs["y"], "predicted": outputs["predicted"]}
+
+
+def numpy_outputs(outputs: TensorDict) -> dict[str, list[float]]:
+    return {name: ops.convert_to_numpy(value)[:, 0].tolist() for name, value in outputs.items()}
+
+
+def test_eager_calls_with_numpy_arrays() -> None:
+    graph = Outer()
+    inputs, targets = {"x": column([1, 2])}, {"y": column([10, 20])}
+    # 2 * (3x + y), and 3x of the inner prediction.
+    assert numpy_outputs(graph.train(inputs, targets)) == {"y": [26.0, 52.0], "predicted": [3.0, 6.0]}
+    assert numpy_outputs(graph.predict(inputs)) == {"y": [6.0, 12.0]}
+    assert numpy_outputs(graph(inputs)) == {"y": [6.0, 12.0]}
+    assert numpy_outputs(graph(inputs, targets=targets)) == {"y": [26.0, 52.0], "predicted": [3.0, 6.0]}
+
+
+def test_nested_graphs_train_and_evaluate() -> None:
+    model = training_model(FunctionModel(losses), Outer())
+    # 2 * (3x + y) + 3x for (1, 1), (2, 0), (3, 2): 8+3, 12+6, 22+9.
+    logs = evaluate(model, [1, 2, 3], [1, 0, 2], batch_size=2)
+    assert logs == pytest.approx({"loss": 60 / 3, "trained": 42 / 3, "predicted": 18 / 3})
+    model.fit(({"x": column([1])}, {"y": column([0])}), shuffle=False, verbose=0)
+    # Gradient of the inner weight 2 x + x = 3, of the outer weight 3 x + y = 3; the rate is 1.
+    assert float(model.graph.inner.dense.kernel[0, 0]) == pytest.approx(0.0)
+    assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(-1.0)
+
+
+class Noisy(GraphBase[ModelBaseParams]):
+    """Dropout that is given `training`."""
+
+    def __init__(self) -> None:
+        super().__init__(ModelBaseParams())
+        self.dropout = keras.layers.Dropout(0.5, seed=1)
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return {"y": self.dropout(inputs["x"], training=training)}
+
+
+class NoisyRoot(GenericGraphBase[ModelBaseParams]):
+    """Calls a graph in every way, and its own dropout between these calls."""
+
+    def __init__(self) -> None:
+        super().__init__(ModelBaseParams())
+        self.noisy = Noisy()
+        self.dropout = keras.layers.Dropout(0.5, seed=2)
+
+    def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
+        outputs = {"own_before": self.dropout(inputs["x"])}
+        outputs["predict"] = self.noisy.predict(inputs)["y"]
+        outputs["own_behind_predict"] = self.dropout(inputs["x"])
+        outputs["train"] = self.noisy.train(inputs, targets)["y"]
+        outputs["train_false"] = self.noisy.train(inputs, targets, training=False)["y"]
+        outputs["train_true"] = self.noisy.train(inputs, targets, training=True)["y"]
+        outputs["own_last"] = self.dropout(inputs["x"])
+        return outputs
+
+    def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
+        return {"y": self.dropout(self.noisy.predict(inputs)["y"])}
+
+
+def noisy_outputs(outputs: TensorDict) -> set[str]:
+    """Names of the outputs on which dropout acted (input: ones)."""
+    noisy = {name for name, values in numpy_outputs(outputs).items() if set(values) == {0.0, 2.0}}
+    assert all(set(values) == {1.0} for name, values in numpy_outputs(outputs).items() if name not in noisy)
+    return noisy
+
+
+def test_nested_graphs_inherit_training_and_leave_it_alone() -> None:
+    inputs = {"x": np.ones((64, 1), np.float32)}
+    own = {"own_before", "own_behind_predict", "own_last"}
+    graph = NoisyRoot()
+    assert noisy_outputs(graph.train(inputs, {}, training=True)) == {*own, "train", "train_true"}
+    assert noisy_outputs(graph.train(inputs, {}, training=False)) == {"train_true"}
+    assert noisy_outputs(graph.train(inputs, {})) == {"train_true"}
+    assert noisy_outputs(graph.predict(inputs)) == set()
+    # A call that fails leaves nothing behind either.
+    with pytest.raises(KeyError):
+        graph.train({"z": inputs["x"]}, {}, training=True)
+    assert noisy_outputs(graph.train(inputs, {})) == {"train_true"}
+
+
+def test_fit_trains_nested_graphs_with_training() -> None:
+    model = training_model(FunctionModel(losses), Outer())
+    seen = model.graph.inner.seen
+    assert set(seen) == {False}
+    arrays = ({"x": column([1])}, {"y": column([1])})
+    seen.clear()
+    model.fit(arrays, shuffle=False, verbose=0)
+    assert True in seen
+    assert all(type(value) is bool for value in seen)
+    seen.clear()
+    model.evaluate(arrays, verbose=0)
+    assert set(seen) == {False}
+
+
+def test_dropout_without_training_argument_follows_the_call() -> None:
+    class Graph(GraphBase[ModelBaseParams]):
+        def __init__(self) -> None:
+            super().__init__(ModelBaseParams())
+            self.dropout = keras.layers.Dropout(0.5, seed=1)
+
+        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+            return {"y": self.dropout(inputs["x"])}
+
+    x = np.ones((64, 1), np.float32)
+    graph = Graph()
+    assert set(numpy_outputs(graph.train({"x": x}, {}, training=True))["y"]) == {0.0, 2.0}
+    assert set(numpy_outputs(graph.train({"x": x}, {}, training=False))["y"]) == {1.0}
+    assert set(numpy_outputs(graph.predict({"x": x}))["y"]) == {1.0}
+
+
+def test_symbolic_calls_give_symbolic_outputs() -> None:
+    outputs = Outer().predict(keras_inputs({"x": (1,)}))
+    assert (outputs["y"].shape, outputs["y"].dtype) == ((None, 1), "float32")
+
+
+def test_params_are_kept_as_they_are() -> None:
+    @pai_dataclass
+    @dataclass
+    class Params(ModelBaseParams):
+        sizes: list[int] = field(default_factory=lambda: [1, 2])
+
+    params = Params()
+    graph = ScaleGraph(params)
+    assert graph.params is params
+    assert type(params.sizes) is list  # Keras would replace the lists in attributes that it tracks
+    assert ScaleGraph.params_cls() is ModelBaseParams
+
+
+def test_a_graph_that_is_not_complete_says_what_to_override() -> None:
+    class Nothing(GenericGraphBase[ModelBaseParams]):
+        pass
+
+    class Neither(GraphBase[ModelBaseParams]):
+        pass
+
+    inputs = {"x": column([1])}
+    with pytest.raises(NotImplementedError, match="override build_train_graph in Nothing"):
+        Nothing(ModelBaseParams()).train(inputs, {})
+    with pytest.raises(NotImplementedError, match="override build_prediction_graph in Nothing"):
+        Nothing(ModelBaseParams()).predict(inputs)
+    with pytest.raises(NotImplementedError, match="override build_graph in Neither"):
+        Neither(ModelBaseParams()).predict(inputs)
+
+
+def test_model_creates_the_graph_that_its_params_name() -> None:
+    class Params(ModelBaseParams):
+        @staticmethod
+        def cls() -> type[ModelBase[Any]]:
+            return Model
+
+        def graph_cls(self) -> type[GenericGraphBase[Any]]:
+            return ScaleGraph
+
+    class Model(ModelBase[Params]):
+        pass
+
+    params = Params()
+    model = params.create()
+    graph = model.create_graph()
+    assert (type(model), model.params, Model.params_cls()) == (Model, params, Params)
+    assert (type(graph), graph.params, graph.name) == (ScaleGraph, params, "graph")
+    assert type(params.create_graph()) is ScaleGraph
+    assert list(model._export_graphs(graph)) == ["serve"]
+
+
+def test_params_without_classes_say_what_to_override() -> None:
+    with pytest.raises(NotImplementedError, match=r"override cls\(\) of the model params"):
+        ModelBaseParams().create()
+    with pytest.raises(NotImplementedError, match=r"override graph_cls\(\) of the model params"):
+        ModelBaseParams().create_graph()

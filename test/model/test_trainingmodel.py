@@ -1,0 +1,212 @@
+"""Losses of the model that `fit` runs: averaged, weighted, summed and logged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import pytest
+from keras import ops
+
+from test.model.support import FunctionModel, ScaleGraph, column, evaluate, logged, training_model
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.util.typing import TensorDict
+
+pytestmark = pytest.mark.backend
+
+
+def output(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+    """The output, twice x, as the only loss."""
+    return {"loss": outputs["y"]}
+
+
+def test_loss_per_sample_is_averaged_over_all_samples() -> None:
+    # 2x for x = 1 2 3 4 6: batches of two have the means 3, 7 and 12; weighted by size: (2*3 + 2*7 + 12) / 5.
+    logs = evaluate(training_model(FunctionModel(output)), [1, 2, 3, 4, 6], [0] * 5, batch_size=2)
+    assert logs == {"loss": pytest.approx(6.4)}
+
+
+def test_scalar_loss_is_weighted_by_the_size_of_the_batch() -> None:
+    def largest(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"largest": ops.max(outputs["y"])}
+
+    # The largest of the batches: 4, 8, 12; (2*4 + 2*8 + 1*12) / 5.
+    logs = evaluate(training_model(FunctionModel(largest)), [1, 2, 3, 4, 6], [0] * 5, batch_size=2)
+    assert logs == {"loss": pytest.approx(7.2), "largest": pytest.approx(7.2)}
+
+
+def test_several_losses_are_weighted_and_summed() -> None:
+    def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        distance = outputs["y"] - targets["y"]
+        return {"distance": ops.abs(distance), "square": ops.square(distance)[:, 0], "one": ops.ones(())}
+
+    model = training_model(FunctionModel(losses, loss_weights={"square": 0.5, "one": 0.0}))
+    # 2x - y = 1 and 3: mean distance 2, mean square 5; the total is 2 + 0.5 * 5 + 0 * 1.
+    assert evaluate(model, [1, 2], [1, 1], batch_size=2) == pytest.approx(
+        {"loss": 4.5, "distance": 2.0, "square": 5.0, "one": 1.0}
+    )
+
+
+def test_sample_weights_multiply_the_loss_of_their_name_only() -> None:
+    def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        row = ops.concatenate([outputs["y"], outputs["y"]], axis=-1)
+        return {"a": row, "b": outputs["y"]}
+
+    def weights(inputs: TensorDict, targets: TensorDict) -> TensorDict:
+        return {"a": targets["y"][:, 0]}
+
+    model = training_model(FunctionModel(losses, sample_weights=weights))
+    # a: (2*0 + 2*0 + 6*3 + 6*3) / 4 = 9; b: (2 + 6) / 2 = 4.
+    assert evaluate(model, [1, 3], [0, 3], batch_size=2) == pytest.approx({"loss": 13.0, "a": 9.0, "b": 4.0})
+
+
+def test_sample_weight_zero_masks_a_sample_out_of_the_gradient() -> None:
+    model = training_model(FunctionModel(output, sample_weights=lambda inputs, targets: {"loss": targets["y"]}))
+    model.fit(({"x": column([1, 5])}, {"y": column([1, 0])}), batch_size=2, shuffle=False, verbose=0)
+    # d/dw mean(weight * w x) = (1*1 + 0*5) / 2; the rate is 1.
+    assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(1.5)
+
+
+def test_losses_of_layers_join_the_loss_as_regularization() -> None:
+    class Graph(GraphBase[ModelBaseParams]):
+        def __init__(self) -> None:
+            super().__init__(ModelBaseParams())
+            self.dense = keras.layers.Dense(
+                1, use_bias=False, kernel_initializer=keras.initializers.Constant(3.0), kernel_regularizer="l2"
+            )
+
+        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+            result = self.dense(inputs["x"])
+            self.add_loss(ops.sum(inputs["x"]))
+            return {"y": result}
+
+    model = training_model(FunctionModel(output), Graph())
+    # Outputs 3 and 6: mean 4.5; regularisation 0.01 * 3^2 + (1 + 2).
+    assert evaluate(model, [1, 2], [0, 0], batch_size=2) == pytest.approx({"loss": 7.59, "regularization": 3.09})
+
+
+def test_a_layer_loss_alone_can_be_trained() -> None:
+    class Graph(ScaleGraph):
+        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+            outputs = super().build_graph(inputs)
+            self.add_loss(ops.mean(outputs["y"]))
+            return outputs
+
+    model = training_model(FunctionModel(lambda *_: {}), Graph(), ({"x": (1,)}, {}))
+    # Its accumulator exists before the first batch: a checkpoint within an epoch must find it.
+    assert list(model.get_metrics_result()) == ["loss", "regularization"]
+    model.fit(({"x": column([1, 2])}, {}), batch_size=2, shuffle=False, verbose=0)
+    assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(0.5)  # 2 - mean(x)
+
+
+def test_unsupervised_training_has_no_targets() -> None:
+    seen: list[TensorDict] = []
+
+    def reconstruction(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        seen.append(targets)
+        return {"loss": ops.square(outputs["y"] - inputs["x"])}
+
+    model = training_model(FunctionModel(reconstruction), shapes=({"x": (1,)}, {}))
+    assert evaluate(model, [1, 2, 3], None, batch_size=2) == {"loss": pytest.approx(14 / 3)}  # (1 + 4 + 9) / 3
+    model.fit(({"x": column([1])}, {}), shuffle=False, verbose=0)
+    assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(0.0)  # 2 - 2 * (2 - 1)
+    assert all(targets == {} for targets in seen)
+
+
+@pytest.mark.parametrize(
+    ("losses", "weights", "error", "message"),
+    [
+        ({"loss": 1.0, "other": 1.0}, None, ValueError, "names one of 2 losses 'loss'.*choose another name"),
+        ({"regularization": 1.0}, None, ValueError, "'regularization', the name of the losses of layers"),
+        ({}, None, ValueError, "FunctionModel._loss returned no loss .* nothing to minimise"),
+        ([1.0], None, TypeError, "_loss returned list, expected a dict"),
+        ({"a": 1.0}, {"b": 2.0}, ValueError, r"_loss_weights names \['b'\], but the losses are \['a'\]"),
+    ],
+)
+def test_mistakes_in_losses(losses: Any, weights: Any, error: type[Exception], message: str) -> None:
+    def loss(*_: TensorDict) -> Any:
+        if isinstance(losses, dict):
+            return {name: ops.ones(()) * value for name, value in losses.items()}
+        return losses
+
+    with pytest.raises(error, match=message):
+        training_model(FunctionModel(loss, loss_weights=weights))
+
+
+def test_model_without_loss_says_what_to_override() -> None:
+    class Forgetful(ModelBase[ModelBaseParams]):
+        pass
+
+    with pytest.raises(NotImplementedError, match="override _loss in Forgetful"):
+        training_model(Forgetful(ModelBaseParams()))
+
+
+def test_targets_are_processed_before_and_after_the_graph() -> None:
+    class Graph(ScaleGraph):
+        def pre_proc_targets(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+            return {"y": targets["y"] * 10}
+
+        def build_train_graph(
+            self, inputs: TensorDict, targets: TensorDict, training: bool | None = None
+        ) -> TensorDict:
+            return {**super().build_train_graph(inputs, targets, training), "seen": targets["y"]}
+
+    class Model(FunctionModel):
+        def pre_proc_targets(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+            return {"y": targets["y"] + 1}
+
+        def post_proc_targets(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+            return {"y": targets["y"] + outputs["y"]}
+
+    def loss(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"graph": outputs["seen"], "loss_targets": targets["y"]}
+
+    mean = keras.metrics.Mean(name="metric_targets")
+    model = training_model(Model(loss, lambda inputs, targets, outputs: [mean(targets["y"])], mean=mean), Graph())
+    # y = 3: the graph sees (3 + 1) * 10, losses and metrics that plus its output 2 * 5.
+    logs = evaluate(model, [5], [3], batch_size=1)
+    assert logs == pytest.approx({"loss": 90.0, "graph": 40.0, "loss_targets": 50.0, "metric_targets": 50.0})
+
+
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_training_arrives_as_python_bool(run_eagerly: bool) -> None:
+    seen: list[object] = []
+
+    class Graph(ScaleGraph):
+        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+            seen.append(training)
+            return super().build_graph(inputs)
+
+    model = training_model(FunctionModel(output), Graph(), run_eagerly=run_eagerly)
+    assert set(seen) == {False}
+    arrays = ({"x": column([1])}, {"y": column([1])})
+    seen.clear()
+    model.fit(arrays, shuffle=False, verbose=0)
+    assert True in seen
+    assert all(type(value) is bool for value in seen)
+    seen.clear()
+    model.evaluate(arrays, verbose=0)
+    model.graph.predict(arrays[0])
+    assert set(seen) == {False}
+    seen.clear()
+    model(arrays, training=True)
+    assert seen == [True]
+
+
+def test_fit_trains_what_the_numbers_say() -> None:
+    def square(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"square": ops.square(outputs["y"] - targets["y"])}
+
+    model = training_model(FunctionModel(square, loss_weights={"square": 0.125}))
+    model.fit(({"x": column([1, 2])}, {"y": column([0, 0])}), batch_size=2, shuffle=False, verbose=0)
+    # d/dw 0.125 * mean((w x)^2) = 0.25 * w * mean(x^2) = 0.25 * 2 * 2.5.
+    assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(0.75)
+    # Logged is the value at the weight before the update: (4 + 16) / 2.
+    assert logged(model) == pytest.approx({"loss": 1.25, "square": 10.0})
+
+
+def test_fit_keeps_no_history_of_its_own() -> None:
+    model = training_model(FunctionModel(output))
+    assert model.history is None

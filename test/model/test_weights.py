@@ -1,0 +1,106 @@
+"""Weights on disk: they come back bit by bit, and what does not fit is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from tfaip.errors import TfaipError
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, load_arrays, save_arrays, variable_arrays
+
+pytestmark = pytest.mark.backend
+
+
+def test_arrays_of_every_kind_come_back(tmp_path: Path) -> None:
+    arrays = {
+        "weights/a": np.array([[1.5, -0.0], [np.inf, 1e-45]], np.float32),
+        "scalar": np.array(3, np.int64),
+        "empty": np.zeros((0, 2), np.float32),
+        "seed": np.array([1, 2**32 - 1], np.uint32),
+        "half": np.array([0.5], np.float16),
+        "flag": np.array([True, False]),
+        "transposed": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+    }
+    save_arrays(tmp_path / WEIGHTS_FILE, arrays)
+    loaded = load_arrays(tmp_path / WEIGHTS_FILE)
+    assert loaded.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert (loaded[name].dtype, loaded[name].shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(loaded[name], array)
+
+
+def test_equal_arrays_give_equal_bytes(tmp_path: Path) -> None:
+    arrays = {"b": np.ones((2, 2), np.float32), "a": np.zeros(3, np.float32)}
+    save_arrays(tmp_path / "first", arrays)
+    save_arrays(tmp_path / "second", {name: array.copy() for name, array in reversed(arrays.items())})
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "text"])
+def test_a_damaged_file_is_named(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / WEIGHTS_FILE
+    if damage != "missing":
+        save_arrays(path, {"a": np.zeros(100, np.float32)})
+        content = path.read_bytes()
+        path.write_bytes({"empty": b"", "cut": content[:-1], "text": b"not weights at all" * 10}[damage])
+    with pytest.raises(TfaipError, match=f"{path} cannot be read as weights: "):
+        load_arrays(path)
+
+
+def built_layer() -> keras.layers.Layer:
+    layer = keras.layers.Dense(2)
+    layer.build((None, 3))
+    return layer
+
+
+def test_a_second_build_takes_the_weights_of_the_first(tmp_path: Path) -> None:
+    first, second = built_layer(), built_layer()
+    first.bias.assign([1.0, 2.0])
+    save_arrays(tmp_path / WEIGHTS_FILE, variable_arrays(variables_by_path(first)))
+    assign_arrays(variables_by_path(second), load_arrays(tmp_path / WEIGHTS_FILE), "the file")
+    x = np.array([[1.0, 2.0, 3.0]], np.float32)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(first(x)), keras.ops.convert_to_numpy(second(x)))
+
+
+def test_captured_arrays_are_copies() -> None:
+    layer = built_layer()
+    captured = variable_arrays(variables_by_path(layer))
+    layer.bias.assign([5.0, 5.0])
+    assert captured["bias"].tolist() == [0.0, 0.0]
+    captured["bias"][:] = 7.0
+    assert keras.ops.convert_to_numpy(layer.bias.value).tolist() == [5.0, 5.0]
+
+
+def test_names_that_differ_are_listed() -> None:
+    variables = variables_by_path(built_layer())
+    arrays = variable_arrays(variables)
+    arrays["gamma"] = arrays.pop("bias")
+    expected = r"^best/ does not fit the model: missing \['bias'\], not known to the model \['gamma'\] \(1 and 1 in all"
+    with pytest.raises(TfaipError, match=expected):
+        assign_arrays(variables, arrays, "best/")
+
+
+def test_long_lists_of_names_are_cut() -> None:
+    variables = variables_by_path(built_layer())
+    arrays = {**variable_arrays(variables), **{f"extra{i}": np.zeros(1) for i in range(8)}}
+    with pytest.raises(TfaipError, match=r"'extra4'\] \(0 and 8 in all\)"):
+        assign_arrays(variables, arrays, "best/")
+
+
+def test_a_wrong_shape_is_named_with_both_shapes() -> None:
+    variables = variables_by_path(built_layer())
+    arrays = {**variable_arrays(variables), "kernel": np.zeros((2, 3), np.float32)}
+    with pytest.raises(TfaipError, match=r"kernel has shape \(2, 3\) there and \(3, 2\) in the model"):
+        assign_arrays(variables, arrays, "best/")
+
+
+def test_nothing_is_assigned_if_something_does_not_fit() -> None:
+    layer = built_layer()
+    arrays = {"bias": np.ones(2, np.float32), "kernel": np.zeros((2, 3), np.float32)}
+    with pytest.raises(TfaipError):
+        assign_arrays(variables_by_path(layer), arrays, "best/")
+    assert keras.ops.convert_to_numpy(layer.bias.value).tolist() == [0.0, 0.0]
