@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from test.params import cli_params
 from test.params.cli_params import (
     AdamOptimizer,
     CNNGraphParams,
@@ -109,12 +108,37 @@ def test_subclass_check_can_be_switched_off() -> None:
     assert choice.select("test.params.cli_params:AdamOptimizer", "--x") is AdamOptimizer
 
 
-def test_equal_names_must_be_written_completely(monkeypatch: pytest.MonkeyPatch) -> None:
-    clone: Any = type("AdamOptimizer", (OptimizerParams,), {"__module__": cli_params.__name__ + "2"})
-    choice = ClassChoice(OptimizerParams, {"choices": [AdamOptimizer, clone]})
-    with pytest.raises(UsageError, match=r"--x: Adam may be any of .*cli_params:AdamOptimizer, .*cli_params2:Adam"):
-        choice.select("Adam", "--x")
-    assert choice.name_of(AdamOptimizer) == "test.params.cli_params:AdamOptimizer"
+def test_equal_names_must_be_written_completely() -> None:
+    clone: Any = type("LSTMGraphParams", (ParamsBase,), {"__module__": "elsewhere"})
+    choice = ClassChoice(TutorialGraphBaseParams, {"choices": [LSTMGraphParams, clone]})
+    for name in ("LSTM", "LSTMGraphParams"):
+        with pytest.raises(
+            UsageError, match=f"--x: {name} may be any of .*choices:LSTMGraphParams, elsewhere:LSTMGraph"
+        ):
+            choice.select(name, "--x")
+    assert choice.name_of(LSTMGraphParams) == "test.params.test_choices:LSTMGraphParams"
+
+
+@dataclass
+class NetParams(ParamsBase):
+    pass
+
+
+@dataclass
+class MLPNetParams(NetParams):
+    pass
+
+
+@dataclass
+class MLPParams(NetParams):
+    pass
+
+
+def test_a_class_name_is_clear_whatever_the_short_names_are() -> None:
+    choice = ClassChoice(NetParams, {})
+    assert choice.select("MLPParams", "--x") is MLPParams
+    assert choice.select("MLPNet", "--x") is MLPNetParams
+    assert choice.name_of(MLPParams).endswith("test_choices:MLPParams")
 
 
 def test_a_module_that_fails_shows_its_own_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_flags_are_grouped_by_class_with_type_value_and_help(capsys: pytest.Capt
         "  --learning_rate.alpha float = 0.1\n      Fraction at the end.\n",
         "  --run.graph CLASS = MLP\n      Choices: MLP, CNN.\n",
         "  --run.graph.layers CLASS ... = [Dense]\n",
-        "\nDenseLayerParams (--run.graph.layers.0)\n  --run.graph.layers.0 CLASS = Dense\n",
+        "\nDenseLayerParams (--run.graph.layers.0)\n  --run.graph.layers.0.units int = 4\n",
         "  --run.graph.heads KEY=CLASS ... = {}\n",
         "\n--run.backup: None\n  --run.backup CLASS = None\n",
         "  --data.size tuple[int, int] = [28, 28]\n",

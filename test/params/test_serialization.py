@@ -168,7 +168,7 @@ def test_int_becomes_float_where_a_float_is_declared() -> None:
         ({"f": False}, "params.f: expected float, got False"),
         ({"b": 1}, "params.b: expected bool, got 1"),
         ({"s": 1}, "params.s: expected str, got 1"),
-        ({"color": "green"}, "params.color: expected one of red, blue, got 'green'"),
+        ({"color": "green"}, "params.color: expected red | blue, got 'green'"),
         ({"literal": "1"}, "params.literal: expected 'a' | 1, got '1'"),
         ({"optional": "x"}, "params.optional: expected int, got 'x'"),
         ({"pep604": 1.5}, "params.pep604: expected int | str | None, got 1.5"),

@@ -11,7 +11,7 @@ from typing import Any, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params.meta import ensure_dataclass
-from tfaip.params.names import did_you_mean
+from tfaip.params.names import did_you_mean, one_of
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
 
@@ -54,7 +54,9 @@ class ClassChoice:
         Raises:
             UsageError: unknown or ambiguous name, failing import, or a class that does not fit.
         """
-        matches = [cls for cls in self.classes if name in self._names(cls)]
+        # A class name is clear, even if it looks like the short name of another class.
+        matches = [cls for cls in self.classes if name == cls.__name__]
+        matches = matches or [cls for cls in self.classes if name in self._names(cls)]
         if len(matches) > 1:
             full = ", ".join(f"{cls.__module__}:{cls.__qualname__}" for cls in matches)
             raise UsageError(f"{flag}: {name} may be any of {full}: name it completely")
@@ -65,7 +67,7 @@ class ClassChoice:
             raise UsageError(f"{flag}: no class {name!r}{hint}{'' if self.enforced else ' (or module:Class)'}")
         cls = self._imported(name, flag)
         if self.enforced and cls not in self.classes:
-            raise UsageError(f"{flag}: {name} is not allowed here; expected one of: {', '.join(self.names())}")
+            raise UsageError(f"{flag}: {name} is not allowed here; {one_of(self.names())}")
         return cls
 
     def _imported(self, name: str, flag: str) -> type:

@@ -23,13 +23,15 @@ DICT_TYPES = {dict, Mapping}
 
 
 def type_name(declared: Any) -> str:
-    """A type as it is written, without modules."""
+    """A type as it is written, without modules; an enum by its values."""
     if declared is type(None):
         return "None"
     if is_union(declared):
         return " | ".join(type_name(arg) for arg in get_args(declared))
     if get_origin(declared) is Literal:
         return " | ".join(repr(arg) for arg in get_args(declared))
+    if isinstance(declared, type) and issubclass(declared, Enum):
+        return " | ".join(str(member.value) for member in declared)
     name = getattr(get_origin(declared) or declared, "__name__", str(declared))
     arguments = ", ".join("..." if a is Ellipsis else type_name(a) for a in get_args(declared))
     return f"{name}[{arguments}]" if arguments else name
@@ -238,7 +240,4 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _mismatch(value: Any, declared: Any, place: str) -> UsageError:
-    expected = type_name(declared)
-    if isinstance(declared, type) and issubclass(declared, Enum):
-        expected = f"one of {', '.join(str(member.value) for member in declared)}"
-    return UsageError(f"{place}: expected {expected}, got {value!r}")
+    return UsageError(f"{place}: expected {type_name(declared)}, got {value!r}")

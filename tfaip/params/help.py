@@ -44,22 +44,22 @@ _GENERAL = (
 )
 
 
-def _node_lines(node: Node, width: int) -> Iterator[str]:
+def _node_lines(node: Node, width: int, is_item: bool = False) -> Iterator[str]:
     if node.choice is not None or any(not isinstance(entry, Node) for entry in node.entries):
         yield ""
         yield from _wrapped(_title(node), width, 0, 2)
-    if node.choice is not None:
+    if node.choice is not None and not is_item:
         yield from _entry_lines(node, width)
-    inner: list[Node] = []
+    inner: list[tuple[Node, bool]] = []
     for entry in node.entries:
         if isinstance(entry, Node):
-            inner.append(entry)
+            inner.append((entry, False))
             continue
         yield from _entry_lines(entry, width)
         if isinstance(entry, Group):
-            inner += entry.entries or []
-    for below in inner:
-        yield from _node_lines(below, width)
+            inner += [(item, True) for item in entry.entries or ()]
+    for below, below_is_item in inner:
+        yield from _node_lines(below, width, below_is_item)
 
 
 def _title(node: Node) -> str:

@@ -20,4 +20,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = nearest(name, known)
     if near:
         return f"; did you mean {' or '.join(near)}?"
-    return f"; expected one of: {', '.join(sorted(known))}" if known else ""
+    return f"; {one_of(known)}" if known else ""
+
+
+def one_of(known: Iterable[str]) -> str:
+    """`"expected one of: a, b"`, to be appended to a message."""
+    return f"expected one of: {', '.join(sorted(known))}"

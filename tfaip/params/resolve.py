@@ -13,7 +13,7 @@ from tfaip.params import renames
 from tfaip.params.arguments import Words
 from tfaip.params.choices import ClassChoice
 from tfaip.params.decoding import Decoder
-from tfaip.params.names import did_you_mean
+from tfaip.params.names import one_of
 from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, field_kind
 from tfaip.params.sources import DEFAULT, Hit, Settings
 from tfaip.params.tree import node_fields
@@ -70,10 +70,6 @@ class Resolver:
         """
         place = _Place("", name, meta)
         return self._node(place, declared, MISSING if default is None else default, optional=False)
-
-    def leaf(self, flag: str, declared: Any, default: Any, meta: Mapping[str, Any]) -> Leaf:
-        """Resolve a flag that belongs to no tree."""
-        return self._leaf(_Place("", flag, meta), declared, default)
 
     def _node(self, place: _Place, declared: Any, default: Any, optional: bool, selected: type | None = None) -> Node:
         fixed = place.meta.get("fix_dc", False)
@@ -142,7 +138,7 @@ class Resolver:
             names = chosen
         elif default is None:
             return group
-        meta = {key: value for key, value in place.meta.items() if key in ("choices", "enforce_choices", "help")}
+        meta = {key: value for key, value in place.meta.items() if key in ("choices", "enforce_choices")}
         group.entries = []
         for name, class_name in names.items():
             below = _Place(f"{place.flag}{place.meta.get('separator', '.')}", name, meta, lowest)
@@ -202,12 +198,12 @@ def _chosen_class(hit: Hit, choice: ClassChoice, flag: str, optional: bool) -> t
     if isinstance(value, Words):
         if len(value) != 1:
             got = " ".join(value) if value else "nothing"
-            raise UsageError(f"{shown} takes one class, got {got}{did_you_mean('', choice.names())}")
+            raise UsageError(f"{shown} takes one class, got {got}; {one_of(choice.names())}")
         value = value[0]
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
         if optional:
             return None
-        raise UsageError(f"{shown} cannot be None{did_you_mean('', choice.names())}")
+        raise UsageError(f"{shown} cannot be None; {one_of(choice.names())}")
     if not isinstance(value, str):
         raise UsageError(f"{shown}: expected the name of a class, got {value!r}")
     return choice.select(value, shown)

@@ -56,8 +56,6 @@ def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
 
 def expected(declared: Any) -> str:
     """The type in words that a user reads: a name, or the choices."""
-    if isinstance(declared, type) and issubclass(declared, Enum):
-        return " | ".join(str(member.value) for member in declared)
     if declared in (bool, Any):
         return {bool: "True or False", Any: "a value"}[declared]
     return type_name(declared)
