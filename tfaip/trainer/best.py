@@ -46,6 +46,11 @@ class BestModel:
         """Whether `epoch` is the first one with the best value."""
         return history.best_epoch(self.monitor, self.mode) == epoch
 
+    def values(self, history: History) -> dict[int, float]:
+        """The monitored value by epoch, where there is one."""
+        found = {epoch: history.value(epoch, self.monitor) for epoch in history.epochs}
+        return {epoch: value for epoch, value in found.items() if value is not None}
+
     def describe(self, history: History) -> str:
         """`val_acc 0.9812 in epoch 7`, or that there is no best epoch."""
         epoch = history.best_epoch(self.monitor, self.mode)

@@ -20,6 +20,7 @@ from tfaip.trainer.callbacks.progress import create_progress
 from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
 from tfaip.trainer.checkpoint import CheckpointStore
 from tfaip.trainer.loop import EPOCH_MEAN, LoopParts
+from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.output import RunOutput
 from tfaip.trainer.params import TrainerParams
@@ -51,7 +52,8 @@ def build_parts(params: Params, scenario: Scenario, directory: RunDirectory | No
     """
     train = _pipeline(params, scenario, PipelineMode.TRAINING)
     val = _validation_pipeline(params, scenario)
-    model = build_training_model(params, scenario)
+    epoch_steps = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
+    model = build_training_model(params, scenario, epoch_steps)
     sample_data = val if val is not None else train.to_mode(PipelineMode.EVALUATION)
     validates = val is not None and params.val_every_n > 0
     best = BestModel.of(scenario.model._best_logging_settings(), validates, [*model.get_metrics_result(), EPOCH_MEAN])
@@ -72,12 +74,24 @@ def build_parts(params: Params, scenario: Scenario, directory: RunDirectory | No
     )
 
 
-def build_training_model(params: Params, scenario: Scenario) -> TrainingModel:
-    """The model that `fit` runs, with all variables, compiled with its optimizer."""
+def build_training_model(params: Params, scenario: Scenario, epoch_steps: int) -> TrainingModel:
+    """The model that `fit` runs, with all variables, compiled with its optimizer.
+
+    Args:
+        params: the trainer params.
+        scenario: what to train.
+        epoch_steps: batches of an epoch.
+    """
     data = scenario.data
     model = TrainingModel(scenario.model, scenario.graph)
     model.build_symbolically(data.create_input_layers(), data.create_target_layers())
-    optimizer = build_optimizer(params.optimizer, variables_by_path(scenario.graph), model.trainable_variables)
+    optimizer = build_optimizer(
+        params.optimizer,
+        variables_by_path(scenario.graph),
+        model.trainable_variables,
+        accum_steps=params.train_accum_steps,
+        average_rate=AverageRate.of(params.calc_ema, epoch_steps / params.train_accum_steps),
+    )
     backend = keras.backend.backend()
     model.compile(
         optimizer=optimizer,

@@ -97,11 +97,21 @@ class TrainingLoop:
         logs: Logs = dict(progress.history[progress.epoch].values) if progress.epoch in progress.history.epochs else {}
         self._user.on_train_begin()
         self._model.stop_training = False
-        while progress.epoch < self._parts.params.epochs and not self._model.stop_training:
+        while not self.is_finished() and not self._model.stop_training:
             logs = self._run_epoch(progress.epoch + 1)
             self._stop_if_asked()
         self._user.on_train_end(logs)
         return logs
+
+    def is_finished(self) -> bool:
+        """Whether the last epoch is done, or training stopped early."""
+        return self._state.progress.epoch >= self._parts.params.epochs or self.stopped_early_after() is not None
+
+    def stopped_early_after(self) -> int | None:
+        """The epoch after which the training stops early; None: it goes on."""
+        best = self._parts.best
+        values = best.values(self._state.progress.history)
+        return self._parts.params.early_stopping.stops_after(values, best.mode)
 
     def _run_epoch(self, epoch: int) -> Logs:
         started = time.monotonic()
@@ -125,10 +135,11 @@ class TrainingLoop:
         progress.history.record(epoch, EpochRecord(rate, values, {"updates": updates, "seconds": round(seconds, 3)}))
         progress.epoch, progress.step = epoch, 0
         self._model.stop_training = False
-        if self._parts.best.is_best(progress.history, epoch):
-            self._parts.output.export_best()
+        with self._model.optimizer.with_averages():
+            if self._parts.best.is_best(progress.history, epoch):
+                self._parts.output.export_best()
+            shown = self._parts.events.collect()
         self._user.on_epoch_end(epoch - 1, dict(values))
-        shown = self._parts.events.collect()
         self._parts.output.save_checkpoint(self._state.capture(), epoch)
         self._parts.output.save_history(progress.history)
         self._parts.events.write_epoch(epoch, {**values, "lr": rate}, shown)
@@ -198,7 +209,8 @@ class TrainingLoop:
         if self._parts.val is None or params.val_every_n == 0 or not (last or epoch % params.val_every_n == 0):
             return {}
         train_metrics = self._state.metric_arrays()
-        values = self._evaluate(self._parts.val)
+        with self._model.optimizer.with_averages():
+            values = self._evaluate(self._parts.val)
         if self._parts.stop.received is not None and self._model.stop_evaluating:
             self._save_within_epoch(train_metrics)
             self._stop_if_asked(saved=True)

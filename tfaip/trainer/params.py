@@ -12,6 +12,7 @@ from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams
 
@@ -140,6 +141,19 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         default=False,
         metadata=pai_meta(help="Compile with XLA on tensorflow (jax always does, unless force_eager)"),
     )
+    train_accum_steps: int = field(
+        default=1, metadata=pai_meta(help="Batches per update: the gradient is the mean over them")
+    )
+    calc_ema: float = field(
+        default=0.0,
+        metadata=pai_meta(
+            help="Rate of the exponential moving average of the weights, which is validated and exported; in (0, 1), "
+            "0: off, -1: chosen automatically"
+        ),
+    )
+    early_stopping: EarlyStoppingParams = field(
+        default_factory=EarlyStoppingParams, metadata=pai_meta(fix_dc=True, mode="ssnake", help="Early stopping")
+    )
     optimizer: OptimizerParams = field(
         default_factory=AdamOptimizer, metadata=pai_meta(mode="ssnake", choices=OPTIMIZERS, help="Optimizer")
     )
@@ -156,6 +170,11 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         self._check_at_least("epochs", 0)
         self._check_at_least("val_every_n", 0)
         self._check_at_least("keep_checkpoints", 2)
+        self._check_at_least("train_accum_steps", 1)
+        if not (0 <= self.calc_ema < 1 or self.calc_ema == -1):
+            raise ValueError(
+                f"calc_ema is {self.calc_ema}, expected 0, -1, or a rate below 1: change --trainer.calc_ema"
+            )
         if self.samples_per_epoch != -1:
             self._check_at_least("samples_per_epoch", 1)
         if self.steps_per_execution is not None:

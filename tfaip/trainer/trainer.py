@@ -136,12 +136,16 @@ class Trainer(Generic[P]):
 
     def _run(self, parts: LoopParts, callbacks: list[keras.callbacks.Callback]) -> Logs:
         progress = parts.state.progress
-        if progress.epoch >= self._params.epochs:
+        loop = TrainingLoop(parts, callbacks)
+        if loop.is_finished():
             log.info("training is finished: %d of %d epochs are done", progress.epoch, self._params.epochs)
         elif progress.epoch or progress.step:
             log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
-        logs = TrainingLoop(parts, callbacks).run()
-        parts.output.export_final()
+        logs = loop.run()
+        if loop.stopped_early_after() is not None:
+            log.info("stopped early after epoch %d: %s", progress.epoch, parts.best.describe(progress.history))
+        with parts.model.optimizer.with_averages():
+            parts.output.export_final()
         print_summary({"Best epoch": parts.best.describe(progress.history), **parts.output.summary()})
         return logs
 

@@ -1,14 +1,17 @@
-"""From optimizer params to a Keras optimizer whose rate can be set and whose variables have stable names."""
+"""From optimizer params to a Keras optimizer with a settable rate, all clips, averages and stable names."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
 from keras import ops
 
+from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.util.typing import Tensor
 
@@ -38,7 +41,9 @@ class _Slots:
 
 
 class TrainingOptimizer:
-    """Mixin in front of a Keras optimizer class: settable rate, combinable clips, named variables."""
+    """Mixin in front of a Keras optimizer class: settable rate, combinable clips, averages, named variables."""
+
+    averages: WeightAverages | None = None
 
     def __init__(self, params: OptimizerParams, **kwargs: Any) -> None:
         super().__init__(learning_rate=ScheduledRate(), **kwargs)  # type: ignore[call-arg]
@@ -50,6 +55,24 @@ class TrainingOptimizer:
     def rate(self) -> keras.Variable:
         """The learning rate of the next updates, a float32 scalar variable."""
         return self._learning_rate.base  # type: ignore[attr-defined]
+
+    def build_averages(self, rate: AverageRate) -> None:
+        """Keep averages of the weights from now on; call it after `build`."""
+        weights = list(self._trainable_variables)  # type: ignore[attr-defined]
+        variables = [self.add_variable_from_reference(weight, name="average") for weight in weights]
+        self.averages = WeightAverages(weights, variables, rate)
+
+    def with_averages(self) -> AbstractContextManager[None]:
+        """Context in which the weights hold their averages, if there are any."""
+        return contextlib.nullcontext() if self.averages is None else self.averages.in_place()
+
+    def apply(self, grads: list[Tensor], trainable_variables: Any = None) -> None:
+        """As in Keras, with the averages after the update."""
+        super().apply(grads, trainable_variables)  # type: ignore[misc]
+        if self.averages is not None:
+            steps = self.gradient_accumulation_steps  # type: ignore[attr-defined]
+            is_update = None if steps is None else ops.equal(self._iterations % steps, 0)  # type: ignore[attr-defined]
+            self.averages.update(self.iterations, is_update)  # type: ignore[attr-defined]
 
     def add_variable_from_reference(
         self, reference_variable: keras.Variable, name: str | None = None, initializer: Any = "zeros"
@@ -92,7 +115,11 @@ class TrainingOptimizer:
 
 
 def build_optimizer(
-    params: OptimizerParams, weights: Mapping[str, keras.Variable], trainable: list[keras.Variable]
+    params: OptimizerParams,
+    weights: Mapping[str, keras.Variable],
+    trainable: list[keras.Variable],
+    accum_steps: int = 1,
+    average_rate: AverageRate | None = None,
 ) -> Any:
     """The optimizer of a training.
 
@@ -100,16 +127,25 @@ def build_optimizer(
         params: the optimizer params.
         weights: all variables of the graph by path.
         trainable: those that are trained, in the order of the model (JAX passes them by position).
+        accum_steps: batches per update; the gradient of an update is the mean over them.
+        average_rate: keep averages of the weights with this rate; None: keep none.
 
     Raises:
         ValueError: `exclude_from_weight_decay` matches no weight.
     """
     keras_class = params.cls()
     optimizer_class = type(keras_class.__name__, (TrainingOptimizer, keras_class), {})
-    optimizer = optimizer_class(params, weight_decay=params.weight_decay or None, **params.arguments())
+    optimizer = optimizer_class(
+        params,
+        weight_decay=params.weight_decay or None,
+        gradient_accumulation_steps=accum_steps if accum_steps > 1 else None,
+        **params.arguments(),
+    )
     if params.exclude_from_weight_decay:
         optimizer.exclude_from_weight_decay(var_list=_excluded(params.exclude_from_weight_decay, weights))
     optimizer.build(trainable)
+    if average_rate is not None:
+        optimizer.build_averages(average_rate)
     return optimizer
 
 

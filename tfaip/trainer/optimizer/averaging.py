@@ -1,0 +1,102 @@
+"""The exponential moving average (EMA) of the weights, updated where the optimizer updates the weights.
+
+Keras' own `use_ema` overwrites the raw weights when `fit` ends. Here raw and averaged weights are kept apart, so that a
+training goes the same way, bit for bit, with and without an average.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import keras
+from keras import ops
+
+from tfaip.util.typing import Tensor
+
+AUTOMATIC = -1.0
+_AUTOMATIC_BOUNDS = (0.99, 0.99975)
+# Share of the weights at the beginning of an epoch in the average at its end, with the automatic rate.
+_SHARE_AFTER_AN_EPOCH = 0.75
+
+
+@dataclass(frozen=True)
+class AverageRate:
+    """The rate of the average: `average = rate * average + (1 - rate) * weight` after each update.
+
+    Args:
+        rate: in (0, 1).
+        ramp: use min(rate, (1 + n) / (10 + n)) after update n (from 1), so that a long average does not hold on to
+            the initial weights.
+    """
+
+    rate: float
+    ramp: bool
+
+    @classmethod
+    def of(cls, calc_ema: float, updates_per_epoch: float) -> AverageRate | None:
+        """From `trainer.calc_ema`: None for 0, an explicit rate as it is, -1 for the automatic one."""
+        if calc_ema == 0:
+            return None
+        if calc_ema != AUTOMATIC:
+            return cls(calc_ema, ramp=False)
+        low, high = _AUTOMATIC_BOUNDS
+        return cls(min(max(_SHARE_AFTER_AN_EPOCH ** (1 / updates_per_epoch), low), high), ramp=True)
+
+    def after(self, updates: Tensor) -> Tensor:
+        """The rate for the update that is number `updates`."""
+        if not self.ramp:
+            return ops.convert_to_tensor(self.rate, dtype="float32")
+        n = ops.cast(updates, "float32")
+        return ops.minimum(self.rate, (1.0 + n) / (10.0 + n))
+
+
+class WeightAverages:
+    """The averages of the weights of a training; an object that Keras does not look into.
+
+    Args:
+        weights: the trained weights.
+        averages: a variable for each of them.
+        rate: of the average.
+    """
+
+    def __init__(self, weights: list[keras.Variable], averages: list[keras.Variable], rate: AverageRate) -> None:
+        self._pairs = list(zip(weights, averages, strict=True))
+        self._rate = rate
+        self.reset()
+
+    def reset(self) -> None:
+        """Let the averages start at the weights."""
+        for weight, average in self._pairs:
+            average.assign(_copy(weight))
+
+    def update(self, updates: Tensor, is_update: Tensor | None = None) -> None:
+        """Move the averages towards the weights.
+
+        Args:
+            updates: number of the update that just happened, from 1.
+            is_update: a boolean tensor, False if this was a micro-batch without an update; None: always True.
+        """
+        share = 1.0 - self._rate.after(updates)
+        if is_update is not None:
+            share = ops.where(is_update, share, 0.0)
+        for weight, average in self._pairs:
+            average.assign(average + ops.cast(share, average.dtype) * (weight - average))
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Let the weights hold the averages inside the block, outside of `fit`."""
+        raw = [_copy(weight) for weight, _ in self._pairs]
+        for weight, average in self._pairs:
+            weight.assign(_copy(average))
+        try:
+            yield
+        finally:
+            for (weight, _), value in zip(self._pairs, raw, strict=True):
+                weight.assign(value)
+
+
+def _copy(variable: keras.Variable) -> Tensor:
+    # Two variables must never share a buffer: JAX gives the buffers of a step away to its result.
+    return ops.copy(ops.convert_to_tensor(variable.value))
