@@ -1,0 +1,157 @@
+"""Writes are commits: the old content, or the new one, never a half."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from test.support.commands import finish_command, start_python
+from tfaip.util import files
+from tfaip.util.files import TEMPORARY_PREFIX, commit_directory, remove_temporaries, write_json, write_text
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_text_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    write_text(path, "älter\n")
+    write_text(path, "new")
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["file.txt"]
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    write_text(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "half a surrogate \ud800")
+    assert path.read_text() == "old"
+
+
+def test_json_is_readable_and_ends_with_a_newline(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"lr": 0.1, "values": [1, None]})
+    text = (tmp_path / "a.json").read_text()
+    assert json.loads(text) == {"lr": 0.1, "values": [1, None]}
+    assert text.endswith("}\n")
+
+
+def test_a_value_that_is_no_json_changes_nothing(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", 1)
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        write_json(tmp_path / "a.json", {"bad": object()})
+    assert (tmp_path / "a.json").read_text() == "1\n"
+    assert names(tmp_path) == ["a.json"]
+
+
+def test_a_directory_appears_complete(tmp_path: Path) -> None:
+    target = tmp_path / "run" / "model"
+    with commit_directory(target) as directory:
+        assert names(directory) == []
+        (directory / "sub").mkdir()
+        (directory / "sub" / "file").write_text("content")
+        assert not target.exists()
+    assert (target / "sub" / "file").read_text() == "content"
+    assert names(target.parent) == ["model"]
+
+
+def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    for name in ("first", "second"):
+        with commit_directory(target) as directory:
+            (directory / name).write_text(name)
+    assert names(target) == ["second"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_the_old_directory_is_there_until_the_new_one_is(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    with commit_directory(target) as directory:
+        (directory / "file").write_text("old")
+    opened = os.open(target, os.O_RDONLY)
+    try:
+        with commit_directory(target) as directory:
+            (directory / "file").write_text("new")
+            assert (target / "file").read_text() == "old"
+        # Exchanged, not rewritten in place: who had the old one open does not see the new file in it.
+        assert os.listdir(opened) == []
+    finally:
+        os.close(opened)
+    assert (target / "file").read_text() == "new"
+
+
+def test_an_exception_leaves_the_old_directory(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    with commit_directory(target) as directory:
+        (directory / "file").write_text("old")
+    with pytest.raises(RuntimeError, match="half way"), commit_directory(target) as directory:
+        (directory / "file").write_text("new")
+        raise RuntimeError("half way")
+    assert (target / "file").read_text() == "old"
+    assert names(tmp_path) == ["model"]
+
+
+def test_an_exception_leaves_nothing_where_nothing_was(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), commit_directory(tmp_path / "model") as directory:
+        (directory / "file").write_text("new")
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []
+
+
+def test_exchange_swaps_two_directories(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    if not files._exchange(tmp_path / "a", tmp_path / "b"):
+        pytest.skip("the file system cannot exchange")
+    assert (names(tmp_path / "a"), names(tmp_path / "b")) == (["b"], ["a"])
+    assert not files._exchange(tmp_path / "a", tmp_path / "missing")
+
+
+def test_a_leftover_of_a_killed_process_is_no_obstacle(tmp_path: Path) -> None:
+    leftover = tmp_path / f"{TEMPORARY_PREFIX}model"
+    leftover.mkdir()
+    (leftover / "half").touch()
+    with commit_directory(tmp_path / "model") as directory:
+        (directory / "file").touch()
+    assert names(tmp_path / "model") == ["file"]
+    assert names(tmp_path) == ["model"]
+
+
+def test_leftovers_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / f"{TEMPORARY_PREFIX}model" / "sub").mkdir(parents=True)
+    (tmp_path / f"{TEMPORARY_PREFIX}latest").touch()
+    (tmp_path / "latest").touch()
+    (tmp_path / "sub" / f"{TEMPORARY_PREFIX}deep").mkdir(parents=True)
+    remove_temporaries(tmp_path)
+    assert names(tmp_path) == ["latest", "sub"]
+    assert names(tmp_path / "sub") == [f"{TEMPORARY_PREFIX}deep"]  # not recursive
+    remove_temporaries(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("moment", ["inside", "while moving"])
+def test_a_killed_process_leaves_the_old_directory(moment: str, tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    with commit_directory(target) as directory:
+        (directory / "file").write_text("old")
+    code = f"""
+import os, signal
+from pathlib import Path
+from tfaip.util import files
+kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if {moment!r} == "while moving":
+    files._move_over = kill
+with files.commit_directory(Path({str(target)!r})) as directory:
+    (directory / "file").write_text("new")
+    if {moment!r} == "inside":
+        kill()
+"""
+    assert finish_command(start_python("-c", code)).rc == -9
+    assert (target / "file").read_text() == "old"
+    assert names(tmp_path) == [f"{TEMPORARY_PREFIX}model", "model"]
+    remove_temporaries(tmp_path)
+    assert names(tmp_path) == ["model"]

@@ -1,0 +1,114 @@
+"""What is logged: the level, the console, and the file of a run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.util.logging import ROOT, RunLog, is_debug, log_level, logger, setup_console
+
+
+@pytest.fixture(autouse=True)
+def _own_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The toolkit's logger as in a fresh process, and again as it was."""
+    monkeypatch.delenv("TFAIP_LOG_LEVEL", raising=False)
+    root = logging.getLogger(ROOT)
+    before = (root.level, root.propagate, root.handlers[:])
+    root.setLevel(logging.NOTSET)
+    root.handlers[:] = []
+    yield
+    root.level, root.propagate, root.handlers[:] = before
+
+
+def test_names_of_loggers() -> None:
+    assert logger("tfaip.trainer.loop").name == "tfaip.trainer.loop"
+    assert logger("my_scenario.model").name == "tfaip.my_scenario.model"
+    assert logger("tfaipish").name == "tfaip.tfaipish"
+
+
+@pytest.mark.parametrize(
+    ("value", "level", "debug"),
+    [(None, 20, False), ("info", 20, False), ("DEBUG", 10, True), ("warning", 30, False), ("critical", 50, False)],
+)
+def test_levels(value: str | None, level: int, debug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if value is not None:
+        monkeypatch.setenv("TFAIP_LOG_LEVEL", value)
+    assert (log_level(), is_debug()) == (level, debug)
+
+
+@pytest.mark.parametrize("value", ["loud", "", "10"])
+def test_an_unknown_level_is_a_mistake_of_the_user(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TFAIP_LOG_LEVEL", value)
+    with pytest.raises(UsageError, match=f"TFAIP_LOG_LEVEL is '{value}', expected one of debug, info, warning"):
+        log_level()
+
+
+def test_console_prints_plain_lines_and_marks_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    setup_console()
+    setup_console()
+    log = logger("tfaip.test")
+    log.debug("hidden")
+    log.info("epoch %d", 3)
+    log.warning("careful")
+    log.error("broken")
+    captured = capsys.readouterr()
+    assert captured.out == "epoch 3\nwarning: careful\nerror: broken\n"
+    assert captured.err == ""
+
+
+def test_console_shows_debug_lines_when_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TFAIP_LOG_LEVEL", "debug")
+    setup_console()
+    logger("tfaip.test").debug("details")
+    assert capsys.readouterr().out == "details\n"
+
+
+def test_run_log_keeps_earlier_lines(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    log = logger("tfaip.test")
+    log.warning("before the run")
+    with RunLog() as run_log:
+        log.info("early %s", "line")
+        log.warning("early warning")
+        assert not path.exists()
+        run_log.write_to(path)
+        log.info("late line")
+    log.info("after the run")
+    lines = path.read_text().splitlines()
+    assert [line.split(" ", 2)[2] for line in lines] == [
+        "INFO    tfaip.test: early line",
+        "WARNING tfaip.test: early warning",
+        "INFO    tfaip.test: late line",
+    ]
+    assert logging.getLogger(ROOT).handlers == []
+
+
+def test_run_log_appends_to_the_log_of_the_interrupted_run(tmp_path: Path) -> None:
+    for line in ("first", "second"):
+        with RunLog() as run_log:
+            run_log.write_to(tmp_path / "train.log")
+            logger("tfaip.test").info(line)
+    assert [line.split()[-1] for line in (tmp_path / "train.log").read_text().splitlines()] == ["first", "second"]
+
+
+def test_run_log_without_a_file_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with RunLog():
+        logger("tfaip.test").info("a run without output")
+    assert list(tmp_path.iterdir()) == []
+    assert logging.getLogger(ROOT).handlers == []
+
+
+def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), RunLog() as run_log:
+        run_log.write_to(tmp_path / "train.log")
+        logger("tfaip.test").error("about to fail")
+        _ = 1 / 0
+    assert "about to fail" in (tmp_path / "train.log").read_text()
+    assert logging.getLogger(ROOT).handlers == []
