@@ -1,0 +1,79 @@
+"""Early stopping as a function of the history."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tfaip.trainer.earlystopping import EarlyStoppingParams
+
+
+def stops(values, mode="max", **kwargs):
+    return EarlyStoppingParams(**kwargs).stops_after(dict(enumerate(values, start=1)), mode)
+
+
+def test_off_by_default():
+    assert stops([0.5] * 100) is None
+
+
+def test_without_improvement_the_first_epoch_counts():
+    assert stops([0.5] * 10, n_to_go=4) == 4
+    assert stops([0.5] * 3, n_to_go=4) is None
+
+
+def test_only_every_second_epoch_is_tested():
+    # 1 at the best in epoch 1, 2 in epoch 2, nothing in epoch 3, 3 in epoch 4.
+    assert stops([0.5] * 10, n_to_go=3, frequency=2) == 4
+
+
+def test_a_new_best_starts_again():
+    assert stops([0.1, 0.2, 0.2, 0.3, 0.3, 0.3, 0.3], n_to_go=3) == 6
+
+
+def test_a_new_best_in_an_epoch_that_is_not_tested_counts_as_well():
+    # Counts 1 2 1 2 . 3: epoch 3 is a best, epochs 2, 4 and 6 are tested.
+    assert stops([0.1, 0.1, 0.2, 0.2, 0.2, 0.2, 0.2], n_to_go=3, frequency=2) == 6
+
+
+def test_mode_min_is_mirrored():
+    assert stops([0.3, 0.2, 0.2, 0.2], mode="min", n_to_go=3) == 4
+    assert stops([0.3, 0.2, 0.1, 0.05], mode="min", n_to_go=2) is None
+
+
+def test_values_that_are_not_finite_are_no_improvement():
+    assert stops([0.5, math.nan, math.inf, math.nan], n_to_go=3) == 3
+    assert stops([math.nan] * 3, n_to_go=3) == 3
+
+
+def test_epochs_without_a_value_are_passed_over():
+    assert EarlyStoppingParams(n_to_go=3).stops_after({2: 0.5, 4: 0.5, 6: 0.5}, "max") == 6
+
+
+def test_reaching_the_goal_stops_at_once():
+    assert stops([0.5, 0.98, 0.99, 0.995], n_to_go=100, upper_threshold=0.99) == 3
+    assert stops([0.5, 0.02, 0.01], mode="min", n_to_go=100, lower_threshold=0.01) == 3
+
+
+def test_nothing_is_counted_before_the_start():
+    # 0.4 never reaches 0.5: no stop. From epoch 4 on counting starts at 1.
+    assert stops([0.4] * 50, n_to_go=2, lower_threshold=0.5) is None
+    assert stops([0.4, 0.4, 0.4, 0.6, 0.6, 0.6], n_to_go=3, lower_threshold=0.5) == 6
+    assert stops([3.0, 3.0, 3.0, 1.0, 1.0], mode="min", n_to_go=2, upper_threshold=2.0) == 5
+
+
+def test_without_n_to_go_the_thresholds_do_nothing():
+    assert stops([0.5, 1.0], upper_threshold=0.9) is None
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "flag"),
+    [
+        ({"n_to_go": 0}, "--early_stopping.n_to_go"),
+        ({"frequency": 0}, "--early_stopping.frequency"),
+        ({"lower_threshold": 1.0, "upper_threshold": 0.5}, "--early_stopping.lower_threshold"),
+    ],
+)
+def test_impossible_values_name_the_flag(kwargs, flag):
+    with pytest.raises(ValueError, match=flag):
+        EarlyStoppingParams(**kwargs)

@@ -1,0 +1,68 @@
+"""Gradient accumulation: the mean over micro-batches, with the remainder carried on."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
+from tfaip.trainer.optimizer.averaging import AverageRate
+from tfaip.trainer.optimizer.build import build_optimizer
+
+pytestmark = pytest.mark.backend
+
+
+def optimizer_of(params, weight, rate=1.0, **kwargs):
+    optimizer = build_optimizer(params, {"w": weight}, [weight], **kwargs)
+    optimizer.rate.assign(rate)
+    return optimizer
+
+
+def weights_after(optimizer, weight, gradients):
+    values = []
+    for gradient in gradients:
+        optimizer.apply([keras.ops.convert_to_tensor(np.float32(gradient))], [weight])
+        values.append(float(keras.ops.convert_to_numpy(weight.value)))
+    return values
+
+
+def test_mean_of_three_micro_batches_moves_the_weight_on_every_third():
+    weight = keras.Variable(0.0, name="w")
+    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=3)
+    # Means of (1, 2, 3) and (4, 5, 6); the 7 waits for two more.
+    assert weights_after(optimizer, weight, range(1, 8)) == [0, 0, -2, -2, -2, -7, -7]
+    assert int(optimizer.iterations) == 2
+
+
+def test_more_micro_batches_than_the_run_has_leaves_the_weights_as_they_are():
+    weight = keras.Variable(0.5, name="w")
+    optimizer = optimizer_of(AdamOptimizer(), weight, accum_steps=100)
+    assert weights_after(optimizer, weight, range(1, 8)) == [0.5] * 7
+
+
+def test_clipping_acts_on_the_mean():
+    weight = keras.Variable(0.0, name="w")
+    optimizer = optimizer_of(SGDOptimizer(clip_global_norm=1), weight, accum_steps=2)
+    # The mean 1.55 is clipped to 1; clipping each of 3 and 0.1 would give 0.55.
+    assert weights_after(optimizer, weight, [3, 0.1]) == [0, -1]
+
+
+def test_the_remainder_is_a_named_variable_of_the_optimizer():
+    weight = keras.Variable(0.0, name="w")
+    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=3)
+    weights_after(optimizer, weight, [1, 2])
+    named = optimizer.named_variables({"w": weight})
+    assert float(keras.ops.convert_to_numpy(named["gradient_accumulator/w"].value)) == 3
+
+
+def test_the_average_moves_only_with_an_update():
+    weight = keras.Variable(0.0, name="w")
+    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=2, average_rate=AverageRate(0.5, ramp=False))
+    average = optimizer.named_variables({"w": weight})["average/w"]
+    values = []
+    for gradient in (1, 3, 5, 7):
+        weights_after(optimizer, weight, [gradient])
+        values.append(float(keras.ops.convert_to_numpy(average.value)))
+    # Weights 0 -2 -2 -8: the average is 0, then (0 - 2) / 2, then unchanged, then (-1 - 8) / 2.
+    assert values == [0, -1, -1, -4.5]
