@@ -84,11 +84,13 @@ def test_attribute_errors_tell_what_happened() -> None:
 
 @pytest.mark.usefixtures("_renamed")
 def test_old_names_work_and_warn() -> None:
-    with pytest.warns(DeprecationWarning, match=r"Bare\.rate is now called lr"):
+    with pytest.warns(DeprecationWarning, match=r"Bare\.rate is now called lr") as constructor:
         bare = Bare(rate=0.5)  # type: ignore[call-arg]
     assert bare.lr == 0.5
-    with pytest.warns(DeprecationWarning, match=r"Bare\.fade is now called decay"):
+    with pytest.warns(DeprecationWarning, match=r"Bare\.fade is now called decay") as setter:
         bare.fade = 0.3
+    # The warning shows the line to change.
+    assert constructor[0].filename == setter[0].filename == __file__
     with pytest.warns(DeprecationWarning, match=r"Bare\.fade is now called decay"):
         assert bare.fade == 0.3
     with (

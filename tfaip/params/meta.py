@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABCMeta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfaip.params import renames
 
@@ -20,9 +20,11 @@ class ParamsMeta(ABCMeta):
     decorator assigns to a class. It derives from `ABCMeta` so that params classes may be abstract.
     """
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        ensure_dataclass(cls)
-        return super().__call__(*args, **renames.current_names(cls, kwargs))
+    if not TYPE_CHECKING:  # a type checker shall look at the constructor
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            ensure_dataclass(cls)
+            return super().__call__(*args, **renames.current_names(cls, kwargs))
 
     def __setattr__(cls, name: str, value: Any) -> None:
         if name in _REPLACED_METHODS:

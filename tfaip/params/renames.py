@@ -26,18 +26,24 @@ def renamed_fields(cls: type) -> dict[str, str]:
     return found
 
 
-def current_name(cls: type, name: str) -> str:
-    """The name of today for a field of `cls`; a `DeprecationWarning` if `name` is an old one."""
+def current_name(cls: type, name: str, stacklevel: int = 3) -> str:
+    """The name of today for a field of `cls`; a `DeprecationWarning` if `name` is an old one.
+
+    Args:
+        cls: class that has the field.
+        name: old or new name.
+        stacklevel: which caller the warning shows, counted from here.
+    """
     new = renamed_fields(cls).get(name)
     if new is None:
         return name
-    warn_renamed(f"{cls.__name__}.{name}", new)
+    warn_renamed(f"{cls.__name__}.{name}", new, stacklevel + 1)
     return new
 
 
-def warn_renamed(old: str, new: str) -> None:
+def warn_renamed(old: str, new: str, stacklevel: int = 2) -> None:
     """Tell that a name is old."""
-    warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=4)
+    warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel)
 
 
 def current_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +56,7 @@ def current_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
     renamed: dict[str, Any] = {}
     for name, value in values.items():
-        new = current_name(cls, name)
+        new = current_name(cls, name, stacklevel=4)
         if new in renamed or (new != name and new in values):
             raise TypeError(f"{cls.__name__} got both {name!r} (the old name) and {new!r}: give only {new!r}")
         renamed[new] = value
