@@ -1,0 +1,152 @@
+"""Training options, each with its effect on a real run."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+from test.support.tiny.scenario import TinyScenario
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import variable_arrays
+from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
+from tfaip.trainer.scheduler import ConstantParams
+
+pytestmark = pytest.mark.backend
+
+
+class Epochs(keras.callbacks.Callback):
+    """Keeps the logs of every epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.logs = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.logs.append(dict(logs))
+
+
+def tiny_params(**kwargs):
+    params = TinyScenario.default_trainer_params()
+    params.epochs, params.random_seed = 3, 7
+    params.export_best = params.export_final = False
+    params.scenario.export_serve = False
+    for name, value in kwargs.items():
+        setattr(params, name, value)
+    return params
+
+
+def train(params, restore=False):
+    """Logs of all epochs and the final raw weights."""
+    epochs = Epochs()
+    trainer = TinyScenario.create_trainer(params, restore=restore)
+    trainer.train([epochs])
+    return epochs.logs, variable_arrays(variables_by_path(trainer.scenario.graph))
+
+
+def without_dropout(params, batch_size):
+    params.scenario.model.dropout = 0.0
+    params.gen.setup.train.batch_size = batch_size
+    return params
+
+
+def values(logs, prefix):
+    return [{name: v for name, v in epoch.items() if name.startswith("val_") == (prefix == "val_")} for epoch in logs]
+
+
+def test_an_average_changes_the_validation_but_not_the_training():
+    plain, plain_weights = train(tiny_params())
+    averaged, averaged_weights = train(tiny_params(calc_ema=0.9))
+    assert values(averaged, "train") == values(plain, "train")
+    assert [e["val_loss"] for e in averaged] != [e["val_loss"] for e in plain]
+    for name, weight in plain_weights.items():
+        np.testing.assert_array_equal(averaged_weights[name], weight)
+
+
+def test_the_validation_of_an_average_is_that_of_the_averaged_weights(tmp_path):
+    # With rate 0 of the optimizer all weights stay, and so does their average: both validations are equal.
+    still = ConstantParams(lr=0.0)
+    plain, _ = train(tiny_params(learning_rate=still))
+    averaged, _ = train(tiny_params(learning_rate=still, calc_ema=-1))
+    assert averaged == plain
+
+
+@pytest.mark.parametrize(("optimizer", "tolerance"), [(SGDOptimizer(), 1e-6), (AdamOptimizer(), 1e-5)])
+def test_three_batches_of_eight_are_one_of_twenty_four(optimizer, tolerance):
+    # 24 of 30 samples per epoch: the sums run in another order, so float32 results differ in the last bits.
+    accumulated = without_dropout(tiny_params(optimizer=optimizer, train_accum_steps=3, samples_per_epoch=24), 8)
+    whole = without_dropout(tiny_params(optimizer=optimizer, samples_per_epoch=24), 24)
+    (got, got_weights), (expected, expected_weights) = train(accumulated), train(whole)
+    for got_epoch, expected_epoch in zip(got, expected, strict=True):
+        assert got_epoch == pytest.approx(expected_epoch, rel=tolerance, abs=tolerance)
+    for name, weight in expected_weights.items():
+        np.testing.assert_allclose(got_weights[name], weight, rtol=tolerance, atol=tolerance)
+
+
+def test_a_remainder_of_micro_batches_goes_into_the_next_epoch():
+    # 8 batches of 4 per epoch, 3 epochs: 24 batches make 4 updates of 5, and 4 wait.
+    params = tiny_params(train_accum_steps=5, samples_per_epoch=32, epochs=3)
+    params.gen.setup.train.batch_size = 4
+    trainer = TinyScenario.create_trainer(params)
+    updates = []
+
+    class Updates(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            updates.append(int(self.model.optimizer.iterations))
+
+    trainer.train([Updates()])
+    assert updates == [1, 3, 4]
+
+
+def test_early_stopping_ends_the_run_and_stays_ended(tmp_path):
+    # Nothing improves with rate 0: the first epoch counts 1, the fourth 4.
+    params = tiny_params(
+        epochs=20,
+        learning_rate=ConstantParams(lr=0.0),
+        early_stopping=EarlyStoppingParams(n_to_go=4),
+        output_dir=str(tmp_path / "run"),
+    )
+    logs, _ = train(params)
+    assert len(logs) == 4
+    resumed, _ = train(params, restore=True)
+    assert resumed == []
+
+
+def test_every_option_at_once_resumes_exactly(tmp_path):
+    def everything(name, epochs):
+        params = tiny_params(
+            epochs=epochs,
+            calc_ema=-1,
+            train_accum_steps=3,
+            early_stopping=EarlyStoppingParams(n_to_go=50),
+            optimizer=AdamOptimizer(clip_value=0.5, clip_norm=0.4, clip_global_norm=0.3, weight_decay=0.01),
+            output_dir=str(tmp_path / name),
+        )
+        params.gen.setup.train.batch_size = 4
+        return params
+
+    logs, weights = train(everything("whole", 4))
+    first, _ = train(everything("parts", 2))
+    second, resumed_weights = train(everything("parts", 4), restore=True)
+    assert first + second == logs
+    for name, weight in weights.items():
+        np.testing.assert_array_equal(resumed_weights[name], weight)
+    states = [(tmp_path / n / "checkpoint/epoch_0004/state.safetensors").read_bytes() for n in ("whole", "parts")]
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("calc_ema", 1.0),
+        ("calc_ema", -0.5),
+        ("train_accum_steps", 0),
+        ("scale_epoch_size", 0.0),
+        ("keep_checkpoints", 1),
+    ],
+)
+def test_impossible_values_name_the_flag(name, value):
+    params = tiny_params(**{name: value})
+    with pytest.raises(ValueError, match=f"--trainer.{name}"):
+        TinyScenario.create_trainer(params)
