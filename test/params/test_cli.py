@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -272,6 +273,70 @@ def test_flat_flags_and_their_clashes() -> None:
     parser = ParamsParser("x")
     parser.add_params("p", ReallyClashing)
     with pytest.raises(TypeError, match="two fields share the flag --low"):
+        parser.parse([])
+
+
+@dataclass
+class Shape(ParamsBase, ABC):
+    @abstractmethod
+    def area(self) -> float: ...
+
+
+@dataclass
+class SquareShape(Shape):
+    side: float = 1.0
+
+    def area(self) -> float:
+        return self.side**2
+
+
+@dataclass
+class ShapesParams(ParamsBase):
+    main: Shape
+    more: list[Shape] | None = field(default=None, metadata=pai_meta(nargs="+"))
+    limit: float = 5.0
+
+    def __post_init__(self) -> None:
+        if sum(shape.area() for shape in [self.main, *(self.more or [])]) > self.limit:
+            raise ValueError("too large")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "missing required flag: --p.main"),
+        ("--p.main Shape", "--p.main: no class 'Shape'; expected one of: Square (or module:Class)"),
+        ("--p.main Square --p.more", "--p.more needs at least one class"),
+        ("--p.main Square --p.main.side 3", "ShapesParams: too large"),
+        ("--p.main Square --p.more Square --p.more.0.side 3", "ShapesParams: too large"),
+    ],
+)
+def test_abstract_and_optional_classes(line: str, message: str) -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", ShapesParams)
+    with pytest.raises(UsageError) as error:
+        parser.parse(line.split())
+    assert str(error.value) == message
+    assert parser.parse(["--p.main", "Square"]).p == ShapesParams(SquareShape())
+    assert parser.parse(["--p.main", "Square", "--p.more", "None"]).p.more is None
+    assert parser.parse(["--p.main", "Square", "--p.more", "Square", "Square"]).p.more == [SquareShape(), SquareShape()]
+
+
+@dataclass
+class OnlyTogether(ParamsBase):
+    low: RangeParams = field(default_factory=RangeParams, metadata=pai_meta(fix_dc=True))
+    calls: int = field(default=0, metadata=pai_meta(mode="ignore"))
+
+    def __post_init__(self) -> None:
+        self.calls += 1
+        if self.calls > 1:
+            raise ValueError("again")
+
+
+def test_errors_of_the_repeated_post_init_are_usage_errors() -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", OnlyTogether)
+    with pytest.raises(UsageError, match="^OnlyTogether: again$"):
         parser.parse([])
 
 

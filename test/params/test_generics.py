@@ -153,6 +153,16 @@ class Box(ParamsBase, Generic[TAny]):
 
 
 @dataclass
+class ListBox(ParamsBase, Generic[TAny]):
+    it: TAny = field(default_factory=lambda: [3])  # type: ignore[assignment]
+
+
+@dataclass
+class IntListBox(ListBox[list[int]]):
+    pass
+
+
+@dataclass
 class IntBox(Box[int]):
     pass
 
@@ -238,6 +248,8 @@ def test_type_arguments_of_a_field_class_reach_its_own_fields() -> None:
 def test_binding_a_plain_type_keeps_the_default() -> None:
     assert IntBox().it is None
     assert field_types(IntBox)["it"] == Optional[int]  # noqa: UP045
+    assert IntListBox().it == [3]
+    assert field_types(IntListBox)["it"] == list[int]
     assert type(DataBox().it) is MyData
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from test.params.cli_params import RunParams
-from test.params.test_cli import NeedsItemsParams, make_parser
+from test.params.test_cli import NeedsItemsParams, ShapesParams, make_parser
 from tfaip.errors import UsageError
 from tfaip.params.cli import ParamsParser
 
@@ -74,6 +74,16 @@ def test_short_flag_and_required_fields(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         parser.parse(["-h"])
     assert "  --p.child.a int (required)\n" in capsys.readouterr().out
+
+
+def test_classes_that_must_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", ShapesParams)
+    with pytest.raises(SystemExit):
+        parser.parse(["-h"])
+    text = capsys.readouterr().out
+    assert "  --p.main CLASS (required)\n      Choices: Square, or module:Class.\n" in text
+    assert "  --p.more CLASS ... = None\n" in text
 
 
 def test_wrong_values_are_errors_in_spite_of_help() -> None:

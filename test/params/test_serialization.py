@@ -136,8 +136,10 @@ def test_numpy_numbers_become_plain_ones() -> None:
 def test_what_params_cannot_hold_is_named() -> None:
     with pytest.raises(TypeError, match=r"params\.anything\.1 is a numpy\.ndarray, which params cannot store"):
         to_dict(Everything(anything=[1, np.zeros(2)]))
-    with pytest.raises(TypeError, match=r"params\.anything: key \(1, 2\) cannot be stored|is a builtins\.tuple"):
+    with pytest.raises(TypeError, match=r"params\.anything is a builtins\.tuple"):
         to_dict(Everything(anything={(1, 2): 3}))
+    with pytest.raises(TypeError, match=r"params\.anything: key None cannot be stored"):
+        to_dict(Everything(anything={None: 3}))
 
     @dataclass
     class Local(ParamsBase):

@@ -143,8 +143,10 @@ def _build(root: Node) -> Any:
 
 def _refuse_missing(roots: Sequence[Node], may_be_none: bool) -> None:
     entries = [entry for root in roots for entry in walk_entries(root)]
-    required = [entry for entry in entries if isinstance(entry, Leaf) and entry.required]
-    missing = [f"--{leaf.flag}" for leaf in required if not may_be_none or leaf.value is MISSING]
+    required = [entry for entry in entries if isinstance(entry, Leaf | Node) and entry.required]
+    if may_be_none:
+        required = [entry for entry in required if isinstance(entry, Node) or entry.value is MISSING]
+    missing = [f"--{entry.flag}" for entry in required]
     if missing:
         raise UsageError(f"missing required {'flag' if len(missing) == 1 else 'flags'}: {', '.join(missing)}")
 

@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import renames
@@ -49,16 +49,10 @@ def is_node_type(declared: Any) -> bool:
 
 
 def strip(declared: Any) -> Any:
-    """The type behind `Annotated`, `NewType` and `type` aliases."""
-    while True:
-        if get_origin(declared) is Annotated:
-            declared = get_args(declared)[0]
-        elif hasattr(declared, "__supertype__"):
-            declared = declared.__supertype__
-        elif type(declared).__name__ == "TypeAliasType":
-            declared = declared.__value__
-        else:
-            return declared
+    """The type behind a `NewType`."""
+    while hasattr(declared, "__supertype__"):
+        declared = declared.__supertype__
+    return declared
 
 
 def build(cls: Any, values: Mapping[str, Any], place: str) -> Any:

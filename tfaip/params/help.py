@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, get_origin
 
 from tfaip.params.config_output import shown_value, yaml_value
-from tfaip.params.schema import MISSING, Entry, Group, Leaf, Node
+from tfaip.params.schema import Entry, Group, Leaf, Node
 from tfaip.params.values import expected
 
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
@@ -95,7 +95,7 @@ def _type_text(entry: Entry) -> str:
 
 
 def _value_text(entry: Entry) -> str:
-    if isinstance(entry, Leaf) and (entry.required or entry.value is MISSING):
+    if not isinstance(entry, Group) and entry.required:
         return " (required)"
     try:
         value = shown_value(entry)

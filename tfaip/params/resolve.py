@@ -87,7 +87,8 @@ class Resolver:
         elif selected is not None:
             node.cls = selected
         elif default is MISSING:
-            node.cls = _concrete(declared, choice, place.flag)
+            node.required = inspect.isabstract(get_origin(declared) or declared)
+            node.cls = None if node.required else declared
         elif default is not None:
             node.cls, values = type(default), _values_of(default)
         if node.cls is not None:
@@ -184,13 +185,6 @@ class Resolver:
                 one = Hit(Words([value]) if isinstance(hit.value, Words) else value, hit.origin, hit.rank)
                 leaf.value = _converted(one, leaf.declared, _Place("", leaf.flag, leaf.meta))
                 leaf.origin, leaf.required = hit.origin, False
-
-
-def _concrete(declared: Any, choice: ClassChoice, flag: str) -> Any:
-    origin = get_origin(declared) or declared
-    if inspect.isabstract(origin):
-        raise UsageError(f"--{flag} needs a class: expected one of {', '.join(choice.names())}")
-    return declared
 
 
 def _chosen_class(hit: Hit, choice: ClassChoice, flag: str, optional: bool) -> type | None:

@@ -56,6 +56,7 @@ class Node:
         origin: of the choice.
         entries: its fields.
         hidden: values of fields that have no flag.
+        required: a class must be chosen, and nobody chose one.
     """
 
     flag: str
@@ -68,6 +69,7 @@ class Node:
     origin: str = DEFAULT
     entries: list[Entry] = dataclasses.field(default_factory=list)
     hidden: dict[str, Any] = dataclasses.field(default_factory=dict)
+    required: bool = False
 
     def construct(self) -> Any:
         """Build the object.
