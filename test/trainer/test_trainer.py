@@ -1,0 +1,235 @@
+"""Whole trainings with worked-out numbers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.trainer.line import LineScenario, Weights, line_params, train, weight
+from tfaip.errors import UsageError
+from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
+from tfaip.trainer.scheduler import ExponentialDecayParams
+
+pytestmark = pytest.mark.backend
+
+
+def history(output_dir: Path) -> dict[str, Any]:
+    return json.loads((output_dir / "history.json").read_text())
+
+
+def test_sgd_step_by_step() -> None:
+    weights = Weights()
+    trainer = train(line_params([1, 2, 3], epochs=2), weights)
+    # Loss w * x: the gradient is x, the rate 1.
+    assert weights.values == pytest.approx([-6.0, -12.0])
+    assert weight(trainer) == pytest.approx(-12.0)
+
+
+def test_clip_value_acts_on_every_gradient() -> None:
+    weights = Weights()
+    train(line_params([1, 2, 3], samples_per_epoch=1, epochs=3, optimizer=SGDOptimizer(clip_value=1.5)), weights)
+    assert weights.values == pytest.approx([-1.0, -2.5, -4.0])
+
+
+def test_the_rate_of_each_epoch_is_set(tmp_path: Path) -> None:
+    weights = Weights()
+    params = line_params([1], output_dir=tmp_path / "run", epochs=5)
+    params.learning_rate = ExponentialDecayParams(lr=0.8, decay=0.5, learning_circle=2)
+    train(params, weights)
+    assert [epoch["lr"] for epoch in history(tmp_path / "run").values()] == [0.8, 0.8, 0.4, 0.4, 0.2]
+    assert weights.values == pytest.approx([-0.8, -1.6, -2.0, -2.4, -2.6])
+
+
+def test_logged_values_are_those_of_numpy(tmp_path: Path) -> None:
+    x, val_x = [1.0, 2.0, 4.0], [3.0, 5.0, 1.0, 2.0, 7.0]
+    params = line_params(x, val_x, tmp_path / "run", lr=0.01)
+    params.scenario.model.loss = "square"
+    params.scenario.model.start = 2.0
+    params.gen.train.y, params.gen.val.y = [1.0, 1.0, 1.0], [2.0, 2.0, 2.0, 2.0, 2.0]
+    params.gen.setup.val.batch_size = 2
+    logs = LineScenario.create_trainer(params).train()
+
+    w, losses, distances = 2.0, [], []
+    for value in x:
+        losses.append((w * value - 1) ** 2)
+        distances.append(abs(w * value - 1))
+        w -= 0.01 * 2 * (w * value - 1) * value
+    errors = w * np.array(val_x) - 2
+    expected = {
+        "loss": np.mean(losses),
+        "loss/mean_epoch": np.mean(losses),
+        "distance": np.mean(distances),
+        "val_loss": np.mean(errors**2),
+        "val_loss/mean_epoch": np.mean(errors**2),
+        "val_distance": np.mean(np.abs(errors)),
+    }
+    assert logs == pytest.approx(expected, rel=1e-5)
+    assert history(tmp_path / "run")["1"]["values"] == logs
+
+
+@pytest.mark.parametrize("steps", [1, 2, 15, 16, 17, 31, 32, 33, 40])
+def test_iterations_are_batches(steps: int) -> None:
+    # Keras runs assigns of a partial execution once too often if it does not know the number of steps.
+    params = line_params([1.0] * steps, epochs=3, steps_per_execution=16)
+    weights = Weights()
+    iterations: list[int] = []
+    weights.on_epoch_begin = lambda epoch, logs=None: iterations.append(int(weights.model.optimizer.iterations))
+    train(params, weights)
+    assert iterations == [0, steps, 2 * steps]
+    assert weights.values == [-steps, -2 * steps, -3 * steps]
+    assert int(weights.model.optimizer.iterations) == 3 * steps
+
+
+def test_epochs_are_windows_on_the_stream() -> None:
+    weights = Weights()
+    # 1 2 | 3 1 | 2 3
+    train(line_params([1, 2, 3], samples_per_epoch=2, epochs=3), weights)
+    assert weights.values == pytest.approx([-3.0, -7.0, -12.0])
+
+
+def test_the_last_batch_of_an_epoch_may_be_smaller() -> None:
+    params = line_params([1, 2, 6], epochs=1)
+    params.gen.setup.train.batch_size = 2
+    trainer = LineScenario.create_trainer(params)
+    logs = trainer.train()
+    # Gradients 1.5 and 6; losses 0 and -1.5 * 6, weighted by size: (2 * 0 + 1 * -9) / 3.
+    assert weight(trainer) == pytest.approx(-7.5)
+    assert logs["loss"] == pytest.approx(-3.0)
+
+
+def test_validation_every_second_epoch_and_after_the_last(tmp_path: Path) -> None:
+    train(line_params([1], [1], tmp_path / "run", epochs=5, val_every_n=2))
+    validated = [epoch for epoch, record in history(tmp_path / "run").items() if "val_loss" in record["values"]]
+    assert validated == ["2", "4", "5"]
+
+
+@pytest.mark.parametrize("how", ["no data", "val_every_n 0"])
+def test_training_without_validation(how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    params = line_params([1, 2], None if how == "no data" else [1.0], tmp_path / "run", epochs=2)
+    params.val_every_n = 1 if how == "no data" else 0
+    with caplog.at_level(logging.INFO, logger="tfaip"):
+        logs = LineScenario.create_trainer(params).train()
+    assert set(logs) == {"loss", "loss/mean_epoch", "distance"}
+    assert "no validation: the best model follows loss/mean_epoch of the training" in caplog.messages
+    # The loss is -1 * 2 / 2 in epoch 1, (-3 * 1 - 4 * 2) / 2 in epoch 2.
+    assert "Best epoch   loss/mean_epoch -5.5000 in epoch 2" in caplog.messages
+
+
+def test_without_output_dir_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    params = line_params([1], [1], epochs=2, export_best=True, export_final=True, skip_model_load_test=False)
+    trainer = train(params)
+    assert weight(trainer) == -2.0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_seed_is_drawn_and_stored(tmp_path: Path) -> None:
+    seeds = set()
+    for name in ("a", "b"):
+        train(line_params([1], output_dir=tmp_path / name, random_seed=None))
+        seeds.add(json.loads((tmp_path / name / "trainer_params.json").read_text())["random_seed"])
+    assert len(seeds) == 2
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_resume_goes_on_where_the_run_ended(tmp_path: Path) -> None:
+    whole, parts = Weights(), Weights()
+    optimizer = AdamOptimizer(clip_global_norm=2.0)
+    params = line_params([1, 2, 3], [2], tmp_path / "whole", epochs=4, lr=0.1, optimizer=optimizer)
+    train(params, whole)
+    params = line_params([1, 2, 3], [2], tmp_path / "parts", epochs=2, lr=0.1, optimizer=optimizer)
+    train(params, parts)
+    params = line_params([1, 2, 3], [2], tmp_path / "parts", epochs=4, lr=0.1, optimizer=optimizer)
+    train(params, parts, restore=True)
+    assert parts.values == whole.values
+    values = [
+        {epoch: (record["lr"], record["values"]) for epoch, record in history(tmp_path / name).items()}
+        for name in ("whole", "parts")
+    ]
+    assert values[0] == values[1]
+
+
+def test_resume_of_a_finished_run_returns_its_last_values(tmp_path: Path) -> None:
+    first = LineScenario.create_trainer(line_params([1], [1], tmp_path / "run", epochs=2)).train()
+    weights = Weights()
+    trainer = LineScenario.create_trainer(line_params([1], [1], tmp_path / "run", epochs=2), restore=True)
+    assert trainer.train([weights]) == first
+    assert weights.values == []
+    assert weight(trainer) == -2.0
+
+
+def test_resume_without_a_directory_or_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to resume without an output directory: set --trainer.output_dir"):
+        train(line_params([1]), restore=True)
+    with pytest.raises(UsageError, match="no checkpoint in .*nothing to resume"):
+        train(line_params([1], output_dir=tmp_path / "run"), restore=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_directory_that_holds_another_run_is_refused(tmp_path: Path) -> None:
+    train(line_params([1], output_dir=tmp_path / "run"))
+    before = (tmp_path / "run" / "history.json").read_bytes()
+    with pytest.raises(UsageError, match="holds another run"):
+        train(line_params([5], output_dir=tmp_path / "run"))
+    assert (tmp_path / "run" / "history.json").read_bytes() == before
+    train(line_params([5], output_dir=tmp_path / "run", overwrite=True))
+    assert (tmp_path / "run" / "history.json").read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"samples_per_epoch": -1, "x": []}, "an epoch has 0 samples: expected at least 1"),
+        ({"monitor": ["min", "accuracy"]}, "monitor 'accuracy', which is not logged; logged values: distance, loss"),
+        ({"monitor": ["down", "loss"]}, "gave the mode 'down', expected 'min' or 'max'"),
+        ({"batch_drop_remainder": True}, "1 samples give no batch of batch_size 2 with batch_drop_remainder"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_written(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    params = line_params(change.get("x", [1]), output_dir=tmp_path / "run")
+    params.scenario.model.monitor = change.get("monitor", ["min", "loss"])
+    params.gen.setup.train.batch_size = 2
+    params.gen.setup.train.batch_drop_remainder = change.get("batch_drop_remainder", False)
+    with pytest.raises(UsageError, match=message):
+        train(params)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_error_of_the_data_is_raised_as_itself(tmp_path: Path) -> None:
+    params = line_params([1, 2, 3], output_dir=tmp_path / "run")
+    params.gen.train.fails_at = 2
+    with pytest.raises(OSError, match="^sample 2 cannot be read\nwhile Points read sample 2$"):
+        train(params)
+
+
+def test_an_error_of_the_validation_data_too(tmp_path: Path) -> None:
+    params = line_params([1], [1, 2, 3], output_dir=tmp_path / "run")
+    params.gen.val.fails_at = 1
+    with pytest.raises(OSError, match="^sample 1 cannot be read\nwhile Points read sample 1$"):
+        train(params)
+
+
+def test_the_trainer_can_be_configured_by_subclass() -> None:
+    seen: list[Any] = []
+
+    class MyTrainer(LineScenario.trainer_cls()):  # type: ignore[misc]
+        def setup_callbacks(self, optimizer: Any, callbacks: Any) -> list[keras.callbacks.Callback]:
+            seen.append(optimizer)
+            return [*super().setup_callbacks(optimizer, callbacks), weights]
+
+    weights = Weights()
+    params = line_params([1])
+    trainer = MyTrainer(params, LineScenario(params.scenario))
+    trainer.train()
+    assert weights.values == [-1.0]
+    assert seen[0].rate.shape == ()
+    assert trainer.params is params
+    assert trainer.data is trainer.scenario.data
