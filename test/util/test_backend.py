@@ -52,7 +52,7 @@ def test_import_prints_nothing() -> None:
 
 
 def test_jax_runs_without_tensorflow() -> None:
-    code = "import sys; from tfaip.util.backend import import_backend; import_backend(); print('tensorflow' in sys.modules)"
+    code = "import sys; from tfaip.util import backend; backend.import_backend(); print('tensorflow' in sys.modules)"
     assert run_code(code, KERAS_BACKEND="jax").stdout == "False\n"
 
 
@@ -80,9 +80,13 @@ def test_what_native_code_writes_is_held_back(capfd: pytest.CaptureFixture[str])
 
 
 def test_what_was_held_back_is_shown_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ImportError), quiet_stderr():
-        os.write(2, b"a library is missing\n")
-        raise ImportError
+    def fail() -> None:
+        with quiet_stderr():
+            os.write(2, b"a library is missing\n")
+            raise ImportError
+
+    with pytest.raises(ImportError):
+        fail()
     sys.stderr.flush()
     os.write(2, b"behind\n")
     assert capfd.readouterr().err == "a library is missing\nbehind\n"

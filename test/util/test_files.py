@@ -17,6 +17,12 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
+def fail_half_way(target: Path, error: BaseException) -> None:
+    with commit_directory(target) as directory:
+        (directory / "file").write_text("new")
+        raise error
+
+
 def test_text_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     write_text(path, "älter\n")
@@ -88,17 +94,15 @@ def test_an_exception_leaves_the_old_directory(tmp_path: Path) -> None:
     target = tmp_path / "model"
     with commit_directory(target) as directory:
         (directory / "file").write_text("old")
-    with pytest.raises(RuntimeError, match="half way"), commit_directory(target) as directory:
-        (directory / "file").write_text("new")
-        raise RuntimeError("half way")
+    with pytest.raises(RuntimeError, match="half way"):
+        fail_half_way(target, RuntimeError("half way"))
     assert (target / "file").read_text() == "old"
     assert names(tmp_path) == ["model"]
 
 
 def test_an_exception_leaves_nothing_where_nothing_was(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), commit_directory(tmp_path / "model") as directory:
-        (directory / "file").write_text("new")
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        fail_half_way(tmp_path / "model", KeyboardInterrupt())
     assert names(tmp_path) == []
 
 

@@ -106,9 +106,13 @@ def test_run_log_without_a_file_writes_nothing(tmp_path: Path, monkeypatch: pyte
 
 
 def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), RunLog() as run_log:
-        run_log.write_to(tmp_path / "train.log")
-        logger("tfaip.test").error("about to fail")
-        _ = 1 / 0
+    def fail() -> None:
+        with RunLog() as run_log:
+            run_log.write_to(tmp_path / "train.log")
+            logger("tfaip.test").error("about to fail")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert "about to fail" in (tmp_path / "train.log").read_text()
     assert logging.getLogger(ROOT).handlers == []
