@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
 from tfaip.model.export import SERVE_DIR, ServingExporter
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays, variable_arrays
+from tfaip.params.resource import copy_resources
 from tfaip.params.serialization import save_params
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE, ScenarioBase
 from tfaip.util.files import commit_directory
@@ -33,9 +33,9 @@ class ModelDirectoryWriter:
 
     def write(self, path: Path) -> None:
         """Replace the directory `path` in one commit."""
-        params = copy.deepcopy(self._scenario.params)
-        params.scenario_id = self._scenario.scenario_id()
         with commit_directory(path) as directory:
+            params = copy_resources(self._scenario.params, directory)
+            params.scenario_id = self._scenario.scenario_id()
             save_params(directory / SCENARIO_PARAMS_FILE, params)
             save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
             if self.serving is not None:
