@@ -57,11 +57,8 @@ def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: An
 
     from tfaip.util.backend import import_backend
 
-    backend = import_backend()
+    import_backend()
     trainer = scenario.create_trainer(args.trainer)
-    from tfaip.util.logging import logger
-
-    logger(__name__).info("training %s on keras/%s", scenario.scenario_id(), backend)
     if args.dry_run:
         trainer.dry_run()
     else:

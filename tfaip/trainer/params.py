@@ -166,6 +166,10 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     scenario: TScenario = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the scenario"))
     gen: TGen = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Training and validation data"))
 
+    keras_backend: str | None = field(
+        default=None, metadata=pai_meta(mode="ignore", help="Backend that the run was started on (KERAS_BACKEND)")
+    )
+
     def __post_init__(self) -> None:
         self._check_at_least("epochs", 0)
         self._check_at_least("val_every_n", 0)

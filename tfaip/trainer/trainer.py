@@ -107,6 +107,12 @@ class Trainer(Generic[P]):
             if directory is not None and restored is None:
                 directory.check_free(self._params.overwrite)
             self._seed()
+            log.info(
+                "training %s on keras/%s, random seed %d",
+                self._scenario.scenario_id(),
+                keras.backend.backend(),
+                self._params.random_seed,
+            )
             parts = build_parts(self._params, self._scenario, directory, self._stop)
             stack.callback(parts.events.close)
             if restored is not None:
@@ -161,7 +167,14 @@ class Trainer(Generic[P]):
             raise UsageError("there is nothing to resume without an output directory: set --trainer.output_dir")
         directory.clean_up()
         store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints)
-        return store.restore(self._checkpoint)
+        checkpoint = store.restore(self._checkpoint)
+        if checkpoint.state["backend"] != keras.backend.backend():
+            log.warning(
+                "the checkpoint was written on %s and goes on on %s: equal only up to rounding",
+                checkpoint.state["backend"],
+                keras.backend.backend(),
+            )
+        return checkpoint
 
     def _seed(self) -> None:
         if self._params.random_seed is None:
@@ -178,4 +191,5 @@ class Trainer(Generic[P]):
         if is_new:
             directory.claim()
         self._params.scenario.scenario_id = self._scenario.scenario_id()
+        self._params.keras_backend = keras.backend.backend()
         save_params(directory.params_file, self._params)
