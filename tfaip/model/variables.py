@@ -22,17 +22,7 @@ def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
     Raises:
         ValueError: a variable of the layer cannot be reached through attributes, lists or dicts, or two have one path.
     """
-    found: dict[int, tuple[str, keras.Variable]] = {}
-    queue: list[tuple[str, Any]] = [("", layer)]
-    seen: set[int] = set()
-    # Breadth first: the shortest path wins, which is the one that the author of the graph would name.
-    while queue:
-        path, value = queue.pop(0)
-        if isinstance(value, keras.Variable):
-            found.setdefault(id(value), (path, value))
-        elif id(value) not in seen:
-            seen.add(id(value))
-            queue.extend((f"{path}/{name}" if path else name, child) for name, child in _children(value))
+    found = {id(value): (path, value) for path, value in _walk(layer) if isinstance(value, keras.Variable)}
     missing = [v.path for v in layer.variables if id(v) not in found]
     if missing:
         raise ValueError(f"variables that no attribute of {type(layer).__name__} leads to: {', '.join(missing)}")
@@ -40,6 +30,30 @@ def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
     if len(named) < len(found):
         raise ValueError(f"two variables of {type(layer).__name__} have the same path; all paths: {_paths(found)}")
     return named
+
+
+def layers_by_path(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
+    """All layers below `layer` (built) that hold weights, on any level: attribute path -> layer, parents first."""
+    return {
+        path: value for path, value in _walk(layer) if isinstance(value, keras.layers.Layer) and path and value.weights
+    }
+
+
+def _walk(root: keras.layers.Layer) -> Iterator[tuple[str, Any]]:
+    """Everything that attributes lead to, once, with its path.
+
+    Breadth first: the shortest path wins, which is the one that the author of the graph would name.
+    """
+    queue: list[tuple[str, Any]] = [("", root)]
+    seen: set[int] = set()
+    while queue:
+        path, value = queue.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        yield path, value
+        if not isinstance(value, keras.Variable):
+            queue.extend((f"{path}/{name}" if path else name, child) for name, child in _children(value))
 
 
 def _paths(found: dict[int, tuple[str, keras.Variable]]) -> str:

@@ -1,0 +1,43 @@
+"""What a transfer does, as aligned text."""
+
+from __future__ import annotations
+
+from tfaip.trainer.transfer.plan import Outcome, Row, Shape, Transfer
+
+_UNUSED_SHOWN = 5
+
+
+def transfer_table(transfer: Transfer) -> list[str]:
+    """One line per target weight (path, shape, what happens to it), and one per source about what is not used."""
+    cells = [("weight", "shape", "")] + [
+        (row.target, shape_text(row.shape), _outcome_text(row, transfer)) for row in transfer.rows
+    ]
+    widths = [max(len(row[column]) for row in cells) for column in range(2)]
+    lines = [f"{path:<{widths[0]}}  {shape:<{widths[1]}}  {text}".rstrip() for path, shape, text in cells]
+    return lines + _unused_lines(transfer)
+
+
+def shape_text(shape: Shape) -> str:
+    """`3x4`; a scalar is `()`."""
+    return "x".join(map(str, shape)) or "()"
+
+
+def _outcome_text(row: Row, transfer: Transfer) -> str:
+    if row.source is None:
+        return str(row.outcome)
+    source, name = row.source
+    place = f" from {transfer.sources[source].description}" if len(transfer.sources) > 1 else ""
+    renamed = f" as {name}" if name != row.target else ""
+    if row.outcome is Outcome.SHAPE_DIFFERS and row.source_shape is not None:
+        return f"{row.outcome} (source: {shape_text(row.source_shape)}){place}{renamed}"
+    return f"{row.outcome}{place}{renamed}"
+
+
+def _unused_lines(transfer: Transfer) -> list[str]:
+    lines = []
+    for place, source in enumerate(transfer.sources):
+        names = [name for i, name in transfer.unused() if i == place]
+        if names:
+            more = f" and {len(names) - _UNUSED_SHOWN} more" if len(names) > _UNUSED_SHOWN else ""
+            lines.append(f"not used of {source.description}: {', '.join(names[:_UNUSED_SHOWN])}{more}")
+    return lines

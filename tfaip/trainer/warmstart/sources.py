@@ -1,0 +1,86 @@
+"""What weights can be read from: exported models, runs, checkpoints, SavedModels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tfaip.errors import TfaipError, UsageError
+from tfaip.model.export import SERVE_DIR
+from tfaip.model.weights import WEIGHTS_FILE, load_arrays
+from tfaip.trainer.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
+from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory
+from tfaip.trainer.transfer import Source
+from tfaip.trainer.warmstart.savedmodel import is_saved_model, read_saved_model
+from tfaip.util.logging import logger
+
+_WEIGHTS = "weights/"
+_AVERAGES = "optimizer/average/"
+
+log = logger(__name__)
+
+
+def read_source(path: Path, trim_graph_name: bool = True) -> Source:
+    """The weights that lie at `path`.
+
+    Args:
+        path: an exported model (`best/`, `export/`), the directory of a run (its best model, else its final one, else
+            its newest checkpoint), a checkpoint or a directory of checkpoints (averaged weights where it has them),
+            or a SavedModel.
+        trim_graph_name: of a SavedModel: see `read_saved_model`.
+
+    Raises:
+        UsageError: there is nothing of this kind.
+        TfaipError: it is damaged.
+    """
+    if not path.is_dir():
+        raise UsageError(f"no model at {path}: {'not a directory' if path.exists() else 'the path does not exist'}")
+    if (path / WEIGHTS_FILE).is_file():
+        return Source(str(path), load_arrays(path / WEIGHTS_FILE))
+    if (path / ARRAYS_FILE).is_file():
+        return _of_checkpoint(path, read_checkpoint(path))
+    if (path / PARAMS_FILE).is_file():
+        return read_source(_model_of_run(path), trim_graph_name)
+    if CheckpointStore(path).checkpoints():
+        return _newest(path)
+    for directory in (path, path / SERVE_DIR):
+        if is_saved_model(directory):
+            return _of_saved_model(directory, trim_graph_name)
+    raise UsageError(
+        f"no model at {path}: expected an exported model ({WEIGHTS_FILE}), a run ({PARAMS_FILE}), a checkpoint "
+        f"({ARRAYS_FILE}) or checkpoints, or a SavedModel (saved_model.pb)"
+    )
+
+
+def _model_of_run(path: Path) -> Path:
+    run = RunDirectory(path)
+    for model in (run.best, run.export):
+        if (model / WEIGHTS_FILE).is_file():
+            return model
+    for directory in sorted(entry for entry in path.iterdir() if entry.is_dir()):
+        if CheckpointStore(directory).checkpoints():
+            return directory
+    raise UsageError(f"the run {path} holds neither an exported model nor a checkpoint yet")
+
+
+def _newest(directory: Path) -> Source:
+    for path in CheckpointStore(directory).checkpoints():
+        try:
+            return _of_checkpoint(path, read_checkpoint(path))
+        except TfaipError as error:
+            log.warning("damaged checkpoint passed over: %s", error)
+    raise UsageError(f"all checkpoints in {directory} are damaged")
+
+
+def _of_checkpoint(path: Path, checkpoint: Checkpoint) -> Source:
+    arrays = checkpoint.arrays
+    raw = {name.removeprefix(_WEIGHTS): a for name, a in arrays.items() if name.startswith(_WEIGHTS)}
+    averages = {name.removeprefix(_AVERAGES): a for name, a in arrays.items() if name.startswith(_AVERAGES)}
+    return Source(f"{path} (averaged weights)" if averages else str(path), {**raw, **averages})
+
+
+def _of_saved_model(path: Path, trim_graph_name: bool) -> Source:
+    exported = path.parent / WEIGHTS_FILE
+    if path.name == SERVE_DIR and exported.is_file():
+        # Our own export: the same weights, under the paths that a SavedModel does not keep.
+        return Source(str(path), load_arrays(exported))
+    return read_saved_model(path, trim_graph_name)

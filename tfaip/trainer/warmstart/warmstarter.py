@@ -1,0 +1,129 @@
+"""Gives a fresh model the weights of other models, and says what it did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.variables import variables_by_path
+from tfaip.trainer.transfer import NameRules, Outcome, Source, Transfer, plan_transfer
+from tfaip.trainer.transfer.table import shape_text, transfer_table
+from tfaip.trainer.warmstart.params import FLAG, WarmStartParams
+from tfaip.trainer.warmstart.sources import read_source
+from tfaip.util.logging import logger
+from tfaip.util.pathpatterns import path_matches
+
+_SHOWN = 5
+
+log = logger(__name__)
+
+
+class WarmStarter:
+    """Loads weights into a graph. Override `read_sources` to take them from elsewhere.
+
+    Args:
+        params: what to load.
+    """
+
+    def __init__(self, params: WarmStartParams) -> None:
+        self._params = params
+
+    @property
+    def params(self) -> WarmStartParams:
+        """What to load."""
+        return self._params
+
+    def read_sources(self) -> list[Source]:
+        """Where weights come from, the first one that has a weight wins; empty: there is no warm start.
+
+        Raises:
+            TfaipError: something cannot be read.
+        """
+        return [read_source(Path(path), self._params.trim_graph_name) for path in self._params.model or []]
+
+    def apply(self, graph: GenericGraphBase[Any]) -> None:
+        """Load the weights and log what was loaded, skipped and left fresh; without sources do nothing.
+
+        Args:
+            graph: the outermost graph, built; its optimizer is not built yet (averages start at the weights).
+
+        Raises:
+            UsageError: nothing matches, or not everything does and `allow_partial` is off; nothing was assigned.
+        """
+        sources = self.read_sources()
+        if not sources:
+            return
+        variables = variables_by_path(graph)
+        weight_ids = {id(weight) for weight in graph.weights}
+        weights = {path: variable for path, variable in variables.items() if id(variable) in weight_ids}
+        # States of random generators are no weights: neither loaded nor reported.
+        states = set(variables) - set(weights)
+        sources = [_without(source, states) for source in sources]
+        rules = self._params.rules()
+        _check_patterns(rules, list(weights))
+        transfer = plan_transfer({path: tuple(v.shape) for path, v in weights.items()}, sources, rules)
+        _report(transfer)
+        _check(transfer, self._params.allow_partial)
+        for path, array in transfer.arrays().items():
+            weights[path].assign(array)
+
+
+def _without(source: Source, names: set[str]) -> Source:
+    return replace(
+        source,
+        arrays={name: array for name, array in source.arrays.items() if name not in names},
+        aliases={alias: name for alias, name in source.aliases.items() if name not in names},
+    )
+
+
+def _check_patterns(rules: NameRules, paths: list[str]) -> None:
+    for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
+        if pattern is not None and not any(path_matches(pattern, path) for path in paths):
+            raise UsageError(
+                f"{FLAG}.{name} {pattern.pattern!r} matches no weight; it must match a whole path, e.g. '.*conv.*'; "
+                f"the weights are {', '.join(paths)}"
+            )
+
+
+def _report(transfer: Transfer) -> None:
+    counts = {outcome: len(transfer.with_outcome(outcome)) for outcome in Outcome}
+    log.info(
+        "warm start from %s: %d weights loaded, %d skipped, %d left fresh",
+        ", ".join(source.description for source in transfer.sources),
+        counts[Outcome.LOADED],
+        counts[Outcome.EXCLUDED] + counts[Outcome.SHAPE_DIFFERS],
+        counts[Outcome.NOT_FOUND],
+    )
+    for line in transfer_table(transfer):
+        log.info("  %s", line)
+
+
+def _check(transfer: Transfer, allow_partial: bool) -> None:
+    missing = transfer.with_outcome(Outcome.NOT_FOUND, Outcome.SHAPE_DIFFERS)
+    loaded = transfer.with_outcome(Outcome.LOADED)
+    what = ", ".join(source.description for source in transfer.sources)
+    if not loaded:
+        raise UsageError(
+            f"nothing in {what} matches the model: it holds {_some([n for s in transfer.sources for n in s.arrays])}, "
+            f"the model needs {_some([row.target for row in missing])}; "
+            f"map names with {FLAG}.rename 'old->new', or choose another {FLAG}.model"
+        )
+    if missing and not allow_partial:
+        shown = [
+            f"{row.target} (shape {shape_text(row.source_shape)}, needed {shape_text(row.shape)})"
+            if row.source_shape is not None
+            else row.target
+            for row in missing
+        ]
+        raise UsageError(
+            f"{what} fits the model only in part: {len(loaded)} weights match, {len(missing)} do not: {_some(shown)}; "
+            f"leave them fresh with {FLAG}.allow_partial True, or map names with {FLAG}.rename 'old->new'"
+        )
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(names[:_SHOWN]) or "nothing") + more
