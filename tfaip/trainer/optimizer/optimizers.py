@@ -62,6 +62,12 @@ class AdamWOptimizer(AdamOptimizer):
         metadata=pai_meta(help="Decoupled weight decay: weights shrink by rate * weight_decay per update"),
     )
 
+    def cls(self) -> type[keras.optimizers.Optimizer]:
+        import keras
+
+        # The decay is decoupled on every optimizer of the toolkit, and may be 0, which the AdamW of Keras refuses.
+        return keras.optimizers.Adam
+
 
 @pai_dataclass
 @dataclass
@@ -164,7 +170,7 @@ class MuonOptimizer(KerasOptimizerParams):
     epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
     momentum: float = field(default=0.95, metadata=pai_meta(help="Momentum of the Muon part"))
     nesterov: bool = field(default=True, metadata=pai_meta(help="Use Nesterov momentum in the Muon part"))
-    ns_steps: int = field(default=6, metadata=pai_meta(help="Newton-Schulz iterations"))
+    ns_steps: int = field(default=5, metadata=pai_meta(help="Newton-Schulz iterations"))
 
     def arguments(self) -> dict[str, Any]:
         # Keras has a second decay for the Adam part, on by default; ours is one for all.
