@@ -93,9 +93,10 @@ class TrainingOptimizer:
         paths = {id(variable): path for path, variable in weights.items()}
         named = {f"{name}/{paths[id(weight)]}": slot for name, weight, slot in self._slots.entries}
         slots = {id(slot) for slot in named.values()}
-        for variable in self.variables:  # type: ignore[attr-defined]
+        for i, variable in enumerate(self.variables):  # type: ignore[attr-defined]
             if id(variable) not in slots:
-                named[variable.name] = variable
+                # Adafactor names its placeholders, two for each vector, all after that vector.
+                named[variable.name if variable.name not in named else f"{variable.name}_{i}"] = variable
         return named
 
     def _clip_gradients(self, grads: list[Tensor]) -> list[Tensor]:
