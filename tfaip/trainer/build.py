@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -19,6 +20,7 @@ from tfaip.trainer.best import BestModel
 from tfaip.trainer.callbacks.progress import create_progress
 from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
 from tfaip.trainer.checkpoint import CheckpointStore
+from tfaip.trainer.freezing import freeze_layers
 from tfaip.trainer.loop import EPOCH_MEAN, LoopParts
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
@@ -27,6 +29,7 @@ from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import TrainState
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
 
 # On JAX several steps per execution are a Python loop: nothing gained, and signals are seen later.
@@ -38,7 +41,13 @@ Params = TrainerParams[Any, Any]
 Scenario = ScenarioBase[Any, Any]
 
 
-def build_parts(params: Params, scenario: Scenario, directory: RunDirectory | None, stop: StopRequest) -> LoopParts:
+def build_parts(
+    params: Params,
+    scenario: Scenario,
+    directory: RunDirectory | None,
+    stop: StopRequest,
+    warmstarter: WarmStarter | None = None,
+) -> LoopParts:
     """Build pipelines, model, optimizer and outputs; export and load the model once if models will be exported.
 
     Args:
@@ -46,6 +55,7 @@ def build_parts(params: Params, scenario: Scenario, directory: RunDirectory | No
         scenario: what to train.
         directory: the run's directory; None: nothing is written.
         stop: set by signals.
+        warmstarter: gives a fresh model its first weights; None: the training is resumed.
 
     Raises:
         UsageError: something cannot work; the message names the param.
@@ -53,7 +63,7 @@ def build_parts(params: Params, scenario: Scenario, directory: RunDirectory | No
     train = _pipeline(params, scenario, PipelineMode.TRAINING)
     val = _validation_pipeline(params, scenario)
     epoch_steps = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
-    model = build_training_model(params, scenario, epoch_steps)
+    model = build_training_model(params, scenario, epoch_steps, warmstarter)
     sample_data = val if val is not None else train.to_mode(PipelineMode.EVALUATION)
     validates = val is not None and params.val_every_n > 0
     best = BestModel.of(scenario.model._best_logging_settings(), validates, [*model.get_metrics_result(), EPOCH_MEAN])
@@ -74,23 +84,32 @@ def build_parts(params: Params, scenario: Scenario, directory: RunDirectory | No
     )
 
 
-def build_training_model(params: Params, scenario: Scenario, epoch_steps: int) -> TrainingModel:
+def build_training_model(
+    params: Params, scenario: Scenario, epoch_steps: int, warmstarter: WarmStarter | None = None
+) -> TrainingModel:
     """The model that `fit` runs, with all variables, compiled with its optimizer.
 
     Args:
         params: the trainer params.
         scenario: what to train.
         epoch_steps: batches of an epoch.
+        warmstarter: gives the model its first weights; None: they stay as they were initialised.
     """
     data = scenario.data
     model = TrainingModel(scenario.model, scenario.graph)
     model.build_symbolically(data.create_input_layers(), data.create_target_layers())
+    # Before the optimizer: it has slots for trained weights only, and averages start at the weights.
+    if params.no_train_scope is not None:
+        freeze_layers(scenario.graph, params.no_train_scope)
+    if warmstarter is not None:
+        warmstarter.apply(scenario.graph)
     optimizer = build_optimizer(
         params.optimizer,
         variables_by_path(scenario.graph),
         model.trainable_variables,
         accum_steps=params.train_accum_steps,
         average_rate=AverageRate.of(params.calc_ema, epoch_steps / params.train_accum_steps),
+        rule=None if params.learning_rate.step_function else partial(params.learning_rate.value_after, xp=keras.ops),
     )
     backend = keras.backend.backend()
     model.compile(

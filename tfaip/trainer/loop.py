@@ -115,8 +115,9 @@ class TrainingLoop:
 
     def _run_epoch(self, epoch: int) -> Logs:
         started = time.monotonic()
-        rate = self._parts.params.learning_rate.rate(epoch)
-        self._model.optimizer.rate.assign(rate)
+        schedule = self._parts.params.learning_rate
+        rate = schedule.rate(epoch)
+        self._model.optimizer.begin_epoch(schedule.base(epoch), epoch - 1, self._steps, self._state.progress.step)
         self._user.on_epoch_begin(epoch - 1)
         values = self._train(epoch)
         values.update(self._validate(epoch))

@@ -14,7 +14,9 @@ from tfaip.params.generics import bound_field
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
-from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams
+from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
+from tfaip.trainer.warmstart import WarmStartParams
+from tfaip.util.pathpatterns import compile_pattern
 
 TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
 TVal = TypeVar("TVal", bound=DataGeneratorParams)
@@ -151,6 +153,17 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             "0: off, -1: chosen automatically"
         ),
     )
+    no_train_scope: str | None = field(
+        default=None,
+        metadata=pai_meta(
+            help="Regex on paths of layers that are not trained, nor what is below them; it must match a whole path, "
+            "e.g. '.*conv.*'"
+        ),
+    )
+    warmstart: WarmStartParams = field(
+        default_factory=WarmStartParams,
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Weights that a fresh training begins with"),
+    )
     early_stopping: EarlyStoppingParams = field(
         default_factory=EarlyStoppingParams, metadata=pai_meta(fix_dc=True, mode="ssnake", help="Early stopping")
     )
@@ -159,9 +172,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     )
     learning_rate: LearningRateParams = field(
         default_factory=ExponentialDecayParams,
-        metadata=pai_meta(
-            mode="ssnake", choices=[ConstantParams, ExponentialDecayParams], help="Learning rate schedule"
-        ),
+        metadata=pai_meta(mode="ssnake", choices=SCHEDULES, help="Learning rate schedule"),
     )
     scenario: TScenario = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the scenario"))
     gen: TGen = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Training and validation data"))
@@ -181,6 +192,8 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             )
         if self.samples_per_epoch != -1:
             self._check_at_least("samples_per_epoch", 1)
+        if self.no_train_scope is not None:
+            compile_pattern(self.no_train_scope, "--trainer.no_train_scope")
         if self.steps_per_execution is not None:
             self._check_at_least("steps_per_execution", 1)
         if not self.scale_epoch_size > 0:
@@ -188,6 +201,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
                 f"scale_epoch_size {self.scale_epoch_size} is not above 0: change --trainer.scale_epoch_size"
             )
         self.checkpoint_every_n_updates()
+        self.learning_rate.epochs = self.epochs
 
     def checkpoint_every_n_updates(self) -> int | None:
         """The number in `checkpoint_save_freq`; None for "epoch"."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -17,17 +17,32 @@ from tfaip.util.typing import Tensor
 
 
 class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
-    """The one learning rate schedule of the toolkit: the value of the variable `base`, which the trainer sets.
+    """The one learning rate schedule of the toolkit: `base`, times a rule of time that the compiled step computes.
 
-    `base` is owned by the optimizer: a free variable would be compiled into the step as a constant on JAX.
+    The variables are set before every epoch. The optimizer owns them: a free variable would be compiled into the step
+    as a constant on JAX.
+
+    Args:
+        rule: factor after so many completed epochs, a fractional number; None: always 1.
+        accum_steps: batches per update.
     """
 
-    def __init__(self) -> None:
+    base: keras.Variable
+    batches_per_epoch: keras.Variable
+    batch_offset: keras.Variable
+
+    def __init__(self, rule: Callable[[Tensor], Tensor] | None, accum_steps: int) -> None:
         super().__init__()
-        self.base: keras.Variable | None = None
+        self._rule = rule
+        self._accum_steps = accum_steps
 
     def __call__(self, step: Tensor) -> Tensor:
-        return ops.convert_to_tensor(self.base)
+        """The rate of the update that the batch `step`, counted by the optimizer from 0, belongs to."""
+        base = ops.convert_to_tensor(self.base)
+        if self._rule is None:
+            return base
+        first = step - step % self._accum_steps + self.batch_offset
+        return base * self._rule(ops.cast(first, "float32") / ops.cast(self.batches_per_epoch, "float32"))
 
     def get_config(self) -> dict[str, Any]:
         return {}
@@ -45,16 +60,35 @@ class TrainingOptimizer:
 
     averages: WeightAverages | None = None
 
-    def __init__(self, params: OptimizerParams, **kwargs: Any) -> None:
-        super().__init__(learning_rate=ScheduledRate(), **kwargs)  # type: ignore[call-arg]
+    def __init__(self, params: OptimizerParams, schedule: ScheduledRate, **kwargs: Any) -> None:
+        super().__init__(learning_rate=schedule, **kwargs)  # type: ignore[call-arg]
         self._params = params
         self._slots = _Slots()
-        self._learning_rate.base = self.add_variable((), name="learning_rate", dtype="float32")  # type: ignore[attr-defined]
+        schedule.base = self.add_variable((), name="learning_rate", dtype="float32")  # type: ignore[attr-defined]
+        schedule.batches_per_epoch = self.add_variable((), "ones", dtype="int", name="batches_per_epoch")  # type: ignore[attr-defined]
+        schedule.batch_offset = self.add_variable((), dtype="int", name="batch_offset")  # type: ignore[attr-defined]
 
     @property
     def rate(self) -> keras.Variable:
-        """The learning rate of the next updates, a float32 scalar variable."""
+        """The learning rate of the next updates, before the rule of time; a float32 scalar variable."""
         return self._learning_rate.base  # type: ignore[attr-defined]
+
+    def begin_epoch(self, rate: float, completed: int, batches: int, done: int) -> None:
+        """Set rate and time.
+
+        Time is derived from the progress of the training, so that it goes on when the optimizer's own counter does
+        not, and when epochs change their size.
+
+        Args:
+            rate: as in `rate`.
+            completed: epochs.
+            batches: of this epoch.
+            done: batches of this epoch that are trained already.
+        """
+        schedule = self._learning_rate  # type: ignore[attr-defined]
+        schedule.base.assign(rate)
+        schedule.batches_per_epoch.assign(batches)
+        schedule.batch_offset.assign(completed * batches + done - int(self._iterations))  # type: ignore[attr-defined]
 
     def build_averages(self, rate: AverageRate) -> None:
         """Keep averages of the weights from now on; call it after `build`."""
@@ -121,6 +155,7 @@ def build_optimizer(
     trainable: list[keras.Variable],
     accum_steps: int = 1,
     average_rate: AverageRate | None = None,
+    rule: Callable[[Tensor], Tensor] | None = None,
 ) -> Any:
     """The optimizer of a training.
 
@@ -130,6 +165,7 @@ def build_optimizer(
         trainable: those that are trained, in the order of the model (JAX passes them by position).
         accum_steps: batches per update; the gradient of an update is the mean over them.
         average_rate: keep averages of the weights with this rate; None: keep none.
+        rule: factor on the rate, computed with every update, see `ScheduledRate`.
 
     Raises:
         ValueError: `exclude_from_weight_decay` matches no weight.
@@ -138,6 +174,7 @@ def build_optimizer(
     optimizer_class = type(keras_class.__name__, (TrainingOptimizer, keras_class), {})
     optimizer = optimizer_class(
         params,
+        ScheduledRate(rule, accum_steps),
         weight_decay=params.weight_decay or None,
         gradient_accumulation_steps=accum_steps if accum_steps > 1 else None,
         **params.arguments(),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.trainer.scheduler.params import LearningRateParams
+from tfaip.util.typing import Tensor
 
 
 @pai_dataclass
@@ -21,18 +23,10 @@ class ExponentialDecayParams(LearningRateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.decay <= 1:
-            raise ValueError(f"decay {self.decay} is not in (0, 1]: change --learning_rate.decay")
-        if self.learning_circle < 1:
-            raise ValueError(
-                f"learning circle {self.learning_circle} is below 1: change --learning_rate.learning_circle"
-            )
-        if not 0 <= self.decay_min_fraction <= 1:
-            raise ValueError(
-                f"decay_min_fraction {self.decay_min_fraction} is not in [0, 1]: "
-                "change --learning_rate.decay_min_fraction"
-            )
+        self._check("decay", 0 < self.decay <= 1, "a number in (0, 1]")
+        self._check("learning_circle", self.learning_circle >= 1, "at least 1")
+        self._check("decay_min_fraction", 0 <= self.decay_min_fraction <= 1, "a number in [0, 1]")
 
-    def rate(self, epoch: int) -> float:
-        circles = self.completed_epochs(epoch) // self.learning_circle
-        return self.lr * max(self.decay**circles, self.decay_min_fraction)
+    def value(self, x: Tensor, xp: Any) -> Tensor:
+        circles = xp.floor(x / self.learning_circle)
+        return xp.maximum(xp.power(self.decay, circles), self.decay_min_fraction)

@@ -1,0 +1,44 @@
+"""Values between given points in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from tfaip.util.typing import Tensor
+
+
+class Interpolation(StrEnum):
+    """How to come from one point to the next."""
+
+    LINEAR = "linear"
+    STEP = "step"
+    EXPONENTIAL = "exponential"
+
+
+def interpolate(points: Mapping[float, float], kind: Interpolation, x: Tensor, xp: Any) -> Tensor:
+    """The value at time x; before the first point its value, from the last point on its value.
+
+    Args:
+        points: time -> value, at least one; values above 0 for exponential interpolation.
+        kind: step keeps the value of a point until the next one.
+        x: the time.
+        xp: `numpy` or `keras.ops`, to compute with.
+    """
+    ordered = sorted(points.items())
+    result = ordered[0][1] * xp.ones_like(x)
+    for (start, first), (end, last) in pairwise(ordered):
+        between = _between(first, last, kind, xp.clip((x - start) / (end - start), 0.0, 1.0), xp)
+        result = xp.where(x >= start, between, result)
+    # From the last point on exactly its value, free of rounding.
+    return xp.where(x >= ordered[-1][0], ordered[-1][1], result)
+
+
+def _between(first: float, last: float, kind: Interpolation, share: Tensor, xp: Any) -> Tensor:
+    if kind is Interpolation.STEP:
+        return first
+    if kind is Interpolation.EXPONENTIAL:
+        return first * xp.power(last / first, share)
+    return first + (last - first) * share
