@@ -26,6 +26,7 @@ from tfaip.trainer.loop import LoopParts, TrainingLoop
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, logger
 from tfaip.util.typing import Logs
 
@@ -89,6 +90,10 @@ class Trainer(Generic[P]):
         """
         return list(callbacks or [])
 
+    def create_warmstarter(self) -> WarmStarter:
+        """What gives a fresh training its first weights; override to take them from elsewhere."""
+        return WarmStarter(self._params.warmstart)
+
     def train(self, callbacks: list[keras.callbacks.Callback] | None = None) -> Logs:
         """Train until the last epoch, then export the final model.
 
@@ -113,7 +118,8 @@ class Trainer(Generic[P]):
                 keras.backend.backend(),
                 self._params.random_seed,
             )
-            parts = build_parts(self._params, self._scenario, directory, self._stop)
+            warmstarter = self.create_warmstarter() if restored is None else None
+            parts = build_parts(self._params, self._scenario, directory, self._stop, warmstarter)
             stack.callback(parts.events.close)
             if restored is not None:
                 parts.state.restore(restored)
