@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from types import FrameType, TracebackType
-from typing import Any
 
 from tfaip.errors import TfaipError
 
@@ -26,26 +28,54 @@ class TrainingInterrupted(TfaipError):
 
 
 class StopRequest:
-    """Context that turns the first signal into a flag. In a thread other than the main one it does nothing."""
+    """Context that turns the first signal into a flag. In a thread other than the main one it does nothing.
+
+    Python runs a signal handler only when the main thread is back from compiled code, which may wait for data that
+    never come. So a thread counts the signals, which wake it at once, and ends the process at the second.
+    """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
-        self._previous: dict[signal.Signals, Any] = {}
+        self._exit = ExitStack()
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._handle) for number in EXIT_CODES}
+            self._exit.callback(_watch_for_second())
+            for number in EXIT_CODES:
+                self._exit.callback(signal.signal, number, signal.signal(number, self._handle))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-        self._previous = {}
+        self._exit.close()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.received is not None:
-            # The user asked twice: no clean-up, which may be what hangs. Checkpoints are commits and stay valid.
-            os._exit(EXIT_CODES[signal.Signals(number)])
-        self.received = signal.Signals(number)
+        self.received = self.received or signal.Signals(number)
+
+
+def _watch_for_second() -> Callable[[], None]:
+    """Start the thread that ends the process at the second signal; returns what ends the thread."""
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    previous = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+
+    def watch() -> None:
+        first = True
+        while number := receiver.recv(1):
+            if number[0] in EXIT_CODES:
+                if not first:
+                    # No clean-up, which may be what hangs. Checkpoints are commits and stay valid.
+                    os._exit(EXIT_CODES[signal.Signals(number[0])])
+                first = False
+
+    thread = threading.Thread(target=watch, name="second-signal", daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        signal.set_wakeup_fd(previous)
+        sender.close()
+        thread.join()
+        receiver.close()
+
+    return stop
