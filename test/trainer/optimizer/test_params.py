@@ -1,0 +1,51 @@
+"""Params of optimizers: defaults of Keras, and impossible values."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+import keras
+import pytest
+
+from tfaip.trainer.optimizer import OPTIMIZERS, KerasOptimizerParams, OptimizerParams, SGDOptimizer
+
+# What ours set for all optimizers alike.
+OF_THE_TOOLKIT = {field.name for field in dataclasses.fields(OptimizerParams)}
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+def test_fields_are_arguments_of_keras_with_its_defaults(cls: type[KerasOptimizerParams]) -> None:
+    params = cls()
+    arguments = inspect.signature(getattr(keras.optimizers, cls.__name__.removesuffix("Optimizer"))).parameters
+    own = {field.name for field in dataclasses.fields(cls)} - OF_THE_TOOLKIT
+    assert own <= set(arguments)
+    assert {name: getattr(params, name) for name in own} == {name: arguments[name].default for name in own}
+
+
+def test_every_optimizer_has_a_help_text_for_each_field() -> None:
+    for cls in OPTIMIZERS:
+        assert cls.__doc__
+        assert all(field.metadata for field in dataclasses.fields(cls))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"clip_value": 0.0}, "clip_value 0.0 is not above 0: change --optimizer.clip_value, or None for no clipping"),
+        ({"clip_norm": -1.0}, "clip_norm -1.0 is not above 0"),
+        ({"clip_global_norm": float("nan")}, "clip_global_norm nan is not above 0"),
+        ({"weight_decay": -0.1}, "weight_decay -0.1 is below 0: change --optimizer.weight_decay"),
+        ({"weight_decay": float("nan")}, "weight_decay nan is below 0"),
+        ({"exclude_from_weight_decay": "bias("}, r"'bias\(' is not a regular expression"),
+    ],
+)
+def test_impossible_values_name_the_flag(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SGDOptimizer(**fields)
+
+
+def test_the_base_builds_nothing() -> None:
+    with pytest.raises(NotImplementedError, match=r"OptimizerParams does not implement cls\(\)"):
+        OptimizerParams().cls()

@@ -1,0 +1,87 @@
+"""Rates epoch by epoch, worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams
+
+
+def rates(params: LearningRateParams, epochs: int) -> list[float]:
+    return [params.rate(epoch) for epoch in range(1, epochs + 1)]
+
+
+def test_constant() -> None:
+    assert rates(ConstantParams(lr=0.3), 3) == [0.3, 0.3, 0.3]
+    assert rates(ConstantParams(), 1) == [0.001]
+    assert rates(ConstantParams(lr=0.0), 2) == [0.0, 0.0]
+
+
+def test_exponential_decay_by_default_falls_one_percent_every_third_epoch() -> None:
+    table = [0.001, 0.001, 0.001, 0.00099, 0.00099, 0.00099, 0.0009801]
+    assert rates(ExponentialDecayParams(), 7) == pytest.approx(table, rel=1e-12)
+
+
+def test_exponential_decay_in_every_epoch() -> None:
+    params = ExponentialDecayParams(lr=0.8, decay=0.5, learning_circle=1)
+    assert rates(params, 5) == [0.8, 0.4, 0.2, 0.1, 0.05]
+
+
+def test_exponential_decay_in_circles() -> None:
+    params = ExponentialDecayParams(lr=1.0, decay=0.5, learning_circle=2)
+    assert rates(params, 7) == [1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.125]
+
+
+def test_the_rate_does_not_fall_below_the_fraction() -> None:
+    params = ExponentialDecayParams(lr=10.0, decay=0.5, learning_circle=1, decay_min_fraction=0.2)
+    assert rates(params, 5) == [10.0, 5.0, 2.5, 2.0, 2.0]
+
+
+def test_no_decay_and_full_fraction_are_constant() -> None:
+    assert rates(ExponentialDecayParams(lr=1.0, decay=1.0), 9) == [1.0] * 9
+    assert rates(ExponentialDecayParams(lr=1.0, decay_min_fraction=1.0), 9) == [1.0] * 9
+
+
+def test_an_offset_lets_the_schedule_start_later() -> None:
+    params = ExponentialDecayParams(lr=1.0, decay=0.5, learning_circle=1, offset_epochs=2)
+    assert rates(params, 5) == [1.0, 1.0, 1.0, 0.5, 0.25]
+
+
+def test_the_rate_of_a_late_epoch_needs_no_history() -> None:
+    assert ExponentialDecayParams(lr=1.0, decay=0.5, learning_circle=1).rate(1001) == 2.0**-1000
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields", "message"),
+    [
+        (ConstantParams, {"lr": -0.1}, "learning rate -0.1 is not a finite number >= 0: change --learning_rate.lr"),
+        (ConstantParams, {"lr": math.inf}, "learning rate inf"),
+        (ConstantParams, {"lr": math.nan}, "learning rate nan"),
+        (ExponentialDecayParams, {"lr": -1.0}, "learning rate -1.0"),
+        (
+            ExponentialDecayParams,
+            {"decay": 0.0},
+            r"decay is 0.0, expected a number in \(0, 1\]: change --learning_rate.decay",
+        ),
+        (ExponentialDecayParams, {"decay": 1.01}, r"decay is 1.01, expected a number in \(0, 1\]"),
+        (ExponentialDecayParams, {"decay": math.nan}, "decay is nan"),
+        (ExponentialDecayParams, {"learning_circle": 0}, "learning_circle is 0, expected at least 1: change --"),
+        (
+            ExponentialDecayParams,
+            {"decay_min_fraction": 1.5},
+            r"decay_min_fraction is 1.5, expected a number in \[0, 1\]",
+        ),
+        (ExponentialDecayParams, {"decay_min_fraction": -0.5}, "decay_min_fraction is -0.5"),
+    ],
+)
+def test_impossible_values_name_the_flag(cls: type[LearningRateParams], fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cls(**fields)
+
+
+def test_the_base_has_no_rate() -> None:
+    with pytest.raises(NotImplementedError, match="LearningRateParams implements neither"):
+        LearningRateParams().rate(1)
