@@ -18,8 +18,8 @@ class EventWriter:
     """Writes scalars and images of one kind of data (`train`, `validation`) to a directory.
 
     Args:
-        directory: where the event file goes; created with the first value. If the first step is not 1, a resumed
-            run goes on there: TensorBoard then forgets what a previous process wrote from that step on.
+        directory: where the event file goes; created with the first value. TensorBoard forgets what a previous process
+            wrote there from the first step on.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -75,11 +75,11 @@ class EventWriter:
     def _open(self, first_step: int) -> Any:
         if self._writer is None:
             self._writer = _event_file_writer(self._directory)
-            if first_step > 1:
-                from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+            from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
-                start = SessionLog(status=SessionLog.START)
-                self._writer.add_event(Event(wall_time=time.time(), step=first_step, session_log=start))
+            # TensorBoard takes the first start in a directory for its beginning, each further one for a restart.
+            start = SessionLog(status=SessionLog.START)
+            self._writer.add_event(Event(wall_time=time.time(), step=first_step, session_log=start))
         return self._writer
 
 
