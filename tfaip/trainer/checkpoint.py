@@ -114,7 +114,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
         TfaipError: a file is missing or differs from the manifest; the message names it.
     """
-    files = _read_json(path / MANIFEST_FILE).get("files", {})
+    files = _read_json(path / MANIFEST_FILE).get("files")
+    if not isinstance(files, dict):
+        raise TfaipError(f"{path / MANIFEST_FILE} names no files")
     for name in (ARRAYS_FILE, STATE_FILE):
         if not (path / name).is_file():
             raise TfaipError(f"{path / name} is missing")

@@ -106,7 +106,12 @@ def find_run(path: Path) -> tuple[Path, str | None]:
     """
     if not path.exists():
         raise UsageError(f"no run at {path}: the path does not exist")
-    candidates = [(path, None), (path.parent, None), (path.parent.parent, path.name)]
+    # `.` and `..` have parents only when they are resolved.
+    candidates = [
+        (path, None),
+        *((p.parent, None) for p in (path, path.resolve())),
+        *((p.parent.parent, p.name) for p in (path, path.resolve())),
+    ]
     for root, checkpoint in candidates:
         if (root / PARAMS_FILE).is_file():
             return root, checkpoint
