@@ -1,0 +1,186 @@
+"""Checkpoints: complete or not there, and the way back to a good one."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfaip.errors import TfaipError, UsageError
+from tfaip.trainer.checkpoint import (
+    ARRAYS_FILE,
+    MANIFEST_FILE,
+    STATE_FILE,
+    Checkpoint,
+    CheckpointStore,
+    read_checkpoint,
+)
+
+# numpy and safetensors only, but the module knows Keras' version.
+pytestmark = pytest.mark.backend
+
+
+def checkpoint(number: int) -> Checkpoint:
+    return Checkpoint({"weights/w": np.full((2, 3), number, np.float32)}, {"epoch": number, "history": {}})
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def value(restored: Checkpoint) -> int:
+    assert restored.state["epoch"] == restored.arrays["weights/w"][0, 0]
+    return restored.state["epoch"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    """A store in `tmp_path` that keeps 3, with the epochs 1 to 3."""
+    store = CheckpointStore(tmp_path, keep=3)
+    for epoch in (1, 2, 3):
+        store.save(checkpoint(epoch), epoch)
+    return store
+
+
+def test_save_and_restore(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path / "checkpoint")
+    saved = Checkpoint({"a": np.array([1.5, -0.0]), "n": np.array(7)}, {"text": "ä", "none": None, "list": [1, 2]})
+    path = store.save(saved, epoch=7)
+    assert path == tmp_path / "checkpoint" / "epoch_0007"
+    assert names(path) == sorted([ARRAYS_FILE, STATE_FILE, MANIFEST_FILE])
+    assert (tmp_path / "checkpoint" / "latest").read_text() == "epoch_0007\n"
+    restored = store.restore()
+    assert restored.state == saved.state
+    assert {name: array.tobytes() for name, array in restored.arrays.items()} == {
+        name: array.tobytes() for name, array in saved.arrays.items()
+    }
+
+
+def test_manifest_holds_sizes_hashes_and_versions(tmp_path: Path) -> None:
+    path = CheckpointStore(tmp_path).save(checkpoint(1), 1)
+    manifest = json.loads((path / MANIFEST_FILE).read_text())
+    assert set(manifest["files"]) == {ARRAYS_FILE, STATE_FILE}
+    assert manifest["files"][STATE_FILE]["size"] == (path / STATE_FILE).stat().st_size
+    assert len(manifest["files"][ARRAYS_FILE]["sha256"]) == 64
+    assert set(manifest["versions"]) == {"tfaip", "keras"}
+
+
+def test_retention_keeps_the_newest(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=2)
+    for epoch, step in [(0, 5), (0, 10), (1, 0), (1, 5), (2, 0)]:
+        store.save(checkpoint(epoch), epoch, step)
+    assert [path.name for path in store.checkpoints()] == ["epoch_0002", "epoch_0001_step_000005"]
+    assert names(tmp_path) == ["epoch_0001_step_000005", "epoch_0002", "latest"]
+
+
+def test_order_is_by_number_not_by_text(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=9)
+    places = [(9999, 0), (10000, 0), (10000, 999999), (10000, 1000000), (2, 0)]
+    for epoch, step in places:
+        store.save(checkpoint(epoch), epoch, step)
+    assert [path.name for path in store.checkpoints()] == [
+        *("epoch_10000_step_1000000", "epoch_10000_step_999999", "epoch_10000", "epoch_9999", "epoch_0002")
+    ]
+
+
+def test_the_same_checkpoint_is_replaced(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    store.save(checkpoint(1), 1)
+    store.save(Checkpoint({}, {"epoch": "again"}), 1)
+    assert store.restore().state == {"epoch": "again"}
+    assert names(tmp_path) == ["epoch_0001", "latest"]
+
+
+def test_a_save_that_fails_leaves_the_old_ones(store: CheckpointStore, tmp_path: Path) -> None:
+    before = names(tmp_path)
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        store.save(Checkpoint({}, {"bad": object()}), 4)
+    assert names(tmp_path) == before
+    assert (tmp_path / "latest").read_text() == "epoch_0003\n"
+    assert value(store.restore()) == 3
+
+
+def test_restore_by_name_drops_newer_ones(store: CheckpointStore, tmp_path: Path) -> None:
+    assert value(store.restore("epoch_0002")) == 2
+    assert names(tmp_path) == ["epoch_0001", "epoch_0002", "latest"]
+    assert (tmp_path / "latest").read_text() == "epoch_0002\n"
+
+
+def test_restore_by_a_name_that_is_gone_takes_the_one_before(store: CheckpointStore) -> None:
+    assert value(store.restore("epoch_0002_step_000010")) == 2
+
+
+@pytest.mark.parametrize("name", ["epoch_0000", "epoch_latest", "elsewhere"])
+def test_restore_by_a_name_before_all_or_unknown(name: str, store: CheckpointStore, tmp_path: Path) -> None:
+    before = names(tmp_path)
+    with pytest.raises(UsageError, match="no checkpoint in .*: nothing to resume"):
+        store.restore(name)
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("damaged", [ARRAYS_FILE, STATE_FILE, MANIFEST_FILE])
+@pytest.mark.parametrize("how", ["missing", "empty", "cut", "changed"])
+def test_damage_falls_back_to_the_one_before(
+    damaged: str, how: str, store: CheckpointStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "epoch_0003" / damaged
+    content = path.read_bytes()
+    if how == "missing":
+        path.unlink()
+    else:
+        changed = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
+        path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "changed": changed}[how])
+    if damaged == MANIFEST_FILE and how == "changed":
+        # A byte of the version: what the manifest says of the files is still true.
+        assert value(store.restore()) == 3
+        return
+    with caplog.at_level(logging.WARNING, logger="tfaip"):
+        assert value(store.restore()) == 2
+    (message,) = caplog.messages
+    assert message.startswith("damaged checkpoint passed over: ")
+    assert str(tmp_path / "epoch_0003") in message
+    assert damaged in message or damaged == MANIFEST_FILE
+    # The run goes on from epoch 2, and writes its own epoch 3.
+    assert names(tmp_path) == ["epoch_0001", "epoch_0002", "latest"]
+
+
+def test_only_damaged_ones(store: CheckpointStore, tmp_path: Path) -> None:
+    for path in store.checkpoints():
+        (path / STATE_FILE).unlink()
+    with pytest.raises(UsageError, match=f"all 3 checkpoints in {tmp_path} are damaged: nothing to resume"):
+        store.restore()
+    assert len(store.checkpoints()) == 3  # perhaps something can still be rescued from them
+
+
+def test_nothing_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"no checkpoint in {tmp_path}/missing: nothing to resume"):
+        CheckpointStore(tmp_path / "missing").restore()
+    assert not (tmp_path / "missing").exists()
+
+
+def test_leftovers_are_removed_and_other_files_are_none_of_ours(store: CheckpointStore, tmp_path: Path) -> None:
+    (tmp_path / ".tmp-epoch_0004").mkdir()
+    (tmp_path / ".tmp-latest").touch()
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "epoch_0009_backup").mkdir()
+    assert value(store.restore()) == 3
+    assert names(tmp_path) == ["epoch_0001", "epoch_0002", "epoch_0003", "epoch_0009_backup", "latest", "notes.txt"]
+
+
+def test_a_lost_or_wrong_pointer_is_no_obstacle(store: CheckpointStore, tmp_path: Path) -> None:
+    (tmp_path / "latest").write_text("epoch_0001\n")
+    assert value(store.restore()) == 3
+    (tmp_path / "latest").unlink()
+    assert value(store.restore()) == 3
+    assert (tmp_path / "latest").read_text() == "epoch_0003\n"
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"files": {}}', '{"files": []}', '{"files": null}'])
+def test_a_manifest_of_another_form_is_damage(content: str, store: CheckpointStore, tmp_path: Path) -> None:
+    (tmp_path / "epoch_0003" / MANIFEST_FILE).write_text(content)
+    with pytest.raises(TfaipError, match="epoch_0003"):
+        read_checkpoint(tmp_path / "epoch_0003")
+    assert value(store.restore()) == 2

@@ -1,0 +1,100 @@
+"""The directory of a run: whose it is, and how a run is found again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory, find_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run with two checkpoints."""
+    directory = RunDirectory(tmp_path / "runs" / "a")
+    directory.claim()
+    directory.params_file.write_text("{}")
+    for name in ("epoch_0001", "epoch_0002"):
+        (directory.checkpoints / name).mkdir(parents=True)
+    return directory
+
+
+def test_paths(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path, "saved")
+    paths = {
+        directory.params_file: "trainer_params.json",
+        directory.history_file: "history.json",
+        directory.log_file: "train.log",
+        directory.checkpoints: "saved",
+        directory.best: "best",
+        directory.export: "export",
+        directory.events("train"): "train",
+    }
+    assert {path.relative_to(tmp_path).as_posix(): name for path, name in paths.items()} == {
+        n: n for n in paths.values()
+    }
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_new_or_empty_directory_is_free(overwrite: bool, tmp_path: Path) -> None:
+    RunDirectory(tmp_path / "new").check_free(overwrite)
+    RunDirectory(tmp_path).check_free(overwrite)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_run_is_replaced_only_on_request(run: RunDirectory) -> None:
+    with pytest.raises(UsageError, match=r"holds another run: .*tfaip-resume-training .*runs/a'.*--overwrite"):
+        run.check_free(overwrite=False)
+    run.check_free(overwrite=True)
+    assert run.params_file.exists()  # a check changes nothing
+    run.claim()
+    assert list(run.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_files_that_are_no_run_are_never_replaced(overwrite: bool, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="exists and is not the directory of a run: choose another"):
+        RunDirectory(tmp_path).check_free(overwrite)
+    assert (tmp_path / "thesis.tex").exists()
+    with pytest.raises(UsageError, match="exists and is not the directory of a run"):
+        RunDirectory(tmp_path / "thesis.tex").check_free(overwrite)
+
+
+def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot create the output directory .*/file/run: Not a directory"):
+        RunDirectory(tmp_path / "file" / "run").claim()
+
+
+def test_leftovers_are_cleaned_up(run: RunDirectory) -> None:
+    (run.root / ".tmp-best").mkdir()
+    run.clean_up()
+    assert not (run.root / ".tmp-best").exists()
+    assert run.params_file.exists()
+
+
+def test_a_run_is_found_by_its_directory_or_from_inside(run: RunDirectory) -> None:
+    assert find_run(run.root) == (run.root, None)
+    assert find_run(run.checkpoints) == (run.root, None)
+    assert find_run(run.checkpoints / "epoch_0001") == (run.root, "epoch_0001")
+
+
+def test_a_run_is_found_from_the_working_directory(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run.root)
+    root, checkpoint = find_run(Path())
+    assert (root.resolve(), checkpoint) == (run.root.resolve(), None)
+    root, checkpoint = find_run(Path("checkpoint/epoch_0002"))
+    assert (root.resolve(), checkpoint) == (run.root.resolve(), "epoch_0002")
+    monkeypatch.chdir(run.checkpoints / "epoch_0002")
+    root, checkpoint = find_run(Path())
+    assert (root.resolve(), checkpoint) == (run.root.resolve(), "epoch_0002")
+
+
+def test_no_run(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no run at .*/missing: the path does not exist"):
+        find_run(tmp_path / "missing")
+    with pytest.raises(UsageError, match=f"no run at .*: expected a directory with {PARAMS_FILE}"):
+        find_run(tmp_path)
