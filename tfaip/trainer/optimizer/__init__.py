@@ -2,6 +2,7 @@
 
 from tfaip.trainer.optimizer.optimizers import (
     OPTIMIZERS,
+    AdaBeliefOptimizer,
     AdadeltaOptimizer,
     AdafactorOptimizer,
     AdagradOptimizer,
@@ -21,6 +22,7 @@ from tfaip.trainer.optimizer.params import OptimizerParams
 
 __all__ = [
     "OPTIMIZERS",
+    "AdaBeliefOptimizer",
     "AdadeltaOptimizer",
     "AdafactorOptimizer",
     "AdagradOptimizer",

@@ -1,4 +1,4 @@
-"""The optimizers of Keras as params; their defaults are those of Keras. Needs no backend."""
+"""The optimizers as params: those of Keras, with the defaults of Keras, and ours. Needs no backend."""
 
 from __future__ import annotations
 
@@ -177,10 +177,46 @@ class MuonOptimizer(KerasOptimizerParams):
         return {**super().arguments(), "adam_weight_decay": self.weight_decay}
 
 
+@pai_dataclass
+@dataclass
+class AdaBeliefOptimizer(KerasOptimizerParams):
+    """AdaBelief (Zhuang et al., 2020), with the rectified step of RAdam (Liu et al., 2019)."""
+
+    beta_1: float = field(default=0.9, metadata=pai_meta(help=f"{_BETA_1}, in [0, 1)"))
+    beta_2: float = field(
+        default=0.999,
+        metadata=pai_meta(help="Decay rate of the mean of the squared deviations from the first moment, in (0, 1)"),
+    )
+    epsilon: float = field(
+        default=1e-14, metadata=pai_meta(help="Added to the mean of the squares in each update, and to its root")
+    )
+    rectify: bool = field(
+        default=True, metadata=pai_meta(help="Rectify the first steps, while the mean of the squares varies much")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.beta_1 < 1:
+            raise ValueError(f"beta_1 {self.beta_1} is not in [0, 1): change --optimizer.beta_1")
+        # At 0.6 and below RAdam never leaves its first phase, in which the step is not adaptive.
+        lowest = 0.6 if self.rectify else 0
+        if not lowest < self.beta_2 < 1:
+            reason = " with --optimizer.rectify" if self.rectify else ""
+            raise ValueError(f"beta_2 {self.beta_2} is not in ({lowest}, 1){reason}: change --optimizer.beta_2")
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon {self.epsilon} is not above 0: change --optimizer.epsilon")
+
+    def cls(self) -> type[keras.optimizers.Optimizer]:
+        from tfaip.trainer.optimizer.adabelief import AdaBelief
+
+        return AdaBelief
+
+
 OPTIMIZERS = [
     AdamOptimizer,
     AdamWOptimizer,
     AdamaxOptimizer,
+    AdaBeliefOptimizer,
     NadamOptimizer,
     SGDOptimizer,
     RMSpropOptimizer,

@@ -1,0 +1,161 @@
+"""AdaBelief against the formulas of its paper and of RAdam's, in float64."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.trainer.line import Weights, line_params, train
+from tfaip.trainer.optimizer import AdaBeliefOptimizer
+from tfaip.trainer.optimizer.adabelief import AdaBelief
+from tfaip.trainer.optimizer.build import build_optimizer
+
+pytestmark = pytest.mark.backend
+
+RATE = 0.0625  # the same number in float32
+
+
+@contextlib.contextmanager
+def double_precision() -> Iterator[None]:
+    if keras.backend.backend() == "jax":
+        import jax
+
+        with jax.enable_x64(True):
+            yield
+    else:
+        yield
+
+
+def paper(
+    gradients: np.ndarray, weight: np.ndarray, beta_1: float, beta_2: float, epsilon: float, rectify: bool
+) -> list[np.ndarray]:
+    """Zhuang et al. (2020), algorithm 2, and Liu et al. (2019), algorithm 2, line by line."""
+    m, s, weights = np.zeros_like(weight), np.zeros_like(weight), []
+    rho_inf = 2 / (1 - beta_2) - 1
+    for t, g in enumerate(gradients, start=1):
+        m = beta_1 * m + (1 - beta_1) * g
+        s = beta_2 * s + (1 - beta_2) * (g - m) ** 2 + epsilon
+        m_hat, s_hat = m / (1 - beta_1**t), s / (1 - beta_2**t)
+        step = m_hat / (np.sqrt(s_hat) + epsilon)
+        rho = rho_inf - 2 * t * beta_2**t / (1 - beta_2**t)
+        if rectify and rho > 4:
+            step = step * math.sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho))
+        elif rectify:
+            step = m_hat
+        weight = weight - RATE * step
+        weights.append(weight)
+    return weights
+
+
+def ours(gradients: np.ndarray, weight: np.ndarray, params: AdaBeliefOptimizer) -> list[np.ndarray]:
+    variable = keras.Variable(weight, dtype=str(weight.dtype), name="w")
+    optimizer = build_optimizer(params, {"w": variable}, [variable])
+    optimizer.rate.assign(RATE)
+    weights = []
+    for gradient in gradients:
+        optimizer.apply([ops.convert_to_tensor(gradient)], [variable])
+        weights.append(ops.convert_to_numpy(variable.value).copy())
+    return weights
+
+
+@pytest.mark.parametrize("rectify", [True, False])
+@pytest.mark.parametrize(
+    "fields", [{}, {"beta_1": 0.5, "beta_2": 0.99, "epsilon": 1e-8}, {"beta_1": 0.0, "beta_2": 0.9, "epsilon": 1e-3}]
+)
+def test_twenty_steps_are_those_of_the_papers(fields: dict[str, float], rectify: bool) -> None:
+    rng = np.random.default_rng(5)
+    gradients, start = rng.normal(size=(20, 3, 2)), rng.normal(size=(3, 2))
+    params = AdaBeliefOptimizer(rectify=rectify, **fields)
+    expected = paper(gradients, start, params.beta_1, params.beta_2, params.epsilon, rectify)
+    with double_precision():
+        weights = ours(gradients, start, params)
+    assert weights[0].dtype == np.float64
+    np.testing.assert_allclose(weights, expected, rtol=1e-9)
+
+
+def test_float32_is_as_good_as_its_digits() -> None:
+    rng = np.random.default_rng(5)
+    gradients, start = rng.normal(size=(20, 4)), rng.normal(size=4)
+    expected = paper(gradients, start, 0.9, 0.999, 1e-14, True)
+    weights = ours(gradients.astype("float32"), start.astype("float32"), AdaBeliefOptimizer())
+    np.testing.assert_allclose(weights, expected, atol=2e-5)
+
+
+def test_the_first_steps_by_hand() -> None:
+    # Gradient 1, then 1: m = 0.1, 0.19; deviations 0.9, 0.81; s = 0.00081, 0.00146529; with the default betas.
+    gradients = np.ones((2, 1))
+    with double_precision():
+        plain = ours(gradients, np.zeros(1), AdaBeliefOptimizer(rectify=False, epsilon=1e-300))
+        rectified = ours(gradients, np.zeros(1), AdaBeliefOptimizer())
+    steps = [1 / 0.9, 1 / math.sqrt((0.999 * 0.00081 + 0.001 * 0.81**2) / (1 - 0.999**2))]
+    assert [float(w[0]) for w in plain] == pytest.approx([-RATE * steps[0], -RATE * sum(steps)], rel=1e-9)
+    # rho is about 1 and 2: the step is the mean gradient.
+    assert [float(w[0]) for w in rectified] == pytest.approx([-RATE, -2 * RATE], rel=1e-12)
+
+
+def test_the_adaptive_step_begins_with_update_five() -> None:
+    # rho_4 = 3.995, rho_5 = 4.992; a large gradient moves the weight far only as long as the step is not adaptive.
+    gradients = np.full((5, 1), 1000.0)
+    with double_precision():
+        weights = np.concatenate([[np.zeros(1)], ours(gradients, np.zeros(1), AdaBeliefOptimizer())])
+    moves = -np.diff(weights[:, 0])
+    assert moves[:4] == pytest.approx(1000 * RATE)
+    assert 0 < moves[4] < RATE
+
+
+def test_clips_decay_accumulation_and_names_are_those_of_every_optimizer() -> None:
+    weight = keras.Variable([2.0], name="w")
+    params = AdaBeliefOptimizer(clip_value=0.5, weight_decay=0.25)
+    optimizer = build_optimizer(params, {"w": weight}, [weight], accum_steps=2)
+    optimizer.rate.assign(0.5)
+    values = []
+    for gradient in (1.0, 5.0):
+        optimizer.apply([ops.convert_to_tensor([gradient])], [weight])
+        values.append(float(ops.convert_to_numpy(weight.value)[0]))
+    # The mean 3 is clipped to 0.5: 2 - 0.5 * 0.25 * 2 - 0.5 * 0.5.
+    assert values == pytest.approx([2.0, 1.5])
+    assert {"momentum/w", "belief/w"} < set(optimizer.named_variables({"w": weight}))
+
+
+def test_sparse_gradients_of_embeddings() -> None:
+    model = keras.Sequential([keras.layers.Embedding(5, 1, embeddings_initializer="ones"), keras.layers.Flatten()])
+    model.compile(optimizer=AdaBelief(RATE), loss="mse")
+    model.fit(np.array([[1], [3]]), np.zeros((2, 1)), batch_size=2, shuffle=False, verbose=0)
+    weights = ops.convert_to_numpy(model.layers[0].embeddings.value)[:, 0]
+    # Mean over both rows of w^2: the gradient of each is 1.
+    assert weights.tolist() == [1.0, 1.0 - RATE, 1.0, 1.0 - RATE, 1.0]
+
+
+def test_a_training_with_it() -> None:
+    weights = Weights()
+    params = line_params([1.0] * 6, epochs=1, lr=RATE, optimizer=AdaBeliefOptimizer(rectify=True))
+    train(params, weights)
+    expected = paper(np.ones((6, 1)), np.zeros(1), 0.9, 0.999, 1e-14, True)[-1]
+    assert weights.values == pytest.approx(expected.tolist(), rel=1e-4)
+
+
+def test_it_is_rebuilt_from_its_config() -> None:
+    optimizer = AdaBelief(0.5, beta_1=0.8, beta_2=0.99, epsilon=1e-6, rectify=False)
+    assert AdaBelief.from_config(optimizer.get_config()).get_config() == optimizer.get_config()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"beta_1": 1.0}, r"beta_1 1.0 is not in \[0, 1\): change --optimizer.beta_1"),
+        ({"beta_2": 0.6}, r"beta_2 0.6 is not in \(0.6, 1\) with --optimizer.rectify: change --optimizer.beta_2"),
+        ({"beta_2": 0.0, "rectify": False}, r"beta_2 0.0 is not in \(0, 1\): change"),
+        ({"beta_2": float("nan")}, "beta_2 nan"),
+        ({"epsilon": 0.0}, "epsilon 0.0 is not above 0: change --optimizer.epsilon"),
+    ],
+)
+def test_impossible_values_name_the_flag(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AdaBeliefOptimizer(**fields)
