@@ -25,6 +25,7 @@ class _Values:
         self.model = model
         self.found = model.metrics()
         self.called: list[keras.metrics.Metric] | None = None
+        self.without_loss = False
         self.loss_means: dict[str, keras.metrics.Mean] = {}
 
     def mean_of(self, name: str) -> keras.metrics.Mean:

@@ -26,6 +26,9 @@ class ScenarioBaseParams(ParamsBase, Generic[TData, TModel]):
         default_factory=EvaluatorParams,
         metadata=pai_meta(fix_dc=True, mode="ssnake", help="Params of the evaluator"),
     )
+    print_eval_limit: int = field(
+        default=10, metadata=pai_meta(help="Print this many samples when loading and validating (LAV)")
+    )
     export_serve: bool = field(
         default=True,
         metadata=pai_meta(

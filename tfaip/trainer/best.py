@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tfaip.errors import UsageError
 from tfaip.trainer.history import History
+
+# Names of LAV values are known only when the evaluator has returned its results.
+_LAV_NAME = re.compile(r"lav_l\d+_")
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,27 @@ class BestModel:
         mode, name = settings
         if mode not in ("min", "max"):
             raise UsageError(f"_best_logging_settings of the model gave the mode {mode!r}, expected 'min' or 'max'")
-        if name not in logged:
+        if _LAV_NAME.match(name):
+            return cls(mode, name)
+        cls(mode, name).check(logged)
+        return cls(mode, f"val_{name}" if has_validation else name)
+
+    def check(self, logged: list[str]) -> None:
+        """Whether the monitored value is logged.
+
+        Raises:
+            UsageError: it is not; names what is.
+        """
+        if self.monitor not in logged:
             raise UsageError(
-                f"_best_logging_settings of the model monitor {name!r}, which is not logged; logged values: "
+                f"_best_logging_settings of the model monitor {self.monitor!r}, which is not logged; logged values: "
                 f"{', '.join(sorted(logged))}"
             )
-        return cls(mode, f"val_{name}" if has_validation else name)
+
+    @property
+    def follows_lav(self) -> bool:
+        """Whether a value of LAV is monitored."""
+        return _LAV_NAME.match(self.monitor) is not None
 
     def is_best(self, history: History, epoch: int) -> bool:
         """Whether `epoch` is the first one with the best value."""

@@ -10,6 +10,7 @@ import keras
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.errors import UsageError
 from tfaip.model.export import check_serving
 from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_values
 from tfaip.model.trainingmodel import TrainingModel
@@ -21,7 +22,7 @@ from tfaip.trainer.callbacks.progress import create_progress
 from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
 from tfaip.trainer.checkpoint import CheckpointStore
 from tfaip.trainer.freezing import freeze_layers
-from tfaip.trainer.loop import EPOCH_MEAN, LoopParts
+from tfaip.trainer.loop import LoopParts
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.output import RunOutput
@@ -29,6 +30,7 @@ from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import TrainState
+from tfaip.trainer.validation import EPOCH_MEAN, EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
 
@@ -67,19 +69,22 @@ def build_parts(
     sample_data = val if val is not None else train.to_mode(PipelineMode.EVALUATION)
     validates = val is not None and params.val_every_n > 0
     best = BestModel.of(scenario.model._best_logging_settings(), validates, [*model.get_metrics_result(), EPOCH_MEAN])
-    if not validates:
+    if best.follows_lav and params.lav_every_n == 0:
+        raise UsageError(f"the best model follows {best.monitor}, but LAV is off: set --trainer.lav_every_n")
+    if not validates and not best.follows_lav:
         log.info("no validation: the best model follows %s of the training", best.monitor)
+    progress = create_progress(params.progress_bar_mode)
     return LoopParts(
         params=params,
         model=model,
         state=TrainState(model),
         data=scenario.data,
         train=train,
-        val=val,
+        evaluation=EpochEvaluation(params, scenario, model, val, progress, stop),
         output=_output(params, scenario, directory, sample_data),
         best=best,
         events=TensorBoardEvents(directory, _collector(model, sample_data)),
-        progress=create_progress(params.progress_bar_mode),
+        progress=progress,
         stop=stop,
     )
 

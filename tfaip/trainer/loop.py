@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +11,10 @@ import keras
 import numpy as np
 
 from tfaip.data.data import DataBase
-from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.feed import Feed
-from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
+from tfaip.lav.evaluation import EvaluationStopped
+from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.callbacks.logger import result_line
 from tfaip.trainer.callbacks.progress import EpochProgress
@@ -27,13 +25,11 @@ from tfaip.trainer.output import RunOutput
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 from tfaip.trainer.state import TrainState
+from tfaip.trainer.validation import EpochEvaluation, with_epoch_mean
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
 log = logger(__name__)
-
-# The loss under the name that logs and monitors of long standing use.
-EPOCH_MEAN = "loss/mean_epoch"
 
 
 @dataclass
@@ -46,7 +42,7 @@ class LoopParts:
         state: fresh or restored.
         data: the data of the scenario.
         train: pipeline of the training data.
-        val: pipeline of the validation data, None if there is none.
+        evaluation: validation and LAV.
         output: writes checkpoints, history and models, or nothing.
         best: tells the best epoch.
         events: writes TensorBoard events.
@@ -59,7 +55,7 @@ class LoopParts:
     state: TrainState
     data: DataBase[Any]
     train: DataPipeline
-    val: DataPipeline | None
+    evaluation: EpochEvaluation
     output: RunOutput
     best: BestModel
     events: TensorBoardEvents
@@ -120,7 +116,7 @@ class TrainingLoop:
         self._model.optimizer.begin_epoch(schedule.base(epoch), epoch - 1, self._steps, self._state.progress.step)
         self._user.on_epoch_begin(epoch - 1)
         values = self._train(epoch)
-        values.update(self._validate(epoch))
+        values.update(self._evaluate(epoch))
         return self._end_of_epoch(epoch, rate, values, time.monotonic() - started)
 
     def _end_of_epoch(self, epoch: int, rate: float, values: Logs, seconds: float) -> Logs:
@@ -166,7 +162,7 @@ class TrainingLoop:
         if progress.step < self._steps:
             self._stop_if_asked()
             raise RuntimeError(f"epoch {epoch} ended after {progress.step} of {self._steps} batches")
-        return _with_epoch_mean(python_logs(self._model.get_metrics_result()))
+        return with_epoch_mean(python_logs(self._model.get_metrics_result()))
 
     def _fit(self, feed: Feed, epoch: int, done: int) -> None:
         def on_border(step: int) -> bool:
@@ -204,38 +200,19 @@ class TrainingLoop:
         if self._resumed_metrics is not None:
             self._state.assign_metrics(self._resumed_metrics)
 
-    def _validate(self, epoch: int) -> Logs:
-        params = self._parts.params
-        last = epoch == params.epochs
-        if self._parts.val is None or params.val_every_n == 0 or not (last or epoch % params.val_every_n == 0):
-            return {}
+    def _evaluate(self, epoch: int) -> Logs:
+        """Validation and LAV, with the averaged weights if there are any."""
         train_metrics = self._state.metric_arrays()
-        with self._model.optimizer.with_averages():
-            values = self._evaluate(self._parts.val)
-        if self._parts.stop.received is not None and self._model.stop_evaluating:
+        try:
+            with self._model.optimizer.with_averages():
+                values = self._parts.evaluation.run(epoch, self._batch_user)
+        except EvaluationStopped:
             self._save_within_epoch(train_metrics)
             self._stop_if_asked(saved=True)
-        return {f"val_{name}": value for name, value in values.items()}
-
-    def _evaluate(self, pipeline: DataPipeline) -> Logs:
-        batches = _without_positions(pipeline)
-        self._parts.progress.start("Validation", None, 0)
-        hooks = StepHooks(
-            self._model,
-            None,
-            0,
-            self._parts.progress,
-            lambda _: self._parts.stop.received is not None,
-            user_callbacks=self._batch_user,
-        )
-        try:
-            with Feed(batches, self._parts.data, keras.backend.backend()) as feed, warnings.catch_warnings():
-                # The number of batches is known when the data ends, which Keras takes for an accident.
-                warnings.filterwarnings("ignore", message="Your input ran out of data")
-                values = self._model.evaluate(feed.dataset, verbose=0, callbacks=hooks, return_dict=True)
-        finally:
-            self._parts.progress.stop()
-        return _with_epoch_mean(python_logs(values))
+            raise
+        if self._parts.best.follows_lav and self._parts.evaluation.is_lav(epoch):
+            self._parts.best.check(list(values))
+        return values
 
     def _save_within_epoch(self, metrics: Mapping[str, np.ndarray] | None = None) -> None:
         if keras.backend.backend() == "jax":
@@ -258,13 +235,3 @@ class TrainingLoop:
         )
         log.info("%s: stopped %s%s", received.name, where, self._parts.output.how_to_resume())
         raise TrainingInterrupted(received)
-
-
-@contextlib.contextmanager
-def _without_positions(pipeline: DataPipeline) -> Iterator[Iterator[tuple[Batch, None]]]:
-    with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        yield ((batch, None) for batch in batches)
-
-
-def _with_epoch_mean(logs: Logs) -> Logs:
-    return {**logs, EPOCH_MEAN: logs[TOTAL_LOSS]}

@@ -111,6 +111,12 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     val_every_n: int = field(
         default=1, metadata=pai_meta(help="Validate every n epochs, and after the last (0: never)")
     )
+    lav_every_n: int = field(
+        default=0,
+        metadata=pai_meta(help="Load and validate (LAV) every n epochs, and in the first and the last (0: never)"),
+    )
+    lav_min_epoch: int = field(default=0, metadata=pai_meta(help="No LAV before this epoch"))
+    lav_silent: bool = field(default=False, metadata=pai_meta(help="Do not print samples in LAV"))
     write_checkpoints: bool = field(default=True, metadata=pai_meta(help="Write checkpoints, from which to resume"))
     checkpoint_sub_dir: str = field(
         default="checkpoint", metadata=pai_meta(help="Checkpoints lie in this sub-directory")
@@ -184,6 +190,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     def __post_init__(self) -> None:
         self._check_at_least("epochs", 0)
         self._check_at_least("val_every_n", 0)
+        self._check_at_least("lav_every_n", 0)
         self._check_at_least("keep_checkpoints", 2)
         self._check_at_least("train_accum_steps", 1)
         if not (0 <= self.calc_ema < 1 or self.calc_ema == -1):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tfaip.util.typing import Logs
 TRAIN = "train"
 VALIDATION = "validation"
 VALIDATION_PREFIX = "val_"
+_LAV_NAME = re.compile(r"(lav_l\d+)_(.+)")
 
 
 class TensorBoardEvents:
@@ -26,35 +27,29 @@ class TensorBoardEvents:
     """
 
     def __init__(self, directory: RunDirectory | None, collect: Callable[[], list[CollectedValue]]) -> None:
+        self._directory = directory
         self._collect = collect
         self._writers: dict[str, EventWriter] = {}
-        if directory is not None:
-            self._writers = {kind: EventWriter(directory.events(kind)) for kind in (TRAIN, VALIDATION)}
 
     def collect(self) -> list[CollectedValue]:
         """The layers' values after this epoch."""
-        return self._collect() if self._writers else []
+        return [] if self._directory is None else self._collect()
 
     def write_epoch(self, epoch: int, values: Logs, shown: list[CollectedValue]) -> None:
         """Write one epoch.
 
         Args:
             epoch: from 1.
-            values: all values; those of the validation go to their own directory, without their prefix.
+            values: all values; those of the validation and of LAV go to directories of their own, without their prefix.
             shown: values of layers.
         """
-        if not self._writers:
+        if self._directory is None:
             return
-        validation = {
-            name.removeprefix(VALIDATION_PREFIX): value
-            for name, value in values.items()
-            if name.startswith(VALIDATION_PREFIX)
-        }
-        training = {name: value for name, value in values.items() if not name.startswith(VALIDATION_PREFIX)}
-        self._writers[TRAIN].scalars(training, epoch)
-        self._writers[VALIDATION].scalars(validation, epoch)
+        for name, value in values.items():
+            kind, tag = _kind_and_tag(name)
+            self._writer(self._directory, kind).scalars({tag: value}, epoch)
         for collected in shown:
-            self._write_collected(collected, epoch)
+            self._write_collected(self._writer(self._directory, VALIDATION), collected, epoch)
         for writer in self._writers.values():
             writer.flush()
 
@@ -63,17 +58,26 @@ class TensorBoardEvents:
         for writer in self._writers.values():
             writer.close()
 
-    def _write_collected(self, collected: CollectedValue, epoch: int) -> None:
+    def _writer(self, directory: RunDirectory, kind: str) -> EventWriter:
+        if kind not in self._writers:
+            self._writers[kind] = EventWriter(directory.events(kind))
+        return self._writers[kind]
+
+    def _write_collected(self, writer: EventWriter, collected: CollectedValue, epoch: int) -> None:
         name = collected.writer.name
         drawn = collected.writer.func(name, collected.value, epoch)
         parts = {f"{name}/{key}": value for key, value in drawn.items()} if isinstance(drawn, dict) else {name: drawn}
         for tag, value in parts.items():
-            self._write_value(tag, value, epoch)
+            array = np.asarray(value)
+            if array.ndim == 0:
+                writer.scalars({tag: float(array)}, epoch)
+            else:
+                writer.image(tag, array, epoch)
 
-    def _write_value(self, tag: str, value: Any, epoch: int) -> None:
-        array = np.asarray(value)
-        writer = self._writers[VALIDATION]
-        if array.ndim == 0:
-            writer.scalars({tag: float(array)}, epoch)
-        else:
-            writer.image(tag, array, epoch)
+
+def _kind_and_tag(name: str) -> tuple[str, str]:
+    """Directory and tag of a logged value: `val_loss` -> validation, loss; `lav_l0_acc` -> lav_l0, acc."""
+    if name.startswith(VALIDATION_PREFIX):
+        return VALIDATION, name.removeprefix(VALIDATION_PREFIX)
+    lav = _LAV_NAME.fullmatch(name)
+    return (lav[1], lav[2]) if lav else (TRAIN, name)
