@@ -46,6 +46,8 @@ class StepHooks(keras.callbacks.CallbackList):
         self._on_border = on_border
         self._on_begin = on_begin
         self._user_callbacks = user_callbacks
+        self.user_stops = bool(model.stop_training)
+        """Whether the user set `model.stop_training`, which ends the training after the epoch."""
 
     def on_train_begin(self, logs: Any = None) -> None:
         pass
@@ -63,12 +65,14 @@ class StepHooks(keras.callbacks.CallbackList):
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         if self._user_callbacks is not None:
             self._user_callbacks.on_train_batch_begin(self._done + batch)
+            self._keep_stop()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         # With several steps per execution Keras passes the last step that a full execution would have had.
         done = self._done + batch + 1 if self._total is None else min(self._done + batch + 1, self._total)
         if self._user_callbacks is not None:
             self._user_callbacks.on_train_batch_end(done - 1, python_logs(logs))
+            self._keep_stop()
         self._progress.advance(done, lambda: python_logs(logs))
         if self._on_border(done):
             self._training_model.stop_training = True
@@ -90,10 +94,26 @@ class StepHooks(keras.callbacks.CallbackList):
         if self._on_border(batch + 1):
             self._training_model.stop_evaluating = True
 
+    def _keep_stop(self) -> None:
+        # Keras would end the epoch here.
+        self.user_stops = self.user_stops or self._training_model.stop_training
+        self._training_model.stop_training = False
 
-def user_callback_list(callbacks: list[keras.callbacks.Callback], model: keras.Model) -> keras.callbacks.CallbackList:
-    """The callbacks of the user in Keras' own list, without the progress bar and history that `fit` would add."""
-    return keras.callbacks.CallbackList(callbacks, add_history=False, add_progbar=False, model=model)
+
+def user_callback_list(
+    callbacks: list[keras.callbacks.Callback], model: keras.Model, epochs: int, steps: int
+) -> keras.callbacks.CallbackList:
+    """The callbacks of the user in Keras' own list, without the progress bar and history that `fit` would add.
+
+    Args:
+        callbacks: of the user.
+        model: what they find as `self.model`.
+        epochs: of the training; with `steps` what they find in `self.params`.
+        steps: batches per epoch.
+    """
+    return keras.callbacks.CallbackList(
+        callbacks, add_history=False, add_progbar=False, model=model, verbose=0, epochs=epochs, steps=steps
+    )
 
 
 def has_batch_methods(callbacks: list[keras.callbacks.Callback]) -> bool:

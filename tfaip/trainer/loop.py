@@ -77,7 +77,7 @@ class TrainingLoop:
         self._model = parts.model
         self._epoch_samples = parts.train.epoch_size(parts.params.samples_per_epoch, parts.params.scale_epoch_size)
         self._steps = parts.train.num_batches(self._epoch_samples)
-        self._user = user_callback_list(callbacks, parts.model)
+        self._user = user_callback_list(callbacks, parts.model, parts.params.epochs, self._steps)
         self._batch_user = self._user if has_batch_methods(callbacks) else None
         self._save_every = parts.params.checkpoint_every_n_updates()
         # A run that stopped within an epoch continues with the means that it had reached.
@@ -131,7 +131,6 @@ class TrainingLoop:
         updates = int(self._model.optimizer.iterations)
         progress.history.record(epoch, EpochRecord(rate, values, {"updates": updates, "seconds": round(seconds, 3)}))
         progress.epoch, progress.step = epoch, 0
-        self._model.stop_training = False
         with self._model.optimizer.with_averages():
             if self._parts.best.is_best(progress.history, epoch):
                 self._parts.output.export_best()
@@ -195,6 +194,7 @@ class TrainingLoop:
             verbose=0,
             callbacks=hooks,
         )
+        self._model.stop_training = hooks.user_stops
 
     def _restore_metrics(self) -> None:
         if self._resumed_metrics is not None:
