@@ -1,0 +1,125 @@
+"""`trainer.no_train_scope`: what it freezes stays as it is, bit for bit, and costs no optimizer slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from test.support.commands import CommandResult
+from test.support.runs import copy_tiny
+from test.trainer.net import CONV, ENCODER, HEAD, LAYERS, STATISTICS, changed, net_params, train
+from tfaip.errors import TfaipError, UsageError
+from tfaip.model.weights import load_arrays
+from tfaip.trainer.optimizer import AdamOptimizer
+from tfaip.trainer.scheduler import ConstantParams
+
+pytestmark = pytest.mark.backend
+
+
+@cache
+def initial() -> dict[str, np.ndarray]:
+    """The weights that every run of these tests begins with."""
+    return train(net_params(epochs=0))[1]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "frozen"),
+    [
+        (None, []),
+        (".*conv.*", CONV),
+        ("encoder/conv", CONV),  # the list that holds the layers
+        ("encoder/conv/1", CONV[2:]),
+        ("encoder", ENCODER),
+        ("head|encoder/norm", ["encoder/norm/beta", "encoder/norm/gamma", *STATISTICS, *HEAD]),
+    ],
+)
+def test_frozen_layers_stay_and_all_others_move(pattern: str | None, frozen: list[str]) -> None:
+    optimizer = AdamOptimizer(weight_decay=0.1)
+    _, weights = train(net_params(no_train_scope=pattern, optimizer=optimizer, calc_ema=0.5))
+    assert changed(weights, initial()) == sorted(set(ENCODER + HEAD) - set(frozen))
+
+
+def test_frozen_weights_have_no_slots_but_are_stored_and_exported(tmp_path: Path) -> None:
+    train(net_params(tmp_path / "run", no_train_scope="encoder", epochs=1))
+    arrays = load_arrays(tmp_path / "run" / "checkpoint" / "epoch_0001" / "state.safetensors")
+    slots = {name for name in arrays if name.startswith("optimizer/") and name.count("/") > 1}
+    assert slots == {f"optimizer/{kind}/{path}" for kind in ("momentum", "velocity") for path in HEAD}
+    stored = {name.removeprefix("weights/") for name in arrays if name.startswith("weights/")}
+    exported = load_arrays(tmp_path / "run" / "export" / "weights.safetensors")
+    assert stored == set(exported)
+    assert stored >= set(ENCODER + HEAD)
+    for path in ENCODER:
+        np.testing.assert_array_equal(exported[path], initial()[path])
+
+
+def test_a_frozen_normalisation_runs_in_inference_mode() -> None:
+    # Nothing is trained with rate 0, and training and validation data are the same: only the mode differs.
+    def losses(pattern: str) -> tuple[float, float]:
+        params = net_params(no_train_scope=pattern, learning_rate=ConstantParams(lr=0.0), epochs=1)
+        params.scenario.data.pre_proc.processors = []
+        params.gen.val = params.gen.train
+        params.samples_per_epoch, params.gen.setup.train.batch_size = 30, 10
+        params.scenario.model.dropout = 0.0
+        logs, _ = train(params)
+        return logs["mse"], logs["val_mse"]
+
+    train_loss, val_loss = losses("encoder/norm")
+    assert train_loss == pytest.approx(val_loss, rel=1e-5)
+    train_loss, val_loss = losses("head")
+    assert train_loss != pytest.approx(val_loss, rel=1e-2)
+
+
+def test_regularisers_of_frozen_layers_add_nothing() -> None:
+    assert train(net_params(epochs=1))[0]["regularization"] > 0
+    assert train(net_params(epochs=1, no_train_scope=".*conv.*"))[0]["regularization"] == 0
+
+
+def test_a_run_with_frozen_layers_resumes_exactly(tmp_path: Path) -> None:
+    def params(name: str, epochs: int, scope: str = "encoder/.*") -> object:
+        return net_params(tmp_path / name, epochs=epochs, no_train_scope=scope, calc_ema=0.9)
+
+    logs, weights = train(params("whole", 3))
+    train(params("parts", 1))
+    resumed_logs, resumed = train(params("parts", 3), restore=True)
+    assert resumed_logs == logs
+    assert changed(resumed, weights) == []
+    states = [(tmp_path / n / "checkpoint/epoch_0003/state.safetensors").read_bytes() for n in ("whole", "parts")]
+    assert states[0] == states[1]
+    with pytest.raises(TfaipError, match="the checkpoint does not fit the model: missing .*optimizer/"):
+        train(params("parts", 4, scope="head"), restore=True)
+
+
+@pytest.mark.parametrize("pattern", ["conv", "encoder/con", "dropout", "Encoder"])
+def test_a_pattern_that_matches_nothing_lists_the_layers(pattern: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        train(net_params(tmp_path / "run", no_train_scope=pattern))
+    assert str(caught.value) == (
+        f"--trainer.no_train_scope {pattern!r} matches no layer; it must match a whole path, e.g. '.*conv.*'; "
+        f"the layers are {', '.join(LAYERS)}"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_something_must_be_left_to_train() -> None:
+    with pytest.raises(UsageError, match="'.*' matches every layer that can be trained: nothing is left to train"):
+        train(net_params(no_train_scope=".*"))
+
+
+def test_a_pattern_that_is_none_is_refused_before_anything_is_built() -> None:
+    with pytest.raises(ValueError, match=r"'\(' is not a regular expression \(.*\): change --trainer.no_train_scope"):
+        type(net_params())(no_train_scope="(")
+
+
+def test_from_the_command_line(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+    copy_tiny(tmp_path)
+    flags = ["tiny", "--trainer.epochs", "1", "--trainer.output_dir", "run", "--trainer.no_train_scope"]
+    result = run_command("train", *flags, "hid.*", cwd=tmp_path)
+    assert result.rc == 0, result
+    assert "--trainer.no_train_scope 'hid.*' freezes hidden: 2 of 4 weights are trained" in result.stdout.splitlines()
+    result = run_command("train", *flags, "nothing", "--overwrite", cwd=tmp_path)
+    assert (result.rc, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith("error: --trainer.no_train_scope 'nothing' matches no layer")

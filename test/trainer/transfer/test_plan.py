@@ -1,0 +1,102 @@
+"""The plan of a transfer, and its table: no backend, no files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.trainer.transfer import NameRules, Outcome, Row, Source, plan_transfer
+from tfaip.trainer.transfer.table import transfer_table
+
+TARGETS = {"a/kernel": (2, 3), "a/bias": (3,), "b/kernel": (3, 1), "steps": ()}
+
+
+def source(description: str = "old", aliases: dict[str, str] | None = None, **shapes: tuple[int, ...]) -> Source:
+    arrays = {name.replace("_", "/"): np.full(shape, i) for i, (name, shape) in enumerate(shapes.items())}
+    return Source(description, arrays, aliases or {})
+
+
+def test_equal_names_and_shapes_are_loaded() -> None:
+    old = source(a_kernel=(2, 3), a_bias=(4,), c_kernel=(3, 1), steps=())
+    transfer = plan_transfer(TARGETS, [old], NameRules())
+    assert transfer.rows == [
+        Row("a/kernel", (2, 3), Outcome.LOADED, (0, "a/kernel"), (2, 3)),
+        Row("a/bias", (3,), Outcome.SHAPE_DIFFERS, (0, "a/bias"), (4,)),
+        Row("b/kernel", (3, 1), Outcome.NOT_FOUND),
+        Row("steps", (), Outcome.LOADED, (0, "steps"), ()),
+    ]
+    assert transfer.arrays() == {"a/kernel": pytest.approx(np.zeros((2, 3))), "steps": 3}
+    assert transfer.unused() == [(0, "c/kernel")]
+    assert transfer_table(transfer) == [
+        "weight    shape",
+        "a/kernel  2x3    loaded",
+        "a/bias    3      skipped: shape differs (source: 4)",
+        "b/kernel  3x1    left fresh: not in the source",
+        "steps     ()     loaded",
+        "not used of old: c/kernel",
+    ]
+
+
+def test_rules_decide_on_paths_of_the_target_and_names_of_the_source() -> None:
+    old = source(x_kernel=(2, 3), x_bias=(3,), b_kernel=(3, 1), steps=())
+    transfer = plan_transfer(TARGETS, [old], NameRules.parse("--f", exclude="steps", rename=["^x/->a/"]))
+    assert transfer_table(transfer) == [
+        "weight    shape",
+        "a/kernel  2x3    loaded from x/kernel",
+        "a/bias    3      loaded from x/bias",
+        "b/kernel  3x1    loaded",
+        "steps     ()     skipped: excluded",
+        "not used of old: steps",
+    ]
+    # The other way round; the table keeps the path of the target.
+    mirrored = plan_transfer(TARGETS, [old], NameRules.parse("--f", exclude="steps", rename_targets=["^a/->x/"]))
+    assert mirrored.rows == transfer.rows
+
+
+def test_the_first_source_with_the_name_and_the_shape_wins() -> None:
+    first = source("first", a_kernel=(2, 3), b_kernel=(9, 9))
+    second = source("second", b_kernel=(3, 1), a_kernel=(2, 3), a_bias=(7,))
+    transfer = plan_transfer(TARGETS, [first, second], NameRules())
+    assert transfer_table(transfer) == [
+        "weight    shape",
+        "a/kernel  2x3    loaded from first: a/kernel",
+        "a/bias    3      skipped: shape differs (source: 7) from second: a/bias",
+        "b/kernel  3x1    loaded from second: b/kernel",
+        "steps     ()     left fresh: not in the source",
+        "not used of first: b/kernel",
+        "not used of second: a/kernel",
+    ]
+
+
+def test_names_come_before_aliases() -> None:
+    old = source(a_kernel=(2, 3), graph_a_kernel=(2, 3), graph_steps=(), aliases={"a/kernel": "graph/a/kernel"})
+    aliased = Source(old.description, old.arrays, {**old.aliases, "steps": "graph/steps"})
+    transfer = plan_transfer(TARGETS, [aliased], NameRules())
+    assert [row.source for row in transfer.rows] == [(0, "a/kernel"), None, None, (0, "graph/steps")]
+    # Aliases are renamed as names are.
+    renamed = plan_transfer({"count": ()}, [aliased], NameRules.parse("--f", rename=["^steps->count"]))
+    assert renamed.rows == [Row("count", (), Outcome.LOADED, (0, "graph/steps"), ())]
+
+
+def test_renaming_must_not_merge_names() -> None:
+    old = source(x_kernel=(2, 3), y_kernel=(2, 3))
+    with pytest.raises(UsageError, match="^old: after renaming, both 'x/kernel' and 'y/kernel' are called 'a/kernel'"):
+        plan_transfer(TARGETS, [old], NameRules.parse("--f", rename=["[xy]->a"]))
+
+
+def test_one_array_may_go_to_several_targets() -> None:
+    transfer = plan_transfer(
+        {"a/kernel": (2, 3), "b/kernel": (2, 3)},
+        [source(a_kernel=(2, 3))],
+        NameRules.parse("--f", rename_targets=["^b->a"]),
+    )
+    assert sorted(transfer.arrays()) == ["a/kernel", "b/kernel"]
+    assert transfer.unused() == []
+
+
+def test_a_long_list_of_unused_arrays_is_cut() -> None:
+    old = source(**{f"x{i}": (1,) for i in range(7)})
+    assert transfer_table(plan_transfer({"a": (1,)}, [old], NameRules()))[-1] == (
+        "not used of old: x0, x1, x2, x3, x4 and 2 more"
+    )

@@ -1,0 +1,36 @@
+"""Regular expressions on attribute paths: a whole path, or the whole path of something above."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tfaip.util.pathpatterns import compile_pattern, path_matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("encoder", "encoder", True),
+        ("encoder", "encoder/conv/0/kernel", True),
+        ("encoder/conv", "encoder/conv/0/kernel", True),
+        (".*conv.*", "encoder/conv/0", True),
+        (r".*/kernel", "encoder/conv/0/kernel", True),
+        ("encoder", "my_encoder/kernel", False),
+        ("enc", "encoder/kernel", False),
+        ("conv", "encoder/conv/0", False),
+        ("kernel", "head/kernel", False),
+        ("a|b", "b/kernel", True),
+        ("a|b", "ab", False),
+        ("", "kernel", False),
+    ],
+)
+def test_path_matches(pattern: str, path: str, expected: bool) -> None:
+    assert path_matches(re.compile(pattern), path) is expected
+
+
+def test_a_pattern_that_is_none_names_its_flag() -> None:
+    assert compile_pattern("a.*", "--flag").pattern == "a.*"
+    with pytest.raises(ValueError, match=r"^'\[a' is not a regular expression \(.*\): change --flag$"):
+        compile_pattern("[a", "--flag")
