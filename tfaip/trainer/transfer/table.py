@@ -25,12 +25,13 @@ def shape_text(shape: Shape) -> str:
 def _outcome_text(row: Row, transfer: Transfer) -> str:
     if row.source is None:
         return str(row.outcome)
-    source, name = row.source
-    place = f" from {transfer.sources[source].description}" if len(transfer.sources) > 1 else ""
-    renamed = f" as {name}" if name != row.target else ""
+    text = str(row.outcome)
     if row.outcome is Outcome.SHAPE_DIFFERS and row.source_shape is not None:
-        return f"{row.outcome} (source: {shape_text(row.source_shape)}){place}{renamed}"
-    return f"{row.outcome}{place}{renamed}"
+        text += f" (source: {shape_text(row.source_shape)})"
+    source, name = row.source
+    if len(transfer.sources) > 1:
+        return f"{text} from {transfer.sources[source].description}: {name}"
+    return text if name == row.target else f"{text} from {name}"
 
 
 def _unused_lines(transfer: Transfer) -> list[str]:

@@ -91,9 +91,10 @@ def _check_patterns(rules: NameRules, paths: list[str]) -> None:
 def _report(transfer: Transfer) -> None:
     counts = {outcome: len(transfer.with_outcome(outcome)) for outcome in Outcome}
     log.info(
-        "warm start from %s: %d weights loaded, %d skipped, %d left fresh",
-        ", ".join(source.description for source in transfer.sources),
+        "warm start from %s: %d of %d weights loaded, %d skipped, %d left fresh",
+        _descriptions(transfer),
         counts[Outcome.LOADED],
+        len(transfer.rows),
         counts[Outcome.EXCLUDED] + counts[Outcome.SHAPE_DIFFERS],
         counts[Outcome.NOT_FOUND],
     )
@@ -104,7 +105,7 @@ def _report(transfer: Transfer) -> None:
 def _check(transfer: Transfer, allow_partial: bool) -> None:
     missing = transfer.with_outcome(Outcome.NOT_FOUND, Outcome.SHAPE_DIFFERS)
     loaded = transfer.with_outcome(Outcome.LOADED)
-    what = ", ".join(source.description for source in transfer.sources)
+    what = _descriptions(transfer)
     if not loaded:
         raise UsageError(
             f"nothing in {what} matches the model: it holds {_some([n for s in transfer.sources for n in s.arrays])}, "
@@ -119,9 +120,14 @@ def _check(transfer: Transfer, allow_partial: bool) -> None:
             for row in missing
         ]
         raise UsageError(
-            f"{what} fits the model only in part: {len(loaded)} weights match, {len(missing)} do not: {_some(shown)}; "
+            f"{what} fits the model only in part: {len(loaded)} of {len(loaded) + len(missing)} weights match, not "
+            f"{_some(shown)}; "
             f"leave them fresh with {FLAG}.allow_partial True, or map names with {FLAG}.rename 'old->new'"
         )
+
+
+def _descriptions(transfer: Transfer) -> str:
+    return ", ".join(source.description for source in transfer.sources)
 
 
 def _some(names: list[str]) -> str:
