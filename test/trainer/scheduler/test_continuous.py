@@ -1,0 +1,255 @@
+"""Rates that change with every update, computed inside the compiled step."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train, weight
+from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
+from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.scheduler import (
+    ConstantParams,
+    CosineDecayParams,
+    ExponentialDecayParams,
+    Interpolation,
+    InverseSqrtDecayParams,
+    LearningRateParams,
+    PiecewiseParams,
+    PolynomialDecayParams,
+    Warmup,
+    WarmupConstantParams,
+    WarmupCosineDecayParams,
+    WarmupExponentialDecayParams,
+)
+from tfaip.trainer.trainer import Trainer
+
+pytestmark = pytest.mark.backend
+
+CONTINUOUS = {"step_function": False}
+ALL = [
+    ConstantParams(0.5, **CONTINUOUS),
+    ExponentialDecayParams(0.5, decay=0.7, learning_circle=1, **CONTINUOUS),
+    CosineDecayParams(0.5, alpha=0.1, **CONTINUOUS),
+    WarmupConstantParams(0.5, warmup_epochs=2, **CONTINUOUS),
+    WarmupExponentialDecayParams(0.5, warmup_epochs=1, learning_circle=1, decay=0.5, final_epochs=1, **CONTINUOUS),
+    WarmupCosineDecayParams(
+        0.5, warmup_epochs=1, warmup=Warmup.EXPONENTIAL, constant_epochs=1, final_epochs=1, **CONTINUOUS
+    ),
+    InverseSqrtDecayParams(0.5, timescale_epochs=2.0, **CONTINUOUS),
+    PolynomialDecayParams(0.5, power=1.5, offset_epochs=1, **CONTINUOUS),
+    PiecewiseParams(0.5, points={0.5: 0.1, 2: 0.3}, **CONTINUOUS),
+    PiecewiseParams(0.5, points={1.25: 0.1, 2: 0.3}, interpolation=Interpolation.STEP, **CONTINUOUS),
+    PiecewiseParams(0.5, points={2: 0.125}, interpolation=Interpolation.EXPONENTIAL, **CONTINUOUS),
+]
+BATCHES, EPOCHS = 5, 4
+
+
+def name_of(params: LearningRateParams) -> str:
+    return type(params).__name__.removesuffix("Params")
+
+
+def numpy_rates(params: LearningRateParams, times: Any) -> np.ndarray:
+    """The rates after so many completed epochs, in float64."""
+    params.epochs = EPOCHS
+    return np.array([params.scale() * float(params.value_after(np.float64(time), np)) for time in times])
+
+
+def params_with(schedule: LearningRateParams, batches: int = BATCHES, **fields: Any) -> LineTrainerParams:
+    """SGD on gradients of 1: every update moves the weight by the rate."""
+    return line_params([1.0] * batches, **{"epochs": EPOCHS, **fields}, learning_rate=schedule)
+
+
+class Rates(keras.callbacks.Callback):
+    """Reads the rate of the next update, and the weight, behind every batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates: list[float] = []
+        self.weights: list[float] = []
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if epoch == 0:
+            self.read()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if keras.backend.backend() == "jax":
+            self.model.jax_state_sync()
+        self.read()
+
+    def read(self) -> None:
+        self.rates.append(float(ops.convert_to_numpy(self.model.optimizer.learning_rate)))
+        self.weights.append(float(ops.convert_to_numpy(self.model.graph.line.kernel.value)[0, 0]))
+
+
+@pytest.mark.parametrize("schedule", ALL, ids=name_of)
+def test_rates_and_updates_of_a_training_are_those_of_numpy(schedule: LearningRateParams) -> None:
+    rates = Rates()
+    train(params_with(schedule, steps_per_execution=1), rates)
+    expected = numpy_rates(schedule, np.arange(BATCHES * EPOCHS) / BATCHES)
+    assert rates.rates[:-1] == pytest.approx(expected.tolist(), rel=1e-5, abs=1e-7)
+    assert (-np.diff(rates.weights)).tolist() == pytest.approx(expected.tolist(), rel=1e-4, abs=1e-6)
+
+
+def test_rates_of_half_epochs_by_hand() -> None:
+    rates = Rates()
+    train(params_with(PolynomialDecayParams(1.0, **CONTINUOUS), batches=2, steps_per_execution=1), rates)
+    assert rates.rates == pytest.approx([1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0])
+
+
+def test_the_default_is_one_rate_per_epoch() -> None:
+    rates = Rates()
+    train(params_with(PolynomialDecayParams(1.0), batches=2, steps_per_execution=1), rates)
+    assert rates.rates == pytest.approx([1.0, 1.0, 1.0, 0.75, 0.75, 0.5, 0.5, 0.25, 0.25])
+
+
+@pytest.mark.parametrize("steps_per_execution", [3, 16])
+def test_steps_per_execution_change_nothing(steps_per_execution: int) -> None:
+    schedule = CosineDecayParams(1.0, alpha=0.1, **CONTINUOUS)
+    weights = Weights()
+    train(params_with(schedule, steps_per_execution=steps_per_execution), weights)
+    moved = np.cumsum(numpy_rates(schedule, np.arange(BATCHES * EPOCHS) / BATCHES))[BATCHES - 1 :: BATCHES]
+    assert weights.values == pytest.approx((-moved).tolist(), rel=1e-6)
+
+
+@pytest.mark.parametrize("accum_steps", [2, 3])
+def test_accumulation_counts_updates(accum_steps: int) -> None:
+    schedule = PolynomialDecayParams(1.0, **CONTINUOUS)
+    weights = Weights()
+    train(params_with(schedule, batches=11, epochs=4, train_accum_steps=accum_steps), weights)
+    # An update has the rate of the time of its first batch; remainders go on into the next epoch.
+    updates = [11 * epoch // accum_steps for epoch in range(1, 5)]
+    rates = 1.0 - np.arange(updates[-1]) * accum_steps / 44
+    assert weights.values == pytest.approx([-rates[:n].sum() for n in updates], rel=1e-5)
+
+
+def test_accumulation_is_one_larger_batch() -> None:
+    schedule = CosineDecayParams(0.5, **CONTINUOUS)
+    accumulated, large = Weights(), Weights()
+    train(params_with(schedule, batches=12, train_accum_steps=3), accumulated)
+    params = params_with(schedule, batches=12)
+    params.gen.setup.train.batch_size = 3
+    train(params, large)
+    assert accumulated.values == pytest.approx(large.values, rel=1e-6)
+
+
+def test_weight_decay_follows_the_rate() -> None:
+    schedule = PolynomialDecayParams(1.0, **CONTINUOUS)
+    params = params_with(schedule, batches=2, epochs=1, optimizer=SGDOptimizer(weight_decay=0.5))
+    params.gen.train.x, params.scenario.model.start = [0.0, 0.0], 8.0
+    # Rates 1 and 0.5.
+    assert weight(train(params)) == pytest.approx(8.0 * 0.5 * 0.75)
+
+
+def test_the_history_has_the_rate_of_the_first_update(tmp_path: Path) -> None:
+    train(params_with(PolynomialDecayParams(1.0, **CONTINUOUS), output_dir=tmp_path / "run"))
+    records = json.loads((tmp_path / "run" / "history.json").read_text())
+    assert [record["lr"] for record in records.values()] == [1.0, 0.75, 0.5, 0.25]
+
+
+def test_a_schedule_of_your_own_can_be_continuous() -> None:
+    class Shrinking(LearningRateParams):
+        def value(self, x: Any, xp: Any) -> Any:
+            return xp.exp(-x)
+
+    rates = Rates()
+    train(params_with(Shrinking(1.0, **CONTINUOUS), batches=2, epochs=2, steps_per_execution=1), rates)
+    assert rates.rates == pytest.approx(np.exp([0, -0.5, -1, -1.5, -2]).tolist(), rel=1e-6)
+
+
+def state_of(run: Path) -> dict[str, bytes]:
+    checkpoint = run / "checkpoint" / (run / "checkpoint" / "latest").read_text().strip()
+    return {path.name: path.read_bytes() for path in checkpoint.glob("*.safetensors")}
+
+
+@pytest.mark.parametrize("accum_steps", [1, 3])
+def test_resume_is_exact_to_the_bit(accum_steps: int, tmp_path: Path) -> None:
+    schedule = WarmupCosineDecayParams(0.1, warmup_epochs=1, **CONTINUOUS)
+    params = params_with(
+        schedule,
+        epochs=3,
+        output_dir=tmp_path / "whole",
+        optimizer=AdamOptimizer(),
+        train_accum_steps=accum_steps,
+        steps_per_execution=1,
+        checkpoint_save_freq="2",
+        keep_checkpoints=20,
+    )
+    params.gen.train.x = [1.0, -2.0, 0.5, 3.0, -1.5]
+    train(params)
+    names = sorted(path.name for path in (tmp_path / "whole" / "checkpoint").iterdir() if path.is_dir())
+    starts = [name for name in names if name.startswith(("epoch_0001", "epoch_0002"))]
+    assert any("step" in name for name in starts)
+    assert len(starts) > 3
+    for start in starts:
+        shutil.copytree(tmp_path / "whole", tmp_path / start)
+        params.output_dir = str(tmp_path / start)
+        Trainer(params, LineScenario(params.scenario), restore=True, checkpoint=start).train()
+        assert state_of(tmp_path / start) == state_of(tmp_path / "whole"), start
+
+
+def optimizer_with(schedule: LearningRateParams, accum_steps: int = 1) -> tuple[Any, keras.Variable]:
+    variable = keras.Variable(0.0, name="w")
+    rule = partial(schedule.value_after, xp=ops)
+    return build_optimizer(SGDOptimizer(), {"w": variable}, [variable], accum_steps=accum_steps, rule=rule), variable
+
+
+def rate_of(optimizer: Any) -> float:
+    return float(ops.convert_to_numpy(optimizer.learning_rate))
+
+
+def test_the_rate_goes_on_when_the_optimizer_is_reset() -> None:
+    schedule = PolynomialDecayParams(1.0, epochs=10, **CONTINUOUS)
+    optimizer, variable = optimizer_with(schedule)
+    optimizer.begin_epoch(1.0, completed=0, batches=4, done=0)
+    for _ in range(4):
+        optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
+    assert rate_of(optimizer) == pytest.approx(0.9)
+    for state in optimizer.variables:
+        state.assign(np.zeros(state.shape, state.dtype))
+    optimizer.begin_epoch(1.0, completed=1, batches=4, done=0)
+    assert rate_of(optimizer) == pytest.approx(0.9)
+    optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
+    assert rate_of(optimizer) == pytest.approx(0.875)
+
+
+def test_epochs_may_change_their_size() -> None:
+    optimizer, variable = optimizer_with(PolynomialDecayParams(1.0, epochs=10, **CONTINUOUS))
+    optimizer.begin_epoch(1.0, completed=0, batches=4, done=0)
+    for _ in range(4):
+        optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
+    optimizer.begin_epoch(1.0, completed=1, batches=2, done=0)
+    assert rate_of(optimizer) == pytest.approx(0.9)
+    optimizer.apply([ops.convert_to_tensor(1.0)], [variable])
+    assert rate_of(optimizer) == pytest.approx(0.85)
+
+
+def test_large_numbers_of_updates_keep_their_precision() -> None:
+    optimizer, _ = optimizer_with(PolynomialDecayParams(1.0, epochs=1000, **CONTINUOUS))
+    optimizer.begin_epoch(1.0, completed=500, batches=10_000, done=5_000)
+    assert rate_of(optimizer) == pytest.approx(0.4995, rel=1e-6)
+
+
+def test_live_changes_of_the_base_rate_scale_the_rule() -> None:
+    optimizer, _ = optimizer_with(PolynomialDecayParams(1.0, epochs=4, **CONTINUOUS))
+    optimizer.begin_epoch(2.0, completed=1, batches=1, done=0)
+    assert rate_of(optimizer) == pytest.approx(1.5)
+    optimizer.rate.assign(0.5)
+    assert rate_of(optimizer) == pytest.approx(0.375)
+
+
+def test_the_backend_computes_the_rules_of_numpy() -> None:
+    times = np.linspace(0.01, EPOCHS - 0.02, 97)
+    for schedule in ALL:
+        expected = numpy_rates(schedule, times)
+        traced = schedule.value_after(ops.convert_to_tensor(times.astype("float32")), ops)
+        rates = schedule.scale() * ops.convert_to_numpy(traced)
+        np.testing.assert_allclose(rates, expected, rtol=2e-5, atol=1e-7, err_msg=name_of(schedule))

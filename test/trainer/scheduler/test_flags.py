@@ -1,0 +1,92 @@
+"""Schedules on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from test.support.commands import CommandResult, finish_command, start_python
+from tfaip.errors import UsageError
+from tfaip.params.cli import ParamsParser
+from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.scheduler import (
+    SCHEDULES,
+    CosineDecayParams,
+    Interpolation,
+    LearningRateParams,
+    PiecewiseParams,
+    Warmup,
+    WarmupCosineDecayParams,
+)
+
+MIN = "tfaip.scenario.tutorial.min"
+
+
+def parse(*flags: str) -> LearningRateParams:
+    from tfaip.scenario.tutorial.min.scenario import MinScenario
+
+    parser = ParamsParser(prog="test")
+    parser.add_params("trainer", TrainerParams, default=MinScenario.default_trainer_params())
+    return parser.parse(["--trainer.output_dir", "unused", *flags]).trainer.learning_rate
+
+
+@pytest.mark.parametrize("cls", SCHEDULES)
+def test_a_schedule_is_chosen_by_its_short_name(cls: type[LearningRateParams]) -> None:
+    params = parse("--learning_rate", cls.__name__.removesuffix("Params"), "--learning_rate.lr", "0.5")
+    assert type(params) is cls
+    assert params.lr == 0.5
+
+
+def test_fields_are_flags() -> None:
+    params = parse("--trainer.epochs", "8", "--learning_rate", "CosineDecay", "--learning_rate.alpha", "0.1")
+    assert params == CosineDecayParams(alpha=0.1, epochs=8)
+    flags = ["warmup_epochs=3", "warmup_factor=2", "warmup=exponential", "constant_epochs=4", "final_epochs=5"]
+    params = parse("--learning_rate", "WarmupCosineDecay", *[f"--learning_rate.{flag}" for flag in flags])
+    assert params == WarmupCosineDecayParams(
+        warmup_epochs=3, warmup_factor=2, warmup=Warmup.EXPONENTIAL, constant_epochs=4, final_epochs=5, epochs=100
+    )
+
+
+def test_points_are_a_dict() -> None:
+    flags = ["--learning_rate.points", "2.5=0.1", "10=1e-3", "--learning_rate.interpolation", "step"]
+    params = parse("--learning_rate", "Piecewise", *flags, "--learning_rate.step_function", "False")
+    points = {2.5: 0.1, 10.0: 0.001}
+    expected = PiecewiseParams(points=points, interpolation=Interpolation.STEP, step_function=False, epochs=100)
+    assert params == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--learning_rate", "CosinDecay"], "no class 'CosinDecay'.* did you mean CosineDecay"),
+        (["--learning_rate.alpha", "0.1"], "unknown flag --learning_rate.alpha; it belongs to CosineDecay"),
+        (["--learning_rate", "CosineDecay", "--learning_rate.alpha", "2"], "alpha is 2.0, .*--learning_rate.alpha"),
+        (["--learning_rate.epochs", "5"], "unknown flag --learning_rate.epochs"),
+        (["--learning_rate", "Piecewise", "--learning_rate.points", "0.5"], "expected key=value, got '0.5'"),
+    ],
+)
+def test_mistakes_are_one_line(flags: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse(*flags)
+
+
+def test_schedules_need_no_backend_and_no_numpy() -> None:
+    heavy = "import sys; sys.exit(' '.join({'keras', 'tensorflow', 'jax', 'numpy'} & set(sys.modules)) or 0)"
+    result = finish_command(
+        start_python("-c", f"import tfaip.trainer.scheduler.warmup, tfaip.trainer.optimizer; {heavy}")
+    )
+    assert (result.rc, result.stderr) == (0, ""), result
+
+
+@pytest.mark.backend
+def test_a_run_is_resumed_with_more_epochs(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+    run = tmp_path / "run"
+    flags = ["--trainer.epochs", "2", "--learning_rate", "PolynomialDecay", "--learning_rate.lr", "0.5"]
+    flags += ["--trainer.samples_per_epoch", "32", "--trainer.export_best", "False", "--trainer.export_final", "False"]
+    assert run_command("train", MIN, "--trainer.output_dir", run, *flags).rc == 0
+    assert run_command("resume_training", run, "--trainer.epochs", "4").rc == 0
+    records = json.loads((run / "history.json").read_text())
+    assert [record["lr"] for record in records.values()] == [0.5, 0.25, 0.25, 0.125]
