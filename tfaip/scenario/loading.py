@@ -76,7 +76,8 @@ def _import(name: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise UsageError(f"no module named {name!r}{_near_modules(name, error.name)}") from error
         raise UsageError(f"scenario module {name} fails to import: {_one_line(error)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # A script taken for a scenario may end the process when it is imported.
         raise UsageError(f"scenario module {name} fails to import: {_one_line(error)}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -24,7 +25,12 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     """
     try:
         setup_console()
-        work(sys.argv[1:] if argv is None else argv)
+        try:
+            work(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        return FAILURE if _reader_left() else _report(error, FAILURE)
     except KeyboardInterrupt:
         return INTERRUPTED
     except UsageError as error:
@@ -36,6 +42,19 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     except Exception as error:
         return _report(error, FAILURE)
     return 0
+
+
+def _reader_left() -> bool:
+    """Whether nobody reads what is printed, as after `| head`; then the rest is thrown away without complaint."""
+    try:
+        # What failed is forgotten by the stream; only another character tells whether it was this pipe that broke.
+        print(flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        return True
+    return False
 
 
 def _report(error: Exception, exit_code: int) -> int:
