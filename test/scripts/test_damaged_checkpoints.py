@@ -1,0 +1,69 @@
+"""Checkpoints that are damaged are passed over, those that are chosen are taken: the result stays the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from test.support.commands import CommandResult
+from test.support.runs import assert_same_run, checkpoints, run_well
+
+pytestmark = pytest.mark.backend
+RunCommand = Callable[..., CommandResult]
+NEWEST, BEFORE = "epoch_0002", "epoch_0001_step_000010"
+FROM_BEFORE = "resuming in epoch 2, after 10 batches"
+
+
+def flip_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize(
+    ("damage", "name", "complaint"),
+    [
+        (flip_a_byte, "state.safetensors", "differs from its manifest"),
+        (truncate, "state.json", "differs from its manifest"),
+        (Path.unlink, "manifest.json", "cannot be read"),
+    ],
+    ids=["flipped", "truncated", "deleted"],
+)
+def test_the_previous_checkpoint_is_taken(
+    damage: Callable[[Path], None], name: str, complaint: str, half: Path, whole: Path, workplace: Path
+) -> None:
+    """Each time another form of the path: the run, its checkpoint directory, the damaged checkpoint."""
+    assert checkpoints(half) == [BEFORE, NEWEST]
+    damaged = half / "checkpoint" / NEWEST / name
+    damage(damaged)
+    path = {"state.json": half / "checkpoint", "manifest.json": half / "checkpoint" / NEWEST}.get(name, half)
+    result = run_well("resume_training", path, "--trainer.epochs", "4", cwd=workplace)
+    (warning,) = [line for line in result.stdout.splitlines() if line.startswith("warning: ")]
+    assert warning.startswith(f"warning: damaged checkpoint passed over: {damaged} {complaint}")
+    assert FROM_BEFORE in result.stdout.splitlines()
+    assert warning.removeprefix("warning: ") in (half / "train.log").read_text()
+    assert_same_run(half, whole / "run")
+
+
+def test_one_checkpoint_is_chosen(half: Path, whole: Path, workplace: Path) -> None:
+    """By a relative path; what is newer is forgotten."""
+    path = os.path.relpath(half / "checkpoint" / BEFORE, workplace)
+    result = run_well("resume_training", path, "--trainer.epochs", "4", cwd=workplace)
+    assert FROM_BEFORE in result.stdout.splitlines()
+    assert_same_run(half, whole / "run")
+
+
+def test_nothing_is_left_to_resume(half: Path, workplace: Path, run_command: RunCommand) -> None:
+    for checkpoint in (half / "checkpoint").glob("epoch_*"):
+        flip_a_byte(checkpoint / "state.safetensors")
+    result = run_command("resume_training", half, cwd=workplace)
+    assert result.rc == 2, result
+    assert result.stderr == f"error: all 2 checkpoints in {half / 'checkpoint'} are damaged: nothing to resume\n"
+    assert checkpoints(half) == [BEFORE, NEWEST]

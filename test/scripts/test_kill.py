@@ -1,0 +1,86 @@
+"""A run that was killed at any moment, again and again, ends as the run that was never killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from test.scripts.conftest import SEED
+from test.support.commands import CommandResult
+from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, run_well
+
+pytestmark = pytest.mark.backend
+RunCommand = Callable[..., CommandResult]
+FLAGS = ["--trainer.checkpoint_save_freq", "3"]
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A moment: the `count`-th audit event of this name whose arguments match."""
+
+    event: str
+    pattern: str
+    count: int = 1
+
+
+def run_into(kill: Kill, *command: str | Path, run_command: RunCommand, cwd: Path) -> CommandResult:
+    """Run a command that does not survive the moment."""
+    result = run_command(*command, cwd=cwd, env=faulty(fault("SIGKILL", kill.event, kill.pattern, kill.count)))
+    assert result.rc == -9, f"{kill} was never reached\n{result}"
+    return result
+
+
+def resume_through(kills: dict[str, tuple[Kill, str]], run: Path, run_command: RunCommand, cwd: Path) -> None:
+    """Resume and kill, moment after moment; after each one the newest checkpoint must have the name that is given."""
+    for moment, (kill, newest) in kills.items():
+        run_into(kill, "resume_training", run, "--trainer.epochs", "4", run_command=run_command, cwd=cwd)
+        assert checkpoints(run)[-1] == newest, moment
+
+
+def test_killed_around_the_first_checkpoints(
+    whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand
+) -> None:
+    run = tmp_path / "run"
+    train = ["train", "tiny", "--trainer.output_dir", run, *SEED, *FLAGS]
+    # Complete under its temporary name, not committed yet.
+    before_commit = Kill("os.rename", "epoch_0000_step_000004")
+    run_into(before_commit, *train, run_command=run_command, cwd=workplace)
+    assert checkpoints(run) == [".tmp-epoch_0000_step_000004"]
+    none = run_command("resume_training", run, cwd=workplace)
+    assert none.rc == 2, none
+    assert none.stderr == f"error: no checkpoint in {run / 'checkpoint'}: nothing to resume\n"
+
+    # Committed, but `latest` does not know of it.
+    before_latest = Kill("os.rename", r"/latest")
+    run_into(before_latest, *train, "--overwrite", run_command=run_command, cwd=workplace)
+    assert checkpoints(run) == ["epoch_0000_step_000004"]
+    assert not (run / "checkpoint" / "latest").exists()
+    kills = {
+        "while a checkpoint is written": (Kill("open", r"step_000006/state\.json"), "epoch_0000_step_000004"),
+        "in the data, while batches are read ahead": (Kill("tiny.sample", "training", 20), "epoch_0000_step_000004"),
+        "in the first validation": (Kill("tiny.sample", "evaluation", 5), "epoch_0000_step_000010"),
+        "while best is written": (Kill("open", r"tmp-best/weights"), "epoch_0000_step_000010"),
+        "between best and its checkpoint": (Kill("os.rename", r"/epoch_0001 "), "epoch_0000_step_000010"),
+        "before the history": (Kill("os.rename", r"/history\.json"), "epoch_0001"),
+    }
+    resume_through(kills, run, run_command, workplace)
+    run_well("resume_training", run, cwd=workplace)
+    assert_same_run(run, whole / "run")
+
+
+def test_killed_in_later_epochs(half: Path, whole: Path, workplace: Path, run_command: RunCommand) -> None:
+    kills = {
+        # Restoring names the newest checkpoint too.
+        "right behind a checkpoint within an epoch": (Kill("os.rename", r"/latest", 3), "epoch_0002_step_000006"),
+        "before the old best is removed": (Kill("shutil.rmtree", "tmp-best", 2), "epoch_0002_step_000010"),
+        "within the removal of an old checkpoint": (Kill("os.remove", r"^state\.|^manifest\.", 2), "epoch_0003"),
+        "while the final export is written": (Kill("open", r"tmp-export/weights"), "epoch_0004"),
+    }
+    resume_through(kills, half, run_command, workplace)
+    result = run_well("resume_training", half, cwd=workplace)
+    assert "training is finished: 4 of 4 epochs are done" in result.stdout.splitlines()
+    assert latest(half) == "epoch_0004"
+    assert_same_run(half, whole / "run")

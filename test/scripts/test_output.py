@@ -1,0 +1,99 @@
+"""What a run prints and writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from test.scripts.conftest import read_params
+from test.support.runs import checkpoints, files_below, history, latest, result_lines, run_well
+
+pytestmark = pytest.mark.backend
+CHECKPOINT = ["manifest.json", "state.json", "state.safetensors"]
+MODEL = ["scenario_params.json", "weights.safetensors"]
+VALUES = ["loss", "loss/mean_epoch", "lr", "mae", "mse", "val_loss", "val_loss/mean_epoch", "val_mae", "val_mse"]
+
+
+def test_files_of_a_run(whole: Path) -> None:
+    run = whole / "run"
+    names = [re.sub(r"tfevents\..*", "tfevents", name) for name in files_below(run)]
+    assert sorted(names) == sorted(
+        [
+            *(f"checkpoint/{epoch}/{name}" for epoch in ("epoch_0003", "epoch_0004") for name in CHECKPOINT),
+            "checkpoint/latest",
+            *(f"{directory}/{name}" for directory in ("best", "export") for name in MODEL),
+            *("history.json", "train.log", "trainer_params.json"),
+            *("train/events.out.tfevents", "validation/events.out.tfevents"),
+        ]
+    )
+    assert latest(run) == "epoch_0004"
+
+
+def test_what_is_stored(whole: Path) -> None:
+    params = read_params(whole / "run")
+    assert (params["epochs"], params["random_seed"]) == (4, 7)
+    assert params["scenario"]["scenario_id"] == "tiny.scenario:TinyScenario"
+    manifest = json.loads((whole / "run" / "checkpoint" / "epoch_0004" / "manifest.json").read_text())
+    assert {name: entry["size"] for name, entry in manifest["files"].items()} == {
+        name: (whole / "run" / "checkpoint" / "epoch_0004" / name).stat().st_size
+        for name in ("state.json", "state.safetensors")
+    }
+    assert [record["meta"]["updates"] for record in history(whole / "run").values()] == [11, 22, 33, 44]
+
+
+def test_lines_of_a_run(whole: Path) -> None:
+    """One line per epoch, its values sorted by name and rounded; then where to look next. Each also in train.log."""
+    stdout, run = (whole / "stdout").read_text(), whole / "run"
+    records = history(run)
+    lines = result_lines(stdout)
+    assert [epoch for epoch, _ in lines] == [1, 2, 3, 4]
+    for epoch, text in lines:
+        shown = dict(value.split(": ") for value in text.split(" - "))
+        record = records[str(epoch)]
+        assert list(shown) == VALUES
+        assert shown == {name: f"{v:.4f}" for name, v in sorted({**record["values"], "lr": record["lr"]}.items())}
+    monitored = {int(epoch): record["values"]["val_loss/mean_epoch"] for epoch, record in records.items()}
+    best = min(monitored, key=monitored.__getitem__)
+    assert stdout.splitlines()[-4:] == [
+        f"Best epoch   val_loss/mean_epoch {monitored[best]:.4f} in epoch {best}",
+        f"Best model   {run / 'best'}",
+        f"Final model  {run / 'export'}",
+        f"TensorBoard  tensorboard --logdir {run}",
+    ]
+    log = (run / "train.log").read_text().splitlines()
+    stamp = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO|WARNING) +tfaip\.[\w.]+: ")
+    assert [stamp.sub("", line) for line in log] == stdout.splitlines()
+
+
+FLAGS = """
+trainer: {epochs: 5, keep_checkpoints: 3, checkpoint_sub_dir: states, export_best: false, val_every_n: 2}
+learning_rate: {__cls__: Constant, lr: 0.02}
+"""
+
+
+def test_checkpoints_that_are_kept(half_original: Path, tmp_path: Path, workplace: Path) -> None:
+    assert checkpoints(half_original / "run") == ["epoch_0001_step_000010", "epoch_0002"]
+    (tmp_path / "flags.yaml").write_text(FLAGS)
+    run = tmp_path / "run"
+    flags = ["--config", tmp_path / "flags.yaml", "--trainer.output_dir", run, "--trainer.epochs", "3"]
+    result = run_well("train", "tiny", *flags, cwd=workplace)
+    assert sorted(path.name for path in (run / "states").iterdir()) == [
+        *("epoch_0001", "epoch_0002", "epoch_0003", "latest")
+    ]
+    assert not (run / "best").exists()
+    assert [record["lr"] for record in history(run).values()] == [0.02, 0.02, 0.02]
+    # Every second epoch is validated, and the last one.
+    assert ["val_loss" in values for _, values in result_lines(result.stdout)] == [False, True, True]
+
+
+def test_checkpoints_and_exports_can_be_left_out(tmp_path: Path, workplace: Path) -> None:
+    off = ["--trainer.write_checkpoints", "False", "--trainer.export_best", "False", "--trainer.export_final", "False"]
+    flags = ["--trainer.output_dir", tmp_path / "run", "--trainer.epochs", "1", "--val.samples", "0"]
+    result = run_well("train", "tiny", *flags, *off, cwd=workplace)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        *("history.json", "train", "train.log", "trainer_params.json")
+    ]
+    assert "no validation: the best model follows loss/mean_epoch of the training" in result.stdout.splitlines()

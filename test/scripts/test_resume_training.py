@@ -1,0 +1,66 @@
+"""A run that was stopped and resumed is bit for bit the run that never stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from test.support.commands import CommandResult
+from test.support.runs import assert_same_run, final_state, history, latest, result_lines, run_well
+
+pytestmark = pytest.mark.backend
+RunCommand = Callable[..., CommandResult]
+
+
+def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Path) -> None:
+    result = run_well("resume_training", half, "--trainer.epochs", "4", cwd=workplace)
+    assert_same_run(half, whole / "run")
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if line.startswith("changed ")] == ["changed epochs: 2 -> 4"]
+    assert "resuming in epoch 3, after 0 batches" in lines
+    # The rates: 0.01, halved every second epoch.
+    assert [record["lr"] for record in history(half).values()] == [0.01, 0.01, 0.005, 0.005]
+    expected = (whole / "stdout").read_text()
+    assert result_lines(result.stdout) == result_lines(expected)[2:]
+    best = [[line for line in text.splitlines() if line.startswith("Best epoch")] for text in (result.stdout, expected)]
+    assert best[0] == best[1] != []
+
+
+def test_a_finished_run_stays_as_it_is(whole: Path, workplace: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
+    result = run_well("resume_training", run, cwd=workplace)
+    assert "training is finished: 4 of 4 epochs are done" in result.stdout.splitlines()
+    assert result_lines(result.stdout) == []
+    assert "changed" not in result.stdout
+    assert_same_run(run, whole / "run")
+
+
+def test_params_changed_in_the_file_are_printed(half: Path, whole: Path, workplace: Path) -> None:
+    params = json.loads((half / "trainer_params.json").read_text())
+    (half / "trainer_params.json").write_text(json.dumps({**params, "epochs": 4}))
+    result = run_well("resume_training", half, cwd=workplace)
+    assert "changed epochs: 2 -> 4" in result.stdout.splitlines()
+    assert_same_run(half, whole / "run")
+
+
+def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path) -> None:
+    scenario = "tfaip.scenario.tutorial.full"
+    first, second = tmp_path / "first", tmp_path / "second"
+    run_well("train", scenario, "--trainer.output_dir", first, "--trainer.epochs", "4", cwd=tmp_path)
+    assert (first / "export" / "serve" / "saved_model.pb").is_file()
+    # The seed that was drawn is in the stored params.
+    flags = ["--trainer.output_dir", second, "--trainer.epochs", "2", "--scenario.export_serve", "False"]
+    run_well("train_from_params", first / "trainer_params.json", *flags, cwd=tmp_path)
+    assert latest(second) == "epoch_0002"
+    run_well("resume_training", second, "--trainer.epochs", "4", cwd=tmp_path)
+    assert_same_run(second, first)
+
+
+def test_runs_of_different_length_differ(half: Path, whole: Path) -> None:
+    """The comparison of all these tests can tell runs apart."""
+    ours, theirs = final_state(half), final_state(whole / "run")
+    assert [name for name in ours if ours[name] == theirs[name]] == []

@@ -1,0 +1,97 @@
+"""Ctrl-C and SIGTERM: one line, a checkpoint, the exit code; the run then goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from test.scripts.conftest import SEED
+from test.support.commands import CommandResult, finish_command
+from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, result_lines, run_well
+
+pytestmark = pytest.mark.backend
+RunCommand = Callable[..., CommandResult]
+Start = Callable[..., "subprocess.Popen[str]"]
+FLAGS = ["--trainer.checkpoint_save_freq", "3"]
+
+
+def stopped_line(result: CommandResult) -> str:
+    """The one line that says that a run was stopped."""
+    assert result.stderr == "", result
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("SIG")]
+    return line
+
+
+def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand) -> None:
+    run = tmp_path / "run"
+    how = f"checkpoint written; continue with 'tfaip-resume-training {run}'"
+    # A signal that comes while a checkpoint is written does not disturb it. (6 batches: the second of the epoch.)
+    within_epoch = faulty(fault("SIGINT", "os.rename", "epoch_0000_step_000006"))
+    train = run_command("train", "tiny", "--trainer.output_dir", run, *SEED, *FLAGS, cwd=workplace, env=within_epoch)
+    assert train.rc == 130, train
+    assert stopped_line(train) == f"SIGINT: stopped after batch 6 of epoch 1, {how}"
+    assert latest(run) == "epoch_0000_step_000006"
+    assert not (run / "export").exists()
+
+    in_validation = faulty(fault("SIGTERM", "tiny.sample", "evaluation"))
+    terminated = run_command("resume_training", run, cwd=workplace, env=in_validation)
+    assert terminated.rc == 143, terminated
+    assert stopped_line(terminated) == f"SIGTERM: stopped after batch 11 of epoch 1, {how}"
+    assert (checkpoints(run)[-1], result_lines(terminated.stdout)) == ("epoch_0000_step_000011", [])
+
+    at_the_end = faulty(fault("SIGINT", "os.rename", "/epoch_0004 "))
+    last = run_command("resume_training", run, cwd=workplace, env=at_the_end)
+    assert last.rc == 130, last
+    assert stopped_line(last) == f"SIGINT: stopped after epoch 4, {how}"
+    assert [epoch for epoch, _ in result_lines(last.stdout)] == [1, 2, 3, 4]
+
+    run_well("resume_training", run, cwd=workplace)
+    assert_same_run(run, whole / "run")
+
+
+def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start) -> None:
+    run = tmp_path / "run"
+    process = start("train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "1000000", cwd=workplace)
+    wait_for_line(process, "Results of epoch 0002")
+    process.send_signal(signal.SIGTERM)
+    result = finish_command(process)
+    assert result.rc == 143, result
+    assert "checkpoint written" in stopped_line(result)
+    assert (run / "checkpoint" / latest(run) / "manifest.json").is_file()
+    assert stopped_line(result) in (run / "train.log").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pending signals are read from /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_the_second_signal_ends_at_once(number: signal.Signals, workplace: Path, tmp_path: Path, start: Start) -> None:
+    """Also where no border is ever reached: the data hangs, the main thread waits for it in compiled code."""
+    hanging = faulty(fault("HANG", "tiny.sample", "evaluation", 5))
+    process = start("train", "tiny", "--trainer.output_dir", tmp_path / "run", cwd=workplace, env=hanging)
+    wait_for_line(process, "HANGING")
+    process.send_signal(number)
+    # The system joins equal signals that it has not delivered yet, so the second one waits until none is pending.
+    while int(status(process.pid)["ShdPnd"], 16):
+        pass
+    process.send_signal(number)
+    result = finish_command(process, timeout_s=30)
+    assert result.rc == 128 + number, result
+
+
+def status(pid: int) -> dict[str, str]:
+    """What the system knows of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def wait_for_line(process: subprocess.Popen[str], beginning: str) -> None:
+    """Read what the command prints up to a line that begins so."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(beginning):
+            return
+    raise AssertionError(f"the command ended without a line {beginning!r}: {finish_command(process)}")
