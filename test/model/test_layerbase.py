@@ -1,0 +1,155 @@
+"""Configurable layers, and what they show in TensorBoard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.model.support import FunctionModel, column, logged, training_model
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.layerbase import LayerBase, LayerBaseParams, TFAIPLayerBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.model.tensorboardwriter import TensorboardWriter, collect_tensorboard_values
+from tfaip.params import pai_dataclass
+from tfaip.util.typing import Tensor, TensorDict
+
+pytestmark = pytest.mark.backend
+
+
+@pai_dataclass
+@dataclass
+class ScaleParams(LayerBaseParams):
+    units: int = field(default=1)
+
+    @staticmethod
+    def cls() -> type[LayerBase[Any]]:
+        return Scale
+
+
+class Scale(LayerBase[ScaleParams]):
+    """A dense layer that its params configure."""
+
+    def __init__(self, params: ScaleParams, activation: str | None = None, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.dense = keras.layers.Dense(
+            params.units,
+            activation=activation,
+            kernel_initializer=self.kernel_initializer or "glorot_uniform",
+            bias_initializer=self.bias_initializer or "zeros",
+            kernel_regularizer=self.kernel_regularizer,
+        )
+
+    def call(self, x: Tensor) -> Tensor:
+        return self.dense(x)
+
+
+def test_names_become_keras_objects() -> None:
+    layer = Scale(ScaleParams(kernel_initializer="ones", bias_initializer="RandomNormal", kernel_regularizer="l1"))
+    assert isinstance(layer.kernel_initializer, keras.initializers.Ones)
+    assert isinstance(layer.bias_initializer, keras.initializers.RandomNormal)
+    assert isinstance(layer.kernel_regularizer, keras.regularizers.L1)
+
+
+def test_nothing_named_is_nothing_chosen() -> None:
+    layer = Scale(ScaleParams())
+    assert (layer.kernel_initializer, layer.bias_initializer, layer.kernel_regularizer) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", ["kernel_initializer", "bias_initializer", "kernel_regularizer"])
+def test_unknown_names_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="onez"):
+        Scale(ScaleParams(**{name: "onez"}))
+
+
+def test_params_build_the_layer() -> None:
+    params = ScaleParams(units=3, kernel_initializer="ones")
+    layer = params.create(activation="relu", name="scale")
+    assert (type(layer), layer.params, layer.name) == (Scale, params, "scale")
+    assert Scale.params_cls() is ScaleParams
+    assert ops.convert_to_numpy(layer(column([-2, 5]))).tolist() == [[0, 0, 0], [5, 5, 5]]
+    with pytest.raises(NotImplementedError, match=r"override cls\(\) of the layer params"):
+        LayerBaseParams().create()
+
+
+class ScaleGraph(GraphBase[ModelBaseParams]):
+    def __init__(self, params: ScaleParams) -> None:
+        super().__init__(ModelBaseParams())
+        self.scale = params.create()
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return {"y": self.scale(inputs["x"])}
+
+
+def test_the_regularizer_joins_the_loss() -> None:
+    graph = ScaleGraph(ScaleParams(kernel_initializer="ones", kernel_regularizer="l2"))
+    model = training_model(FunctionModel(lambda inputs, targets, outputs: {"loss": outputs["y"]}), graph)
+    model.fit(({"x": column([3])}, {"y": column([0])}), shuffle=False, verbose=0)
+    assert logged(model) == pytest.approx({"loss": 3.01, "regularization": 0.01})
+    # Gradient: 3 of the loss, 0.02 of the regularisation.
+    assert float(graph.scale.dense.kernel[0, 0]) == pytest.approx(1 - 3.02)
+
+
+class Shown(TFAIPLayerBase):
+    """Shows twice its input."""
+
+    def __init__(self, writer: TensorboardWriter) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def call(self, x: Tensor) -> Tensor:
+        self.add_tensorboard(self._writer, x * 2)
+        return x
+
+
+def draw(name: str, value: np.ndarray, step: int) -> np.ndarray:
+    return value
+
+
+def test_values_are_collected_in_the_order_of_the_calls() -> None:
+    first = TensorboardWriter(draw, name="first")
+    second = TensorboardWriter(draw, dtype="int32", name="second")
+    layers = [Shown(second), Shown(first)]
+    with collect_tensorboard_values() as values:
+        for layer in layers:
+            layer(column([1.5, 2]))
+    assert [value.writer for value in values] == [second, first]
+    assert [value.value.dtype for value in values] == [np.int32, np.float32]
+    assert [value.value[:, 0].tolist() for value in values] == [[3, 4], [3.0, 4.0]]
+
+
+def test_outside_of_a_collection_nothing_is_kept() -> None:
+    layer = Shown(TensorboardWriter(draw))
+    layer(column([1]))
+    with collect_tensorboard_values() as values:
+        pass
+    layer(column([1]))
+    assert values == []
+
+
+def test_a_collection_ends_with_an_error_too() -> None:
+    with pytest.raises(ZeroDivisionError), collect_tensorboard_values():
+        raise ZeroDivisionError
+    Shown(TensorboardWriter(draw))(column([1]))
+
+
+def test_compiled_training_is_not_disturbed() -> None:
+    class Graph(ScaleGraph):
+        def __init__(self) -> None:
+            super().__init__(ScaleParams(kernel_initializer="ones"))
+            self.shown = Shown(TensorboardWriter(draw))
+
+        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+            return {"y": self.shown(self.scale(inputs["x"]))}
+
+    model = training_model(FunctionModel(lambda inputs, targets, outputs: {"loss": outputs["y"]}), Graph())
+    arrays = ({"x": column([3])}, {"y": column([0])})
+    model.fit(arrays, shuffle=False, verbose=0)
+    with collect_tensorboard_values() as values:
+        model(arrays, training=False)
+    # Weight 1 - 3 and bias 0 - 1: the value of the trained layer.
+    assert [value.value.tolist() for value in values] == [[[2 * (-2 * 3 - 1)]]]
