@@ -97,9 +97,7 @@ class NoiseParams(DataProcessorParams):
 class Noise(MappingDataProcessor[NoiseParams]):
     def apply(self, sample: Sample) -> Sample:
         noise = int(self.rng.integers(self.params.high))
-        return sample.new_inputs({"x": sample.inputs["x"] + noise}).new_targets(
-            {"y": sample.targets["y"] + noise}
-        )
+        return sample.new_inputs({"x": sample.inputs["x"] + noise}).new_targets({"y": sample.targets["y"] + noise})
 
 
 @pai_dataclass

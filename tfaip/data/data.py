@@ -44,9 +44,7 @@ class DataBase(Generic[P]):
         return self._params
 
     def _input_layer_specs(self) -> Mapping[str, Any]:
-        raise NotImplementedError(
-            f"override _input_layer_specs in {type(self).__name__} and return {{key: spec}}"
-        )
+        raise NotImplementedError(f"override _input_layer_specs in {type(self).__name__} and return {{key: spec}}")
 
     def _target_layer_specs(self) -> Mapping[str, Any]:
         raise NotImplementedError(

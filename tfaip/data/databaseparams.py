@@ -26,9 +26,7 @@ class DataGeneratorParams(ParamsBase):
     @staticmethod
     def cls() -> type[DataGenerator[Any]]:
         """The `DataGenerator` subclass that these params describe."""
-        raise NotImplementedError(
-            "override cls() of the generator params and return your DataGenerator subclass"
-        )
+        raise NotImplementedError("override cls() of the generator params and return your DataGenerator subclass")
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
         """Build the generator for a pipeline of this mode."""
@@ -52,9 +50,7 @@ class DataPipelineParams(ParamsBase):
     )
     max_element_length: int | None = field(
         default=None,
-        metadata=pai_meta(
-            help="Drop longer samples, measured by the data's element_length_fn; None: keep all."
-        ),
+        metadata=pai_meta(help="Drop longer samples, measured by the data's element_length_fn; None: keep all."),
     )
     batch_drop_remainder: bool = field(
         default=False,

@@ -58,13 +58,9 @@ def _as_spec(spec: Any, where: str) -> TensorSpec:
     try:
         shape = tuple(None if size is None else int(size) for size in spec.shape)
     except (AttributeError, TypeError, ValueError) as error:
-        raise TypeError(
-            f"{where} is {spec!r}, expected something with a shape of known rank and a dtype"
-        ) from error
+        raise TypeError(f"{where} is {spec!r}, expected something with a shape of known rank and a dtype") from error
     if not shape:
-        raise ValueError(
-            f"{where} has shape [], expected at least one dimension: write [1] for a single number"
-        )
+        raise ValueError(f"{where} has shape [], expected at least one dimension: write [1] for a single number")
     return TensorSpec(shape, _dtype_name(getattr(spec, "dtype", None), where))
 
 
@@ -77,6 +73,4 @@ def _dtype_name(dtype: Any, where: str) -> str:
             raise TypeError("no dtype")
         return np.dtype(name).name
     except TypeError as error:
-        raise TypeError(
-            f"{where} has dtype {dtype!r}, expected the name of a type, e.g. 'float32'"
-        ) from error
+        raise TypeError(f"{where} has dtype {dtype!r}, expected the name of a type, e.g. 'float32'") from error

@@ -22,9 +22,7 @@ def generator(data: Sample) -> ArrayDataGenerator[DataGeneratorParams]:
     return Arrays(PipelineMode.TRAINING, DataGeneratorParams())
 
 
-FULL = Sample(
-    inputs={"x": np.array([[1], [2], [3]])}, targets={"y": np.array([4, 5, 6])}, meta=["a", "b", "c"]
-)
+FULL = Sample(inputs={"x": np.array([[1], [2], [3]])}, targets={"y": np.array([4, 5, 6])}, meta=["a", "b", "c"])
 
 
 def test_rows_are_samples() -> None:

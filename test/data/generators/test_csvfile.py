@@ -11,9 +11,7 @@ from tfaip.errors import UsageError
 
 
 def read(*files: Path, **params: Any) -> list[Sample]:
-    generator = CsvGeneratorParams(files=[str(file) for file in files], **params).create(
-        PipelineMode.TRAINING
-    )
+    generator = CsvGeneratorParams(files=[str(file) for file in files], **params).create(PipelineMode.TRAINING)
     assert len(generator) == len(list(generator.generate()))
     return list(generator.generate())
 

@@ -123,9 +123,7 @@ def test_a_missing_key_is_named_with_what_is_there(inputs: Any, found: str) -> N
 
 
 def stacked(x: Any, y: Any, meta: Any = None) -> Batch:
-    return Batcher(*BOTH, PipelineMode.TRAINING).from_stacked(
-        Sample(inputs={"x": x}, targets={"y": y}, meta=meta)
-    )
+    return Batcher(*BOTH, PipelineMode.TRAINING).from_stacked(Sample(inputs={"x": x}, targets={"y": y}, meta=meta))
 
 
 def test_a_stacked_sample_is_cast_and_gets_meta() -> None:

@@ -98,9 +98,7 @@ class WithoutTargets(RowData):
 def test_unsupervised_training_needs_no_targets() -> None:
     data = WithoutTargets(RowDataParams())
     generator = RawDataGeneratorParams(samples=[Sample(inputs={"x": [1.0]})])
-    with data.create_pipeline(
-        DataPipelineParams(batch_size=2), generator
-    ).generate_input_batches() as batches:
+    with data.create_pipeline(DataPipelineParams(batch_size=2), generator).generate_input_batches() as batches:
         batch = next(batches)
     assert (batch.size, batch.targets) == (2, {})
 
@@ -251,9 +249,7 @@ class ReadyBatches(DataGenerator[ReadyBatchesParams]):
 
 
 def test_ready_made_batches_stay_as_they_are() -> None:
-    pipeline = make_pipeline(
-        ReadyBatchesParams(), batch_size=2, shuffle_buffer_size=0, batch_drop_remainder=True
-    )
+    pipeline = make_pipeline(ReadyBatchesParams(), batch_size=2, shuffle_buffer_size=0, batch_drop_remainder=True)
     assert (pipeline.epoch_size(), pipeline.num_batches(5)) == (3, 5)
     with pipeline.training_batches(Position(), 5) as batches:
         made = [(batch.size, batch.inputs["x"].shape, position) for batch, position in batches]

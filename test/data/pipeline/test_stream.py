@@ -53,9 +53,7 @@ def reference_process(
         rng = reference_rng(seed, number, pass_index, index)
         if isinstance(processor, NoiseParams):
             noise = rng.integers(processor.high)
-            noisy = Sample(
-                inputs={"x": sample.inputs["x"] + noise}, targets={"y": sample.targets["y"] + noise}
-            )
+            noisy = Sample(inputs={"x": sample.inputs["x"] + noise}, targets={"y": sample.targets["y"] + noise})
             out.append((index, noisy.new_meta(sample.meta)))
         elif rng.integers(3):
             out.append((index, sample))
@@ -117,9 +115,7 @@ def test_epochs_are_windows_on_the_reference_stream(
     batch_size: int,
     drop: bool,
 ) -> None:
-    pipeline = make_pipeline(
-        rows(count), processors, seed=seed, batch_size=batch_size, batch_drop_remainder=drop
-    )
+    pipeline = make_pipeline(rows(count), processors, seed=seed, batch_size=batch_size, batch_drop_remainder=drop)
     reference = reference_stream(count, processors, seed)
     position = Position()
     for _ in range(3):

@@ -32,9 +32,7 @@ class ArrayDataGenerator(DataGenerator[P]):
     @cached_property
     def _data(self) -> Sample:
         data = self.load()
-        sizes = {
-            key: len(array) for part in (data.inputs, data.targets) for key, array in (part or {}).items()
-        }
+        sizes = {key: len(array) for part in (data.inputs, data.targets) for key, array in (part or {}).items()}
         if data.meta is not None:
             sizes["meta"] = len(data.meta)
         if len(set(sizes.values())) != 1:

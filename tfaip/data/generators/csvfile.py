@@ -23,9 +23,7 @@ class CsvGeneratorParams(DataGeneratorParams):
     files: list[str] = field(default_factory=list, metadata=pai_meta(help="CSV files with the same columns."))
     delimiter: str = field(default=",", metadata=pai_meta(help="Character between two columns."))
     input_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are inputs."))
-    target_columns: list[str] = field(
-        default_factory=list, metadata=pai_meta(help="Columns that are targets.")
-    )
+    target_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are targets."))
 
     @staticmethod
     def cls() -> type[DataGenerator[Any]]:
@@ -46,9 +44,7 @@ class CsvGenerator(DataGenerator[P]):
     @cached_property
     def _rows(self) -> list[Row]:
         if not self.params.files:
-            raise UsageError(
-                "no CSV file is given: name at least one with files, e.g. --train.files train.csv"
-            )
+            raise UsageError("no CSV file is given: name at least one with files, e.g. --train.files train.csv")
         return [row for path in self.params.files for row in self._read(path)]
 
     def __len__(self) -> int:
@@ -65,9 +61,7 @@ class CsvGenerator(DataGenerator[P]):
     def _read(self, path: str) -> list[Row]:
         try:
             with open(path, encoding="utf-8-sig", newline="") as file:
-                return list(
-                    self._parse(path, csv.DictReader(file, delimiter=self.params.delimiter, strict=True))
-                )
+                return list(self._parse(path, csv.DictReader(file, delimiter=self.params.delimiter, strict=True)))
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise UsageError(f"cannot read the CSV file {path}: {error}") from error
 
@@ -79,9 +73,7 @@ class CsvGenerator(DataGenerator[P]):
             raise UsageError(f"the CSV file {path} has no column {missing}; its header has {header}")
         for row in reader:
             if None in row or None in row.values():
-                raise UsageError(
-                    f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header"
-                )
+                raise UsageError(f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header")
             yield path, reader.line_num, {name: row[name] for name in wanted}
 
 

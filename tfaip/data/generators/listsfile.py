@@ -22,9 +22,7 @@ from tfaip.params import pai_dataclass, pai_meta
 class ListsFileGeneratorParams(DataGeneratorParams):
     """Samples named by the lines of text files."""
 
-    lists: list[str] = field(
-        default_factory=list, metadata=pai_meta(help="Text files with one sample per line.")
-    )
+    lists: list[str] = field(default_factory=list, metadata=pai_meta(help="Text files with one sample per line."))
     list_ratios: list[float] | None = field(
         default=None,
         metadata=pai_meta(
@@ -60,12 +58,8 @@ class ListsFileGenerator(DataGenerator[P]):
     @cached_property
     def _lists(self) -> list[tuple[Path, list[str]]]:
         if not self.params.lists:
-            raise UsageError(
-                "no list file is given: name at least one with lists, e.g. --train.lists train.txt"
-            )
-        return [
-            (Path(name), _read_lines(Path(name), self.params.ignore_prefix)) for name in self.params.lists
-        ]
+            raise UsageError("no list file is given: name at least one with lists, e.g. --train.lists train.txt")
+        return [(Path(name), _read_lines(Path(name), self.params.ignore_prefix)) for name in self.params.lists]
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -95,17 +89,13 @@ def _read_lines(path: Path, ignore_prefix: str) -> list[str]:
         raise UsageError(f"cannot read the list file {path}: {error}") from error
     samples = [line for line in lines if line and not (ignore_prefix and line.startswith(ignore_prefix))]
     if not samples:
-        raise UsageError(
-            f"the list file {path} names no sample: it has {len(lines)} lines, all empty or comments"
-        )
+        raise UsageError(f"the list file {path} names no sample: it has {len(lines)} lines, all empty or comments")
     return samples
 
 
 def _check_ratios(ratios: list[float], lists: list[str]) -> None:
     if len(ratios) != len(lists) or not all(ratio > 0 and math.isfinite(ratio) for ratio in ratios):
-        raise UsageError(
-            f"list_ratios is {ratios}, expected one positive number for each of the {len(lists)} lists"
-        )
+        raise UsageError(f"list_ratios is {ratios}, expected one positive number for each of the {len(lists)} lists")
 
 
 def _scaled(sizes: list[int], ratios: list[float]) -> list[int]:

@@ -146,9 +146,7 @@ class _Stacker:
         # Numbers may change their precision, but must not silently lose their fraction or become text.
         lossy = dtype.kind in "fc" and self._dtype.kind in "iub"
         if lossy or (dtype.kind in "OSU" and self._dtype.kind != "O"):
-            raise TypeError(
-                f"{self._name} has dtype {dtype}, expected {self._spec.dtype} as in the layer specs"
-            )
+            raise TypeError(f"{self._name} has dtype {dtype}, expected {self._spec.dtype} as in the layer specs")
 
     def _shape_error(self, got: Shape, expected: list[Any]) -> ValueError:
         return ValueError(

@@ -43,9 +43,7 @@ class DataGenerator(Generic[P]):
     def generate(self) -> Iterable[Sample]:
         """The samples of one pass, in the same order each time. Default: by random access."""
         if not isinstance(self, RandomAccess):
-            raise NotImplementedError(
-                f"override generate (or __len__ and __getitem__) in {type(self).__name__}"
-            )
+            raise NotImplementedError(f"override generate (or __len__ and __getitem__) in {type(self).__name__}")
         return (self[index] for index in range(len(self)))
 
     def yields_batches(self) -> bool:
@@ -86,9 +84,7 @@ class BatchAccess(Protocol):
 class RawDataGeneratorParams(DataGeneratorParams):
     """Samples that are already there; for Python only, not for the command line."""
 
-    samples: Iterable[Sample] = field(
-        default_factory=list, metadata=pai_meta(mode="ignore", help="The samples.")
-    )
+    samples: Iterable[Sample] = field(default_factory=list, metadata=pai_meta(mode="ignore", help="The samples."))
 
     @staticmethod
     def cls() -> type[DataGenerator[Any]]:

@@ -81,9 +81,7 @@ class DataPipeline:
         data = self.data
         return Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), self.mode)
 
-    def generate_input_samples(
-        self, auto_repeat: bool | None = None
-    ) -> AbstractContextManager[Iterator[Sample]]:
+    def generate_input_samples(self, auto_repeat: bool | None = None) -> AbstractContextManager[Iterator[Sample]]:
         """Context manager around an iterator over the valid processed samples.
 
         Args:
@@ -92,9 +90,7 @@ class DataPipeline:
         stream = self._stream().samples(Position(), self._repeats(auto_repeat))
         return closing(sample for sample, _ in stream)
 
-    def generate_input_batches(
-        self, auto_repeat: bool | None = None
-    ) -> AbstractContextManager[Iterator[Batch]]:
+    def generate_input_batches(self, auto_repeat: bool | None = None) -> AbstractContextManager[Iterator[Batch]]:
         """Context manager around an iterator over batches.
 
         Args:
@@ -181,9 +177,7 @@ class DataPipeline:
         except (TypeError, NotImplementedError) as error:
             if limit > 0:
                 return limit
-            raise UsageError(
-                f"{error}: say how many make an epoch with --trainer.samples_per_epoch"
-            ) from error
+            raise UsageError(f"{error}: say how many make an epoch with --trainer.samples_per_epoch") from error
         return min(limit, size) if limit > 0 else size
 
     def _order(self) -> RawOrder:

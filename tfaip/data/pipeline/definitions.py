@@ -39,9 +39,7 @@ class Sample:
 
     __slots__ = ("_invalid", "inputs", "meta", "outputs", "targets")
 
-    def __init__(
-        self, *, inputs: Any = None, outputs: Any = None, targets: Any = None, meta: Any = None
-    ) -> None:
+    def __init__(self, *, inputs: Any = None, outputs: Any = None, targets: Any = None, meta: Any = None) -> None:
         self.inputs = inputs
         self.outputs = outputs
         self.targets = targets

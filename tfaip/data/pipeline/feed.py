@@ -108,9 +108,7 @@ def _chunks(elements: Iterable[Element]) -> Iterator[Element]:
     size = 0
     for element in elements:
         arrays = [array for part in element for array in part.values()]
-        if chunk and (
-            [a.shape for a in arrays] != shapes or len(chunk) >= CHUNK_BATCHES or size >= CHUNK_BYTES
-        ):
+        if chunk and ([a.shape for a in arrays] != shapes or len(chunk) >= CHUNK_BATCHES or size >= CHUNK_BYTES):
             yield _stacked(chunk)
             chunk, size = [], 0
         shapes = [array.shape for array in arrays]

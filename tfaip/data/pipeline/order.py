@@ -35,9 +35,7 @@ class RawOrder:
         self.seed = seed
         self._limit = params.limit if params.limit >= 0 else None
         self._shuffle = mode is PipelineMode.TRAINING and params.shuffle_buffer_size != 0
-        self._buffer_size = (
-            params.shuffle_buffer_size if params.shuffle_buffer_size > 0 else AUTOMATIC_BUFFER_SIZE
-        )
+        self._buffer_size = params.shuffle_buffer_size if params.shuffle_buffer_size > 0 else AUTOMATIC_BUFFER_SIZE
 
     def indices(self, pass_index: int) -> Indices:
         """The order of a pass over data with random access."""

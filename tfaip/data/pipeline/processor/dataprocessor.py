@@ -29,9 +29,7 @@ class DataProcessorParams(ParamsBase):
     @staticmethod
     def cls() -> type[DataProcessor[Any]]:
         """The `DataProcessor` subclass that these params describe."""
-        raise NotImplementedError(
-            "override cls() of the processor params and return your DataProcessor subclass"
-        )
+        raise NotImplementedError("override cls() of the processor params and return your DataProcessor subclass")
 
     def create(self, data_params: DataBaseParams, mode: PipelineMode) -> DataProcessor[Any]:
         """Build the processor for a pipeline of this mode."""

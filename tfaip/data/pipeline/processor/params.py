@@ -48,9 +48,7 @@ class DataProcessorPipelineParams(ParamsBase):
         """Remove each processor that is an instance of `cls`; returns how many there were."""
         return self._substitute(cls, list)
 
-    def _substitute(
-        self, cls: type[DataProcessorParams], new: Callable[[], list[DataProcessorParams]]
-    ) -> int:
+    def _substitute(self, cls: type[DataProcessorParams], new: Callable[[], list[DataProcessorParams]]) -> int:
         count = len(self.processors_of_type(cls))
         for sequence in self._sequences():
             kept = [new() if isinstance(processor, cls) else [processor] for processor in sequence.processors]
@@ -84,9 +82,7 @@ class SequentialProcessorPipelineParams(DataProcessorPipelineParams):
 
     run_parallel: bool = field(
         default=True,
-        metadata=pai_meta(
-            help="Whether the processors may run in worker processes, where the pipeline has some."
-        ),
+        metadata=pai_meta(help="Whether the processors may run in worker processes, where the pipeline has some."),
     )
     processors: list[DataProcessorParams] = field(
         default_factory=list, metadata=pai_meta(help="The processors, in order.")

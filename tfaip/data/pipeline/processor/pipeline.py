@@ -35,9 +35,7 @@ class ProcessorPipeline:
             elif isinstance(processor, (MappingDataProcessor, GeneratingDataProcessor)):
                 self._streaming.append((processor, random))
             else:
-                raise TypeError(
-                    f"{type(processor).__name__} is no MappingDataProcessor and no GeneratingDataProcessor"
-                )
+                raise TypeError(f"{type(processor).__name__} is no MappingDataProcessor and no GeneratingDataProcessor")
 
     @property
     def is_mapping(self) -> bool:
@@ -120,6 +118,5 @@ def _checked(sample: Any, processor: DataProcessor[Any], method: str) -> Sample:
     if isinstance(sample, Sample):
         return sample
     raise TypeError(
-        f"{type(processor).__name__}.{method} gave {sample!r}, expected a Sample "
-        f"(sample.new_invalid() to drop one)"
+        f"{type(processor).__name__}.{method} gave {sample!r}, expected a Sample (sample.new_invalid() to drop one)"
     )
