@@ -39,8 +39,8 @@ class Scale(LayerBase[ScaleParams]):
         self.dense = keras.layers.Dense(
             params.units,
             activation=activation,
-            kernel_initializer=self.kernel_initializer or "glorot_uniform",
-            bias_initializer=self.bias_initializer or "zeros",
+            kernel_initializer=self.kernel_initializer,
+            bias_initializer=self.bias_initializer,
             kernel_regularizer=self.kernel_regularizer,
         )
 
@@ -55,9 +55,11 @@ def test_names_become_keras_objects() -> None:
     assert isinstance(layer.kernel_regularizer, keras.regularizers.L1)
 
 
-def test_nothing_named_is_nothing_chosen() -> None:
+def test_defaults_are_those_of_keras() -> None:
     layer = Scale(ScaleParams())
-    assert (layer.kernel_initializer, layer.bias_initializer, layer.kernel_regularizer) == (None, None, None)
+    assert isinstance(layer.kernel_initializer, keras.initializers.GlorotUniform)
+    assert isinstance(layer.bias_initializer, keras.initializers.Zeros)
+    assert layer.kernel_regularizer is None
 
 
 @pytest.mark.parametrize("name", ["kernel_initializer", "bias_initializer", "kernel_regularizer"])

@@ -47,8 +47,8 @@ class ParamsLayer(TFAIPLayerBase, Generic[P]):
 class LayerBase(ParamsLayer[L], Generic[L]):
     """A layer built from `LayerBaseParams`: `super().__init__(params)`, then create the sub-layers.
 
-    `kernel_initializer`, `bias_initializer` and `kernel_regularizer` hold the Keras objects named in the params (None
-    where nothing is named). Losses of the layer (`add_loss`, regularisers) join the loss, logged as `regularization`.
+    `kernel_initializer`, `bias_initializer` and `kernel_regularizer` (perhaps None) hold the Keras objects named in
+    the params. Losses of the layer (`add_loss`, regularisers) join the loss, logged as `regularization`.
     """
 
     def __init__(self, params: L, **kwargs: Any) -> None:

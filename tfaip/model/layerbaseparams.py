@@ -19,17 +19,15 @@ class LayerBaseParams(ParamsBase):
     A subclass names its layer in `cls`, importing it inside the method.
     """
 
-    kernel_initializer: str | None = field(
-        default=None,
-        metadata=pai_meta(help="Initializer of the kernel, a name of keras.initializers (none: Keras')"),
+    kernel_initializer: str = field(
+        default="glorot_uniform", metadata=pai_meta(help="Initializer of the kernel, a name of keras.initializers")
     )
-    bias_initializer: str | None = field(
-        default=None,
-        metadata=pai_meta(help="Initializer of the bias, a name of keras.initializers (none: Keras')"),
+    bias_initializer: str = field(
+        default="zeros", metadata=pai_meta(help="Initializer of the bias, a name of keras.initializers")
     )
     kernel_regularizer: str | None = field(
         default=None,
-        metadata=pai_meta(help="Regularizer of the kernel, a name of keras.regularizers (none: no one)"),
+        metadata=pai_meta(help="Regularizer of the kernel, a name of keras.regularizers (None: none)"),
     )
 
     @staticmethod

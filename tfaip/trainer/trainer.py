@@ -18,6 +18,7 @@ from tfaip.errors import UsageError
 from tfaip.params import post_init
 from tfaip.params.generics import type_argument
 from tfaip.params.serialization import save_params
+from tfaip.params.tree import diff
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.build import build_parts
 from tfaip.trainer.callbacks.progress import print_summary
@@ -26,6 +27,7 @@ from tfaip.trainer.loop import LoopParts, TrainingLoop
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.state import stored_params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, logger
 from tfaip.util.typing import Logs
@@ -126,6 +128,8 @@ class Trainer(Generic[P]):
             if directory is not None:
                 self._open_output(directory, is_new=restored is None)
                 run_log.write_to(directory.log_file)
+            if restored is not None:
+                self._log_changes(restored)
             return self._run(parts, self.setup_callbacks(parts.model.optimizer, callbacks))
 
     def dry_run(self) -> None:
@@ -182,6 +186,11 @@ class Trainer(Generic[P]):
             )
         return checkpoint
 
+    def _log_changes(self, restored: Checkpoint) -> None:
+        """Say what differs from the params that the checkpoint was trained with, by flags or by an edited file."""
+        for change in diff(restored.state["params"], stored_params(self._params)):
+            log.info("changed %s: %s -> %s", change.path, change.old, change.new)
+
     def _seed(self) -> None:
         if self._params.random_seed is None:
             # Stored with the params: every run can be repeated and resumed.
@@ -196,6 +205,7 @@ class Trainer(Generic[P]):
     def _open_output(self, directory: RunDirectory, is_new: bool) -> None:
         if is_new:
             directory.claim()
+            self._params.overwrite = False  # a permission for once: stored params must not carry it on
         self._params.scenario.scenario_id = self._scenario.scenario_id()
         self._params.keras_backend = keras.backend.backend()
         save_params(directory.params_file, self._params)

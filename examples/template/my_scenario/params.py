@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 class MyModelParams(ModelBaseParams):
     """Each field is a flag, here `--model.units`."""
 
-    units: list[int] = field(
-        default_factory=lambda: [32, 32], metadata=pai_meta(help="Units of each hidden layer")
-    )
+    units: list[int] = field(default_factory=lambda: [32, 32], metadata=pai_meta(help="Units of each hidden layer"))
 
     @staticmethod
     def cls() -> type[MyModel]:
