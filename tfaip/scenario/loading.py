@@ -114,11 +114,11 @@ def _only_scenario(module: ModuleType) -> Scenario:
     if not found:
         raise UsageError(f"module {module.__name__} defines no scenario: expected a subclass of ScenarioBase")
     # A scenario that another one of the module extends is a base, not a choice.
-    leaves = {n: c for n, c in found.items() if not any(c is not o and issubclass(o, c) for o in found.values())}
+    leaves = {c for c in found.values() if not any(c is not o and issubclass(o, c) for o in found.values())}
     if len(leaves) > 1:
-        choices = ", ".join(f"{module.__name__}:{name}" for name in sorted(leaves))
+        choices = ", ".join(f"{module.__name__}:{name}" for name in sorted(found) if found[name] in leaves)
         raise UsageError(f"module {module.__name__} defines several scenarios, name one: {choices}")
-    return next(iter(leaves.values()))
+    return leaves.pop()
 
 
 def _named_class(module: ModuleType, name: str) -> Scenario:
