@@ -26,6 +26,10 @@ WIDE_NAMES = {
     "INPUT_PROCESSOR": "tfaip.data.pipeline.definitions",
     "LayerBase": "tfaip.model.layerbase",
     "LayerBaseParams": "tfaip.model.layerbaseparams",
+    "ListFilePipelineParams": "tfaip.scenario.listfile.listfilescenario",
+    "ListFileScenario": "tfaip.scenario.listfile.listfilescenario",
+    "ListFileTrainerParams": "tfaip.scenario.listfile.listfilescenario",
+    "ListsFileGenerator": "tfaip.data.generators.listsfile",
     "ListsFileGeneratorParams": "tfaip.data.generators.listsfile",
     "MappingDataProcessor": "tfaip.data.pipeline.processor.dataprocessor",
     "ModelBase": "tfaip.model.modelbase",
@@ -50,7 +54,10 @@ if TYPE_CHECKING:
         DataPipelineParams as DataPipelineParams,
     )
     from tfaip.data.generators.arrays import ArrayDataGenerator as ArrayDataGenerator
-    from tfaip.data.generators.listsfile import ListsFileGeneratorParams as ListsFileGeneratorParams
+    from tfaip.data.generators.listsfile import (
+        ListsFileGenerator as ListsFileGenerator,
+        ListsFileGeneratorParams as ListsFileGeneratorParams,
+    )
     from tfaip.data.pipeline.datagenerator import (
         DataGenerator as DataGenerator,
         RawDataGenerator as RawDataGenerator,
@@ -91,6 +98,11 @@ if TYPE_CHECKING:
     from tfaip.model.modelbase import ModelBase as ModelBase
     from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
     from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
+    from tfaip.scenario.listfile.listfilescenario import (
+        ListFilePipelineParams as ListFilePipelineParams,
+        ListFileScenario as ListFileScenario,
+        ListFileTrainerParams as ListFileTrainerParams,
+    )
     from tfaip.scenario.scenariobase import ScenarioBase as ScenarioBase
     from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
     from tfaip.trainer.params import (

@@ -1,0 +1,108 @@
+"""Scenarios with list files."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+
+from test.support.tiny.scenario import TinyData, TinyDataParams, TinyModelParams
+from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams
+from tfaip.errors import UsageError
+from tfaip.imports import Sample, ScenarioBaseParams, TrainerParams
+from tfaip.params.cli import ParamsParser
+from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario
+
+
+class NumbersParams(ListsFileGeneratorParams):
+    """A line holds four numbers."""
+
+    @staticmethod
+    def cls():
+        return Numbers
+
+
+class Numbers(ListsFileGenerator[NumbersParams]):
+    def sample(self, line, list_file):
+        x = np.array(line.split(), np.float32)
+        return Sample(inputs={"x": x}, targets={"y": x.sum(keepdims=True)}, meta=list_file.name)
+
+
+class NumbersScenarioParams(ScenarioBaseParams[TinyDataParams, TinyModelParams]):
+    """Data and model."""
+
+
+class NumbersTrainerParams(TrainerParams[NumbersScenarioParams, ListFilePipelineParams[NumbersParams]]):
+    """Options of the training."""
+
+
+class NumbersScenario(ListFileScenario[NumbersScenarioParams, NumbersTrainerParams]):
+    """Four numbers in, one out."""
+
+
+@pytest.fixture
+def lists(tmp_path):
+    def write(name, rows):
+        path = tmp_path / name
+        lines = [" ".join(f"{v:.3f}" for v in row) for row in np.random.default_rng(rows).normal(size=(rows, 4))]
+        path.write_text("\n".join(["# a comment", *lines]))
+        return str(path)
+
+    return write
+
+
+def parsed(*argv):
+    parser = ParamsParser(prog="test")
+    parser.add_params("trainer", NumbersTrainerParams, default=NumbersScenario.default_trainer_params())
+    return parser.parse(["--trainer.output_dir", "unused", *argv]).trainer
+
+
+def test_flags_of_the_three_kinds_of_data(lists):
+    a, b, c, d = (lists(name, 3) for name in "abcd")
+    params = parsed("--train.lists", a, b, "--val.lists", c, "--lav.lists", d, "--train.batch_size", "2")
+    assert params.gen.train_gen().lists == [a, b]
+    assert params.gen.val_gen().lists == [c]
+    assert [generator.lists for generator in params.gen.lav_gen()] == [[d]]
+    assert (params.gen.setup.train.batch_size, params.gen.setup.val.batch_size) == (2, 16)
+
+
+def test_lav_defaults_to_the_validation_lists(lists):
+    params = parsed("--train.lists", lists("a", 3), "--val.lists", lists("b", 3))
+    assert [generator.lists for generator in params.gen.lav_gen()] == [params.gen.val.lists]
+
+
+def test_without_validation_lists_there_is_no_validation(lists):
+    params = parsed("--train.lists", lists("a", 3))
+    assert params.gen.val_gen() is None
+    assert list(params.gen.lav_gen()) == []
+
+
+@pytest.mark.backend
+def test_a_training_on_lists(lists):
+    params = NumbersScenario.default_trainer_params()
+    params.scenario.export_serve = False
+    params.gen.train.lists = [lists("a", 20), lists("b", 12)]
+    params.gen.val.lists = [lists("c", 5)]
+    params.gen.lav.lists = [lists("d", 7)]
+    params.epochs, params.random_seed, params.lav_every_n = 2, 1, 1
+    updates = []
+
+    class Updates(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            updates.append(int(self.model.optimizer.iterations))
+
+    logs = NumbersScenario.create_trainer(params).train([Updates()])
+    assert updates == [2, 4]  # 32 samples in batches of 16
+    assert {"val_mse", "lav_l0_mse"} <= set(logs)
+
+
+@pytest.mark.backend
+def test_a_training_without_any_list_says_what_to_set():
+    params = NumbersScenario.default_trainer_params()
+    params.random_seed = 1
+    with pytest.raises(UsageError, match="--train.lists"):
+        NumbersScenario.create_trainer(params).train()
+
+
+def test_the_data_class_is_that_of_the_params():
+    assert NumbersScenario.data_cls() is TinyData

@@ -1,0 +1,1 @@
+"""Scenarios whose samples are named by list files."""

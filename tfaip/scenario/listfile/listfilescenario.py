@@ -1,0 +1,60 @@
+"""A scenario whose training, validation and LAV data are named by list files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tfaip.data.generators.listsfile import ListsFileGeneratorParams
+from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.generics import bound_field
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.params import TrainerParams, TrainerPipelineParamsBase
+
+TLists = TypeVar("TLists", bound=ListsFileGeneratorParams)
+SP = TypeVar("SP", bound=ScenarioBaseParams)
+
+
+@pai_dataclass
+@dataclass
+class ListFilePipelineParams(TrainerPipelineParamsBase[TLists, TLists], Generic[TLists]):
+    """List files for training, validation and LAV: `--train.lists`, `--val.lists`, `--lav.lists`."""
+
+    train: TLists = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Lists of the training data"))
+    val: TLists = bound_field(
+        pai_meta(fix_dc=True, mode="ssnake", help="Lists of the validation data; none: no validation")
+    )
+    lav: TLists = bound_field(
+        pai_meta(fix_dc=True, mode="ssnake", help="Lists to load and validate on; none: those of val")
+    )
+
+    def train_gen(self) -> TLists:
+        return self.train
+
+    def val_gen(self) -> TLists | None:
+        return self.val if self.val.lists else None
+
+    def lav_gen(self) -> Iterable[TLists]:
+        generators = [self.lav, self.val]
+        return [generator for generator in generators if generator.lists][:1]
+
+
+@pai_dataclass
+@dataclass
+class ListFileTrainerParams(TrainerParams[SP, ListFilePipelineParams[ListsFileGeneratorParams]], Generic[SP]):
+    """Trainer params of a scenario with plain list files, whose processors load what a line names."""
+
+
+TP = TypeVar("TP", bound=TrainerParams)
+
+
+class ListFileScenario(ScenarioBase[SP, TP], Generic[SP, TP]):
+    """Base of scenarios with list files.
+
+    `class MyTrainerParams(ListFileTrainerParams[MyParams])`, then
+    `class MyScenario(ListFileScenario[MyParams, MyTrainerParams])`. With a generator of one's own (a subclass of
+    `ListsFileGenerator` that loads a line) derive the trainer params from
+    `TrainerParams[MyParams, ListFilePipelineParams[MyListsParams]]`.
+    """
