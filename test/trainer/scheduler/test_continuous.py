@@ -155,11 +155,12 @@ def test_the_history_has_the_rate_of_the_first_update(tmp_path: Path) -> None:
     assert [record["lr"] for record in records.values()] == [1.0, 0.75, 0.5, 0.25]
 
 
-def test_a_schedule_of_your_own_can_be_continuous() -> None:
-    class Shrinking(LearningRateParams):
-        def value(self, x: Any, xp: Any) -> Any:
-            return xp.exp(-x)
+class Shrinking(LearningRateParams):
+    def value(self, x: Any, xp: Any) -> Any:
+        return xp.exp(-x)
 
+
+def test_a_schedule_of_your_own_can_be_continuous() -> None:
     rates = Rates()
     train(params_with(Shrinking(1.0, **CONTINUOUS), batches=2, epochs=2, steps_per_execution=1), rates)
     assert rates.rates == pytest.approx(np.exp([0, -0.5, -1, -1.5, -2]).tolist(), rel=1e-6)
