@@ -83,9 +83,10 @@ def without_seconds(records: dict[str, Any]) -> dict[str, Any]:
 
 
 def final_state(run: Path) -> dict[str, Any]:
-    """All that two equal runs have in common: weights, history, and the whole state of the newest checkpoint."""
+    """All that two equal runs have in common: weights, history, and the state of the newest checkpoint."""
     checkpoint = run / "checkpoint" / latest(run)
     state = json.loads((checkpoint / "state.json").read_text())
+    del state["params"]  # they may have been resumed, and saved at other moments
     return {
         "best": (run / "best" / "weights.safetensors").read_bytes(),
         "export": (run / "export" / "weights.safetensors").read_bytes(),

@@ -42,7 +42,6 @@ def _work(argv: Sequence[str]) -> None:
     # The run may have been moved since it was written.
     stored.output_dir = str(root)
     params = _parse(f"{PROG} {argv[0]}", scenario, stored, flags)
-    _print_changes(stored, params)
 
     from tfaip.util.backend import import_backend
 
@@ -59,14 +58,6 @@ def _parse(prog: str, scenario: Any, stored: Any, flags: Sequence[str]) -> Any:
     parser = ParamsParser(prog=prog, description="Continue a training.")
     parser.add_params("trainer", type(stored), default=stored)
     return parser.parse(flags).trainer
-
-
-def _print_changes(stored: Any, params: Any) -> None:
-    from tfaip.params.tree import diff
-    from tfaip.util.logging import logger
-
-    for change in diff(stored, params):
-        logger(__name__).info("changed %s: %s -> %s", change.path, change.old, change.new)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def build_parts(
     return LoopParts(
         params=params,
         model=model,
-        state=TrainState(model),
+        state=TrainState(model, params),
         data=scenario.data,
         train=train,
         evaluation=EpochEvaluation(params, scenario, model, val, progress, stop),

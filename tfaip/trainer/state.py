@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -14,10 +15,13 @@ from tfaip.data.pipeline.stream import Position
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import assign_arrays, variable_arrays
+from tfaip.params.encoding import encode
 from tfaip.trainer.checkpoint import Checkpoint
 from tfaip.trainer.history import History
+from tfaip.trainer.params import TrainerParams
 
 METRICS = "metrics/"
+_ABOUT_THE_DIRECTORY = ("output_dir", "overwrite")
 
 
 @dataclass
@@ -42,11 +46,13 @@ class TrainState:
 
     Args:
         model: the compiled training model, with all variables built.
+        params: the params of the run, which a checkpoint names as those that it was trained with.
     """
 
-    def __init__(self, model: TrainingModel) -> None:
+    def __init__(self, model: TrainingModel, params: TrainerParams[Any, Any]) -> None:
         self.progress = Progress()
         self._model = model
+        self._params = params
 
     def capture(self, metrics: Mapping[str, np.ndarray] | None = None) -> Checkpoint:
         """A copy of the whole state.
@@ -66,6 +72,7 @@ class TrainState:
             "history": progress.history.to_dict(),
             "backend": keras.backend.backend(),
             "random": _random_state(),
+            "params": stored_params(self._params),
         }
         return Checkpoint(arrays, state)
 
@@ -112,6 +119,25 @@ class TrainState:
             for metric in self._model.metrics
             for i, variable in enumerate(metric.variables)
         }
+
+
+def stored_params(params: TrainerParams[Any, Any]) -> dict[str, Any]:
+    """The params in the form that a checkpoint stores, without what says where a run is written."""
+    directory = None if params.output_dir is None else Path(params.output_dir)
+    encoded = encode(params, directory)
+    return {name: value for name, value in encoded.items() if name not in _ABOUT_THE_DIRECTORY}
+
+
+def flat_params(value: Any, path: str = "") -> dict[str, Any]:
+    """Dotted path -> value of stored params; a list without params in it is a value."""
+    if isinstance(value, dict):
+        parts: dict[Any, Any] = value
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        parts = dict(enumerate(value))
+    else:
+        return {path: value}
+    flat = (flat_params(item, f"{path}.{name}" if path else str(name)) for name, item in parts.items())
+    return {name: item for part in flat for name, item in part.items()}
 
 
 def _random_state() -> dict[str, Any]:

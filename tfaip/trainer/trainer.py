@@ -18,7 +18,7 @@ from tfaip.errors import UsageError
 from tfaip.params import post_init
 from tfaip.params.generics import type_argument
 from tfaip.params.serialization import save_params
-from tfaip.params.tree import diff
+from tfaip.params.tree import ABSENT
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.build import build_parts
 from tfaip.trainer.callbacks.progress import print_summary
@@ -27,7 +27,7 @@ from tfaip.trainer.loop import LoopParts, TrainingLoop
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.state import stored_params
+from tfaip.trainer.state import flat_params, stored_params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, logger
 from tfaip.util.typing import Logs
@@ -188,8 +188,10 @@ class Trainer(Generic[P]):
 
     def _log_changes(self, restored: Checkpoint) -> None:
         """Say what differs from the params that the checkpoint was trained with, by flags or by an edited file."""
-        for change in diff(restored.state["params"], stored_params(self._params)):
-            log.info("changed %s: %s -> %s", change.path, change.old, change.new)
+        old, new = (flat_params(params) for params in (restored.state["params"], stored_params(self._params)))
+        for path in dict.fromkeys([*old, *new]):
+            if old.get(path, ABSENT) != new.get(path, ABSENT):
+                log.info("changed %s: %s -> %s", path, old.get(path, ABSENT), new.get(path, ABSENT))
 
     def _seed(self) -> None:
         if self._params.random_seed is None:
