@@ -25,7 +25,7 @@ from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.typing import TensorDict
 
-LAYERS = ["encoder", "head", "encoder/norm", "encoder/conv/0", "encoder/conv/1"]
+LAYERS = ["encoder", "encoder/conv/0", "encoder/conv/1", "encoder/norm", "head"]
 CONV = ["encoder/conv/0/bias", "encoder/conv/0/kernel", "encoder/conv/1/bias", "encoder/conv/1/kernel"]
 STATISTICS = ["encoder/norm/moving_mean", "encoder/norm/moving_variance"]
 ENCODER = [*CONV, "encoder/norm/beta", "encoder/norm/gamma", *STATISTICS, "encoder/scale"]

@@ -33,10 +33,9 @@ def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
 
 
 def layers_by_path(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
-    """All layers below `layer` (built) that hold weights, on any level: attribute path -> layer, parents first."""
-    return {
-        path: value for path, value in _walk(layer) if isinstance(value, keras.layers.Layer) and path and value.weights
-    }
+    """All layers below `layer` (built) that hold weights, on any level: attribute path -> layer, sorted by path."""
+    layers = {path: value for path, value in _walk(layer) if isinstance(value, keras.layers.Layer) and path}
+    return {path: layers[path] for path in sorted(layers) if layers[path].weights}
 
 
 def _walk(root: keras.layers.Layer) -> Iterator[tuple[str, Any]]:

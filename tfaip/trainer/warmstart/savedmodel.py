@@ -48,7 +48,7 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
         reader = tf.train.load_checkpoint(str(path / _INDEX_FILE.with_suffix("")))
         variables = list(_variables(reader))
         values = {attributes: np.asarray(reader.get_tensor(key)) for attributes, _, key in variables}
-    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+    except (tf.errors.OpError, LookupError, RuntimeError, ValueError) as error:
         raise TfaipError(f"the SavedModel {path} cannot be read: {error}") from error
     return Source(str(path), *_named(values, {attributes: name for attributes, name, _ in variables}, trim_graph_name))
 

@@ -58,7 +58,7 @@ class WarmStarter:
             return
         variables = variables_by_path(graph)
         weight_ids = {id(weight) for weight in graph.weights}
-        weights = {path: variable for path, variable in variables.items() if id(variable) in weight_ids}
+        weights = {path: variables[path] for path in sorted(variables) if id(variables[path]) in weight_ids}
         # States of random generators are no weights: neither loaded nor reported.
         states = set(variables) - set(weights)
         sources = [_without(source, states) for source in sources]

@@ -1,0 +1,64 @@
+"""Params of a warm start: what is accepted, from where, and what is refused at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from test.support.tiny.scenario import TinyScenario
+from tfaip.errors import UsageError
+from tfaip.params.cli import ParamsParser
+from tfaip.trainer.warmstart import WarmStartParams, WarmstartParams
+
+
+def parse(*flags: str) -> WarmStartParams:
+    parser = ParamsParser(prog="p", description="d")
+    params = TinyScenario.default_trainer_params()
+    parser.add_params("trainer", type(params), default=params)
+    return parser.parse(["--trainer.output_dir", "run", *flags]).trainer.warmstart
+
+
+def test_from_the_command_line() -> None:
+    assert parse() == WarmStartParams()
+    assert parse("--warmstart.model", "a").model == ["a"]
+    params = parse(
+        *["--warmstart.model", "a", "b", "--warmstart.allow_partial", "True", "--warmstart.include", "x"],
+        *["--warmstart.exclude", "y", "--warmstart.rename", "a->b", "c->d", "--warmstart.rename_targets", "e->f"],
+        *["--warmstart.add_suffix", "/ema", "--warmstart.trim_graph_name", "False"],
+    )
+    assert params == WarmStartParams(["a", "b"], True, "x", "y", ["a->b", "c->d"], ["e->f"], "/ema", False)
+
+
+@pytest.mark.parametrize(("given", "model"), [(None, []), ("a", ["a"]), (["a", "b"], ["a", "b"])])
+def test_one_path_and_none_become_a_list_everywhere(given: object, model: list[str]) -> None:
+    assert WarmStartParams(model=given).model == model
+    # So it was stored by older versions.
+    assert WarmStartParams.from_dict({"model": given}).model == model
+    stored = WarmStartParams(model=given).to_json()
+    assert WarmStartParams.from_json(stored) == WarmStartParams(model=given)
+
+
+def test_the_other_spelling_is_the_same_class() -> None:
+    assert WarmstartParams is WarmStartParams
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("include", "(", r"'\(' is not a regular expression .*: change --warmstart.include"),
+        ("exclude", "(", r"'\(' is not a regular expression .*: change --warmstart.exclude"),
+        ("rename", "a:b", "'a:b' is no substitution: expected --warmstart.rename 'old->new'"),
+        ("rename_targets", "a", "'a' is no substitution: expected --warmstart.rename_targets 'old->new'"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_built(flag: str, value: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse(f"--warmstart.{flag}", value)
+
+
+def test_params_need_no_backend() -> None:
+    code = "import sys, tfaip.trainer.params; print({'keras', 'jax', 'tensorflow'} & {*sys.modules})"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "set()\n"

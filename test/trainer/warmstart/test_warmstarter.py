@@ -1,0 +1,214 @@
+"""Warm starts of real trainings: what is loaded, what is said, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.support.commands import CommandResult
+from test.support.runs import copy_tiny, history
+from test.trainer.net import CONV, ENCODER, HEAD, NetScenario, changed, net_params, train, weights_of
+from tfaip.errors import UsageError
+from tfaip.model.weights import load_arrays
+from tfaip.trainer.build import build_training_model
+from tfaip.trainer.scheduler import ConstantParams
+from tfaip.trainer.transfer import Source
+from tfaip.trainer.warmstart import WarmStartParams
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
+
+pytestmark = pytest.mark.backend
+
+
+def build(params: Any, warmstarter: WarmStarter | None = None) -> dict[str, np.ndarray]:
+    """The weights of a model that is built for a training, before its first batch."""
+    keras.utils.set_random_seed(5)
+    trainer = NetScenario.create_trainer(params)
+    build_training_model(params, trainer.scenario, 11, warmstarter or trainer.create_warmstarter())
+    return weights_of(trainer)
+
+
+def started(source: Path | list[str], units: int = 3, classifier: bool = False, **fields: Any) -> dict[str, np.ndarray]:
+    """The weights behind a warm start."""
+    model = source if isinstance(source, list) else str(source)
+    params = net_params(warmstart=WarmStartParams(model=model, **fields))
+    params.scenario.model.units, params.scenario.model.classifier = units, classifier
+    return build(params)
+
+
+def fresh(units: int = 3, classifier: bool = False) -> dict[str, np.ndarray]:
+    return started([], units, classifier)
+
+
+def exported(run: Path, name: str = "best") -> dict[str, np.ndarray]:
+    arrays = load_arrays(run / name / "weights.safetensors")
+    return {path: array for path, array in arrays.items() if "seed_generator" not in path}
+
+
+@pytest.mark.parametrize("place", ["", "best", "export", "checkpoint", "checkpoint/epoch_0002"])
+def test_all_weights_are_loaded_from_every_kind_of_source(place: str, averaged_run: Path) -> None:
+    weights = started(averaged_run / place)
+    assert changed(weights, exported(averaged_run, place if place in ("best", "export") else "best")) == []
+    assert set(changed(weights, fresh())) == set(ENCODER + HEAD)
+
+
+def test_the_table_says_what_was_loaded(averaged_run: Path, logged: list[str]) -> None:
+    started(averaged_run / "best", exclude=".*bias", classifier=True, allow_partial=True)
+    assert logged == [
+        f"warm start from {averaged_run}/best: 7 of 11 weights loaded, 3 skipped, 1 left fresh",
+        "  weight                        shape",
+        "  classifier/bias               1      skipped: excluded",
+        "  classifier/kernel             3x1    left fresh: not in the source",
+        "  encoder/conv/0/bias           3      skipped: excluded",
+        "  encoder/conv/0/kernel         2x1x3  loaded",
+        "  encoder/conv/1/bias           3      skipped: excluded",
+        "  encoder/conv/1/kernel         2x3x3  loaded",
+        "  encoder/norm/beta             3      loaded",
+        "  encoder/norm/gamma            3      loaded",
+        "  encoder/norm/moving_mean      3      loaded",
+        "  encoder/norm/moving_variance  3      loaded",
+        "  encoder/scale                 ()     loaded",
+        f"  not used of {averaged_run}/best: encoder/conv/0/bias, encoder/conv/1/bias, head/bias, head/kernel",
+    ]
+
+
+def test_random_states_are_not_loaded(averaged_run: Path) -> None:
+    trainer = NetScenario.create_trainer(net_params(warmstart=WarmStartParams(model=str(averaged_run))))
+    build_training_model(trainer.params, trainer.scenario, 11)
+    state = trainer.scenario.graph.encoder.dropout.seed_generator.state
+    state.assign(np.array([1, 2]))
+    trainer.create_warmstarter().apply(trainer.scenario.graph)
+    assert keras.ops.convert_to_numpy(state).tolist() == [1, 2]
+
+
+def test_include_and_exclude_choose_weights_of_the_new_model(averaged_run: Path) -> None:
+    assert changed(started(averaged_run, include="encoder/conv"), fresh()) == CONV
+    assert changed(started(averaged_run, exclude="encoder"), fresh()) == HEAD
+
+
+def test_names_are_mapped_from_either_side(averaged_run: Path) -> None:
+    for fields in ({"rename": ["^head/->classifier/"]}, {"rename_targets": ["^classifier/->head/"]}):
+        weights = started(averaged_run, classifier=True, **fields)
+        assert weights["classifier/kernel"].tobytes() == exported(averaged_run)["head/kernel"].tobytes()
+
+
+def test_a_suffix_finds_other_weights(averaged_run: Path, tmp_path: Path) -> None:
+    class Suffixed(WarmStarter):
+        def read_sources(self) -> list[Source]:
+            return [Source("memory", {f"{n}/ema": a for n, a in exported(averaged_run).items()})]
+
+    weights = build(net_params(), Suffixed(WarmStartParams(add_suffix="/ema")))
+    assert changed(weights, exported(averaged_run)) == []
+
+
+def test_a_partial_match_is_refused_unless_it_is_allowed(averaged_run: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        started(averaged_run / "best", units=4)
+    assert str(caught.value) == (
+        f"{averaged_run}/best fits the model only in part: 2 of 11 weights match, not "
+        "encoder/conv/0/bias (shape 3, needed 4), encoder/conv/0/kernel (shape 2x1x3, needed 2x1x4), "
+        "encoder/conv/1/bias (shape 3, needed 4), encoder/conv/1/kernel (shape 2x3x3, needed 2x4x4), "
+        "encoder/norm/beta (shape 3, needed 4) and 4 more; "
+        "leave them fresh with --warmstart.allow_partial True, or map names with --warmstart.rename 'old->new'"
+    )
+    with pytest.raises(UsageError, match="9 of 11 weights match, not classifier/bias, classifier/kernel; leave"):
+        started(averaged_run / "best", classifier=True)
+    weights = started(averaged_run / "best", units=4, allow_partial=True)
+    assert changed(weights, fresh(units=4)) == ["encoder/scale", "head/bias"]
+
+
+@pytest.mark.parametrize("allow_partial", [False, True])
+def test_no_match_is_always_refused(averaged_run: Path, allow_partial: bool) -> None:
+    with pytest.raises(UsageError) as caught:
+        started(averaged_run / "best", rename=["^->old/"], include="head", allow_partial=allow_partial)
+    assert str(caught.value) == (
+        f"nothing in {averaged_run}/best matches the model: it holds encoder/conv/0/bias, encoder/conv/0/kernel, "
+        "encoder/conv/1/bias, encoder/conv/1/kernel, encoder/norm/beta and 6 more, the model needs head/bias, "
+        "head/kernel; map names with --warmstart.rename 'old->new', or choose another --warmstart.model"
+    )
+
+
+@pytest.mark.parametrize("name", ["include", "exclude"])
+def test_a_pattern_that_matches_nothing_is_refused(name: str, averaged_run: Path) -> None:
+    with pytest.raises(
+        UsageError, match=f"--warmstart.{name} 'conv' matches no weight; .*the weights are encoder/conv/0/bias, "
+    ):
+        started(averaged_run, **{name: "conv"})
+
+
+def test_of_several_sources_the_first_that_fits_wins(averaged_run: Path, tmp_path: Path) -> None:
+    params = net_params(tmp_path / "wide", epochs=0)
+    params.scenario.model.units = 4
+    _, wide = train(params)
+    weights = started([str(tmp_path / "wide"), str(averaged_run)])
+    old = exported(averaged_run)
+    # Of the wide model only these have the shapes of the new one.
+    for path in ("head/bias", "encoder/scale"):
+        np.testing.assert_array_equal(weights[path], wide[path])
+    assert changed(weights, old) == ["encoder/scale", "head/bias"]
+
+
+def test_a_training_begins_with_the_loaded_weights(averaged_run: Path, tmp_path: Path) -> None:
+    # Nothing moves with rate 0, so the validation is that of the loaded weights, averaged ones included.
+    fields: dict[str, Any] = {"learning_rate": ConstantParams(lr=0.0), "epochs": 1, "no_train_scope": "encoder"}
+    warmstart = WarmStartParams(model=str(averaged_run / "export"))
+    params = net_params(tmp_path / "run", warmstart=warmstart, calc_ema=0.9, **fields)
+    logs, weights = train(params)
+    assert logs["val_mse"] == history(averaged_run)["2"]["values"]["val_mse"]
+    assert changed(weights, exported(averaged_run, "export")) == []
+    assert changed(exported(tmp_path / "run"), exported(averaged_run, "export")) == []
+    assert logs["val_mse"] != train(net_params(**fields))[0]["val_mse"]
+
+
+def test_a_resumed_training_is_not_started_again(averaged_run: Path, tmp_path: Path) -> None:
+    source = Path(shutil.copytree(averaged_run, tmp_path / "source"))
+
+    def params(name: str, epochs: int) -> Any:
+        return net_params(tmp_path / name, epochs=epochs, calc_ema=0.9, warmstart=WarmStartParams(model=str(source)))
+
+    _, whole = train(params("whole", 3))
+    train(params("parts", 1))
+    shutil.rmtree(source)
+    _, parts = train(params("parts", 3), restore=True)
+    assert changed(parts, whole) == []
+
+
+def test_nothing_is_written_if_the_warm_start_fails(tmp_path: Path) -> None:
+    params = net_params(tmp_path / "run", warmstart=WarmStartParams(model=str(tmp_path / "none")))
+    with pytest.raises(UsageError, match="no model at .*/none: the path does not exist"):
+        train(params)
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_that_begin_equal_are_trained_apart(averaged_run: Path) -> None:
+    """Two weights that were given one array share no memory."""
+    fields = {"include": ".*/bias|.*gamma", "rename_targets": ["^encoder/conv/1/bias->encoder/conv/0/bias"]}
+    warmstart = WarmStartParams(model=str(averaged_run), **fields)
+    before = started(averaged_run, **fields)
+    np.testing.assert_array_equal(before["encoder/conv/0/bias"], before["encoder/conv/1/bias"])
+    _, after = train(net_params(warmstart=warmstart))
+    assert not np.array_equal(after["encoder/conv/0/bias"], after["encoder/conv/1/bias"])
+
+
+def test_a_run_may_be_replaced_by_one_that_starts_from_it(averaged_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(averaged_run, tmp_path / "run"))
+    train(net_params(run, epochs=0, overwrite=True, warmstart=WarmStartParams(model=str(run))))
+    assert changed(exported(run, "export"), exported(averaged_run)) == []
+
+
+def test_a_refused_warm_start_on_the_command_line(
+    averaged_run: Path, tmp_path: Path, run_command: Callable[..., CommandResult]
+) -> None:
+    copy_tiny(tmp_path)
+    flags = ["--trainer.output_dir", "run", "--warmstart.model", averaged_run / "best"]
+    result = run_command("train", "tiny", *flags, cwd=tmp_path)
+    assert (result.rc, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith(f"error: nothing in {averaged_run}/best matches the model: it holds encoder/conv/0")
+    # The table is shown before.
+    assert "  hidden/kernel  4x8    left fresh: not in the source" in result.stdout.splitlines()
+    assert not (tmp_path / "run").exists()
