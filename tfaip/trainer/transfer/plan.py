@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tfaip.errors import UsageError
 from tfaip.trainer.transfer.names import NameRules
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Shape = tuple[int, ...]
 
