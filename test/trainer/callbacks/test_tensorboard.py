@@ -1,0 +1,104 @@
+"""What a training shows in TensorBoard, read back with TensorBoard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from test.trainer.line import LineGraph, LineModelParams, LineScenario, LineTrainerParams, line_params
+from test.trainer.test_events import accumulator, images, scalars
+from tfaip.model.layerbase import TFAIPLayerBase
+from tfaip.model.tensorboardwriter import TensorboardWriter
+from tfaip.util.typing import TensorDict
+
+pytestmark = pytest.mark.backend
+
+Draw = Callable[[str, np.ndarray, int], Any]
+
+
+def train_with(draw: Draw, params: LineTrainerParams) -> None:
+    """Train a graph that shows the batch of its inputs."""
+
+    class Shown(TFAIPLayerBase):
+        def call(self, x: Any) -> Any:
+            self.add_tensorboard(TensorboardWriter(draw, name="shown"), x)
+            return x
+
+    class Graph(LineGraph):
+        def __init__(self, params: LineModelParams, **kwargs: Any) -> None:
+            super().__init__(params, **kwargs)
+            self.shown = Shown()
+
+        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+            return super().build_graph({"x": self.shown(inputs["x"])})
+
+    scenario = LineScenario(params.scenario)
+    scenario.model.root_graph_cls = lambda: Graph  # type: ignore[method-assign]
+    LineScenario.trainer_cls()(params, scenario).train()
+
+
+def test_values_of_training_and_validation(tmp_path: Path) -> None:
+    LineScenario.create_trainer(line_params([1], [2], tmp_path, epochs=2, lr=0.5)).train()
+    assert scalars(tmp_path / "train", "loss") == [(1, 0.0), (2, -0.5)]
+    assert scalars(tmp_path / "train", "lr") == [(1, 0.5), (2, 0.5)]
+    assert scalars(tmp_path / "validation", "loss") == [(1, -1.0), (2, -2.0)]
+    assert scalars(tmp_path / "validation", "loss/mean_epoch") == [(1, -1.0), (2, -2.0)]
+    assert sorted(accumulator(tmp_path / "validation").Tags()["tensors"]) == ["distance", "loss", "loss/mean_epoch"]
+
+
+def test_only_validated_epochs_have_validation_values(tmp_path: Path) -> None:
+    LineScenario.create_trainer(line_params([1], [1], tmp_path, epochs=3, val_every_n=2)).train()
+    assert [step for step, _ in scalars(tmp_path / "validation", "loss")] == [2, 3]
+    assert not (tmp_path / "lav_l0").exists()
+
+
+def test_a_training_without_validation_has_no_such_directory(tmp_path: Path) -> None:
+    LineScenario.create_trainer(line_params([1], None, tmp_path)).train()
+    assert (tmp_path / "train").is_dir()
+    assert not (tmp_path / "validation").exists()
+
+
+def test_a_resumed_run_continues_its_curves(tmp_path: Path) -> None:
+    for epochs, restore in ((2, False), (4, True)):
+        params = line_params([1], [1], tmp_path, epochs=epochs)
+        LineScenario.create_trainer(params, restore=restore).train()
+    assert scalars(tmp_path / "train", "loss") == [(1, 0.0), (2, -1.0), (3, -2.0), (4, -3.0)]
+
+
+def test_layers_draw_images_of_the_first_validation_batch(tmp_path: Path) -> None:
+    drawn: list[tuple[str, list[float], int]] = []
+
+    def draw(name: str, value: np.ndarray, step: int) -> np.ndarray:
+        drawn.append((name, value[:, 0].tolist(), step))
+        return np.full((2, 3, 1), step / 5, np.float32)
+
+    params = line_params([1, 1], [7, 8, 9], tmp_path, epochs=1)
+    params.gen.setup.val.batch_size = 2
+    train_with(draw, params)
+    assert drawn == [("shown", [7.0, 8.0], 1)]
+    assert images(tmp_path / "validation", "shown")[0].tolist() == [[51, 51, 51], [51, 51, 51]]
+
+
+def test_scalars_and_dicts_of_both(tmp_path: Path) -> None:
+    def draw(name: str, value: np.ndarray, step: int) -> dict[str, Any]:
+        return {"mean": value.mean(), "image": np.zeros((1, 1, 3), np.uint8)}
+
+    train_with(draw, line_params([1], [4], tmp_path, epochs=2))
+    assert scalars(tmp_path / "validation", "shown/mean") == [(1, 4.0), (2, 4.0)]
+    assert len(accumulator(tmp_path / "validation").Tensors("shown/image")) == 2
+
+
+def test_without_validation_data_the_first_training_batch_is_shown(tmp_path: Path) -> None:
+    train_with(lambda name, value, step: value.sum(), line_params([3, 1], None, tmp_path))
+    assert scalars(tmp_path / "validation", "shown") == [(1, 3.0)]
+
+
+def test_without_output_dir_nothing_is_drawn() -> None:
+    def fail(name: str, value: np.ndarray, step: int) -> None:
+        raise AssertionError("drawn for nobody")
+
+    train_with(fail, line_params([1], [1]))

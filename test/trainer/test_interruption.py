@@ -1,0 +1,200 @@
+"""Signals: a training stops at the next border, and goes on exactly there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from test.support.commands import finish_command, start_python
+from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train
+from tfaip.trainer.checkpoint import read_checkpoint
+from tfaip.trainer.signals import EXIT_CODES, StopRequest, TrainingInterrupted
+
+pytestmark = pytest.mark.backend
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_a_flag(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with StopRequest() as stop:
+        assert stop.received is None
+        os.kill(os.getpid(), number)
+        assert stop.received is number
+    assert signal.getsignal(number) is before
+
+
+def test_handlers_come_back_after_an_error() -> None:
+    before = {number: signal.getsignal(number) for number in EXIT_CODES}
+    with pytest.raises(ZeroDivisionError), StopRequest():
+        raise ZeroDivisionError
+    assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
+
+
+def test_a_request_can_be_used_again() -> None:
+    stop = StopRequest()
+    for _ in range(2):
+        with stop:
+            pass
+    assert stop.received is None
+
+
+def test_another_thread_than_the_main_one_is_left_alone() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[Any] = []
+
+    def run() -> None:
+        with StopRequest() as stop:
+            seen.extend([signal.getsignal(signal.SIGINT), stop.received])
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [before, None]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_second_signal_ends_the_process(number: signal.Signals, code: int) -> None:
+    script = f"""
+import os, time
+from tfaip.trainer.signals import StopRequest
+with StopRequest() as stop:
+    os.kill(os.getpid(), {int(number)})
+    print("first", stop.received.name, flush=True)
+    os.kill(os.getpid(), {int(number)})
+    time.sleep(60)
+    print("survived", flush=True)
+"""
+    result = finish_command(start_python("-c", script), timeout_s=50)
+    assert (result.rc, result.stdout) == (code, f"first {number.name}\n")
+
+
+def test_exit_codes() -> None:
+    assert TrainingInterrupted(signal.SIGINT).exit_code == 130
+    assert str(TrainingInterrupted(signal.SIGTERM)) == "training stopped by SIGTERM"
+
+
+class SignalAt(keras.callbacks.Callback):
+    """Sends SIGTERM in the n-th call of a method."""
+
+    def __init__(self, method: str, count: int) -> None:
+        super().__init__()
+        self.left = count
+        setattr(self, method, self._call)
+
+    def _call(self, *_: Any, **__: Any) -> None:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+class SignalAtBatch(SignalAt):
+    def __init__(self, count: int) -> None:
+        super().__init__("unused", count)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._call()
+
+
+class SignalAtTestBatch(SignalAt):
+    def __init__(self, count: int) -> None:
+        super().__init__("unused", count)
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._call()
+
+
+def params_of(output_dir: Path) -> LineTrainerParams:
+    params = line_params([1, 2, 3, 4, 5], [1, 2, 3], output_dir, lr=0.25, epochs=3, steps_per_execution=2)
+    params.scenario.model.loss = "square"
+    params.scenario.model.start = 1.0
+    params.gen.setup.train.shuffle_buffer_size = -1
+    params.gen.train.y = [0.5, -0.5, 0.25, 0.0, 1.0]
+    params.optimizer.clip_value = 1.0
+    return params
+
+
+def finished(output_dir: Path) -> Any:
+    """What a finished run has in its last checkpoint and its history."""
+    checkpoint = read_checkpoint(output_dir / "checkpoint" / "epoch_0003")
+    arrays = {name: array.tobytes() for name, array in checkpoint.arrays.items()}
+    state = {key: checkpoint.state[key] for key in ("epoch", "step", "position", "random")}
+    history = json.loads((output_dir / "history.json").read_text())
+    return arrays, state, [(epoch["lr"], epoch["values"], epoch["meta"]["updates"]) for epoch in history.values()]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    directory = tmp_path_factory.mktemp("uninterrupted") / "run"
+    train(params_of(directory))
+    return finished(directory)
+
+
+@pytest.mark.parametrize(
+    ("callback", "checkpoint"),
+    [
+        (lambda: SignalAtBatch(1), "epoch_0000_step_000002"),
+        (lambda: SignalAtBatch(5), "epoch_0001_step_000004"),
+        # The validation ends at its first border; it is done anew.
+        (lambda: SignalAtBatch(3), "epoch_0000_step_000005"),
+        (lambda: SignalAtTestBatch(1), "epoch_0000_step_000005"),
+        (lambda: SignalAt("on_epoch_begin", 1), "epoch_0000_step_000002"),
+        (lambda: SignalAt("on_epoch_end", 2), "epoch_0002"),
+    ],
+    ids=["first batches", "within epoch 2", "last batch of an epoch", "validation", "epoch begin", "epoch end"],
+)
+def test_a_stopped_training_goes_on_exactly(
+    callback: Any, checkpoint: str, uninterrupted: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="tfaip"), pytest.raises(TrainingInterrupted, match="stopped by SIGTERM"):
+        train(params_of(tmp_path / "run"), callback())
+    assert (tmp_path / "run" / "checkpoint" / "latest").read_text() == f"{checkpoint}\n"
+    assert any("SIGTERM: stopped after" in m and "tfaip-resume-training" in m for m in caplog.messages)
+    train(params_of(tmp_path / "run"), restore=True)
+    assert finished(tmp_path / "run") == uninterrupted
+
+
+def test_a_stop_in_the_last_epoch_is_a_stop(tmp_path: Path) -> None:
+    with pytest.raises(TrainingInterrupted):
+        train(params_of(tmp_path / "run"), SignalAt("on_epoch_end", 3))
+    assert (tmp_path / "run" / "checkpoint" / "epoch_0003").is_dir()
+
+
+def test_without_checkpoints_the_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="tfaip"), pytest.raises(TrainingInterrupted):
+        train(line_params([1], epochs=3), SignalAt("on_epoch_end", 1))
+    assert "SIGTERM: stopped after epoch 1, without a checkpoint" in caplog.messages
+
+
+def test_checkpoints_within_an_epoch(tmp_path: Path, uninterrupted: Any) -> None:
+    saved: list[str] = []
+
+    class Names(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            saved.append(sorted(p.name for p in (tmp_path / "run" / "checkpoint").glob("epoch_*"))[-1])
+
+    params = params_of(tmp_path / "run")
+    params.checkpoint_save_freq = "3"
+    train(params, Names())
+    # Every 3 updates, at the next border of two batches.
+    assert saved == ["epoch_0000_step_000004", "epoch_0001_step_000004", "epoch_0002_step_000004"]
+    assert finished(tmp_path / "run") == uninterrupted
+
+
+def test_resume_from_a_named_checkpoint_within_an_epoch(tmp_path: Path, uninterrupted: Any) -> None:
+    params = params_of(tmp_path / "run")
+    params.checkpoint_save_freq = "3"
+    params.keep_checkpoints = 9
+    train(params, Weights())
+    params = params_of(tmp_path / "run")
+    params.keep_checkpoints = 9
+    LineScenario.create_trainer(params, restore=True, checkpoint="epoch_0001_step_000004").train()
+    assert finished(tmp_path / "run") == uninterrupted
+    names = sorted(path.name for path in (tmp_path / "run" / "checkpoint").glob("epoch_*"))
+    assert names == ["epoch_0000_step_000004", "epoch_0001", "epoch_0001_step_000004", "epoch_0002", "epoch_0003"]
