@@ -15,6 +15,7 @@ from tfaip.model.export import check_serving
 from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_values
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import variable_arrays
 from tfaip.scenario.modeldirectory import ModelDirectoryWriter
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.best import BestModel
@@ -83,7 +84,12 @@ def build_parts(
         evaluation=EpochEvaluation(params, scenario, model, val, progress, stop),
         output=_output(params, scenario, directory, sample_data),
         best=best,
-        events=TensorBoardEvents(directory, _collector(model, sample_data)),
+        events=TensorBoardEvents(
+            directory,
+            _collector(model, sample_data),
+            params,
+            lambda: variable_arrays(variables_by_path(scenario.graph)),
+        ),
         progress=progress,
         stop=stop,
     )

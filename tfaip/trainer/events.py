@@ -28,8 +28,12 @@ class EventWriter:
 
     def scalars(self, values: Mapping[str, float], step: int) -> None:
         """Write values by tag."""
+        from tensorboard.plugins.scalar.metadata import create_summary_metadata
+        from tensorboard.util.tensor_util import make_tensor_proto
+
         for tag, value in values.items():
-            self._add(tag, "scalars", np.asarray(value, np.float32), step)
+            tensor = make_tensor_proto(np.asarray(value, np.float32))
+            self._add(tag, tensor, create_summary_metadata(None, None), step)
 
     def image(self, tag: str, image: np.ndarray, step: int) -> None:
         """Write one image `[height, width, channels]` or several `[n, height, width, channels]`, uint8 or in [0, 1]."""
@@ -40,12 +44,21 @@ class EventWriter:
             raise ValueError(f"image {tag!r} has the shape {image.shape}, expected [height, width, channels]")
         height, width = images.shape[1:3]
         encoded = [str(width).encode(), str(height).encode(), *(_png(one) for one in images)]
-        self._write(
-            tag,
-            _string_tensor(encoded),
-            metadata.create_summary_metadata(None, None, converted_to_tensor=True),
-            step,
+        self._add(
+            tag, _string_tensor(encoded), metadata.create_summary_metadata(None, None, converted_to_tensor=True), step
         )
+
+    def histogram(self, tag: str, values: np.ndarray, step: int) -> None:
+        """Write the distribution of the numbers of an array."""
+        from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+
+        self._write(histogram_pb(tag, values), step)
+
+    def hparams(self, values: Mapping[str, float | str | bool], step: int) -> None:
+        """Write the hyper-parameters of the run."""
+        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
+
+        self._write(hparams_pb(dict(values), trial_id=str(self._directory)), step)
 
     def flush(self) -> None:
         """Make what was written visible to readers."""
@@ -58,19 +71,15 @@ class EventWriter:
             self._writer.close()
             self._writer = None
 
-    def _add(self, tag: str, plugin: str, value: np.ndarray, step: int) -> None:
-        from tensorboard.compat.proto.summary_pb2 import SummaryMetadata
-        from tensorboard.util.tensor_util import make_tensor_proto
-
-        metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=plugin), data_class=1)
-        self._write(tag, make_tensor_proto(value), metadata, step)
-
-    def _write(self, tag: str, tensor: Any, metadata: Any, step: int) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
+    def _add(self, tag: str, tensor: Any, metadata: Any, step: int) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        value = Summary.Value(tag=tag, tensor=tensor, metadata=metadata)
-        self._open(step).add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=[value])))
+        self._write(Summary(value=[Summary.Value(tag=tag, tensor=tensor, metadata=metadata)]), step)
+
+    def _write(self, summary: Any, step: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._open(step).add_event(Event(wall_time=time.time(), step=step, summary=summary))
 
     def _open(self, first_step: int) -> Any:
         if self._writer is None:

@@ -132,6 +132,9 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         default=None,
         metadata=pai_meta(help="Seed of weights, data order and dropout (None: drawn and stored)"),
     )
+    histogram_every_n: int = field(
+        default=0, metadata=pai_meta(help="Write histograms of the weights for TensorBoard every n epochs (0: never)")
+    )
     force_eager: bool = field(default=False, metadata=pai_meta(help="Run eagerly, to debug the model in Python"))
     skip_model_load_test: bool = field(
         default=False,
@@ -191,6 +194,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         self._check_at_least("epochs", 0)
         self._check_at_least("val_every_n", 0)
         self._check_at_least("lav_every_n", 0)
+        self._check_at_least("histogram_every_n", 0)
         self._check_at_least("keep_checkpoints", 2)
         self._check_at_least("train_accum_steps", 1)
         if not (0 <= self.calc_ema < 1 or self.calc_ema == -1):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from tfaip.model.tensorboardwriter import CollectedValue
+from tfaip.params.tree import walk
 from tfaip.trainer.events import EventWriter
+from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.util.typing import Logs
 
@@ -24,11 +27,21 @@ class TensorBoardEvents:
     Args:
         directory: the run; None: nothing is written.
         collect: gives the layers' values, computed on a validation batch.
+        params: the trainer params; their numbers, texts and truth values are shown as hyper-parameters.
+        weights: gives the weights by path, for histograms.
     """
 
-    def __init__(self, directory: RunDirectory | None, collect: Callable[[], list[CollectedValue]]) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory | None,
+        collect: Callable[[], list[CollectedValue]],
+        params: TrainerParams[Any, Any],
+        weights: Callable[[], Mapping[str, np.ndarray]],
+    ) -> None:
         self._directory = directory
         self._collect = collect
+        self._params = params
+        self._weights = weights
         self._writers: dict[str, EventWriter] = {}
 
     def collect(self) -> list[CollectedValue]:
@@ -45,11 +58,16 @@ class TensorBoardEvents:
         """
         if self._directory is None:
             return
+        if not self._writers:
+            self._writer(self._directory, TRAIN).hparams(_hyper_parameters(self._params), epoch)
         for name, value in values.items():
             kind, tag = _kind_and_tag(name)
             self._writer(self._directory, kind).scalars({tag: value}, epoch)
         for collected in shown:
             self._write_collected(self._writer(self._directory, VALIDATION), collected, epoch)
+        if self._params.histogram_every_n and epoch % self._params.histogram_every_n == 0:
+            for path, weight in self._weights().items():
+                self._writer(self._directory, TRAIN).histogram(f"weights/{path}", weight, epoch)
         for writer in self._writers.values():
             writer.flush()
 
@@ -81,3 +99,7 @@ def _kind_and_tag(name: str) -> tuple[str, str]:
         return VALIDATION, name.removeprefix(VALIDATION_PREFIX)
     lav = _LAV_NAME.fullmatch(name)
     return (lav[1], lav[2]) if lav else (TRAIN, name)
+
+
+def _hyper_parameters(params: TrainerParams[Any, Any]) -> dict[str, float | str | bool]:
+    return {path: value for path, value in walk(params) if isinstance(value, (bool, int, float, str))}

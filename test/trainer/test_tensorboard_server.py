@@ -1,0 +1,117 @@
+"""A run in TensorBoard: its real server reads the curves back, and a browser shows its page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.support.tiny.scenario import TinyScenario
+
+pytestmark = pytest.mark.backend
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of three epochs, the third after a resume."""
+    params = TinyScenario.default_trainer_params()
+    params.output_dir = str(tmp_path_factory.mktemp("runs") / "run")
+    params.random_seed, params.lav_every_n, params.histogram_every_n = 1, 1, 2
+    params.epochs = 2
+    TinyScenario.create_trainer(params).train()
+    params.epochs = 3
+    TinyScenario.create_trainer(params, restore=True).train()
+    return Path(params.output_dir)
+
+
+@pytest.fixture(scope="module")
+def server(run: Path) -> Iterator[str]:
+    """Address of a TensorBoard server on the run."""
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(run), "--port", "0", "--load_fast", "false"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if found := re.search(r"http://localhost:\d+/", line):
+                yield found[0]
+                break
+        else:
+            pytest.fail("tensorboard ended without an address")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def read(server: str, route: str, **query: str) -> Any:
+    with urllib.request.urlopen(f"{server}data/{route}?{urllib.parse.urlencode(query)}", timeout=60) as reply:  # noqa: S310
+        return json.load(reply)
+
+
+def curve(server: str, run: str, tag: str) -> dict[int, float]:
+    return {step: value for _, step, value in read(server, "plugin/scalars/scalars", run=run, tag=tag)}
+
+
+def test_curves_are_those_of_the_history(run: Path, server: str) -> None:
+    history = json.loads((run / "history.json").read_text())
+    for kind, tag, name in [
+        ("train", "loss", "loss"),
+        ("train", "mae", "mae"),
+        ("validation", "mse", "val_mse"),
+        ("lav_l0", "mse", "lav_l0_mse"),
+    ]:
+        expected = {int(epoch): record["values"][name] for epoch, record in history.items()}
+        assert sorted(expected) == [1, 2, 3]
+        # Events hold float32.
+        assert curve(server, kind, tag) == pytest.approx(expected, rel=1e-7)
+    # Rate 0.01, halved after two epochs.
+    assert curve(server, "train", "lr") == pytest.approx({1: 0.01, 2: 0.01, 3: 0.005}, rel=1e-6)
+
+
+def test_histograms_of_the_weights_in_their_epochs(server: str) -> None:
+    tags = read(server, "plugin/histograms/tags")["train"]
+    assert "weights/hidden/kernel" in tags
+    histogram = read(server, "plugin/histograms/histograms", run="train", tag="weights/hidden/kernel")
+    assert [step for _, step, _ in histogram] == [2]
+    # Buckets of (left, right, count): 4 inputs times 8 units.
+    assert sum(count for _, _, count in histogram[0][2]) == 32
+
+
+def test_hyper_parameters_of_the_run(server: str) -> None:
+    body = json.dumps({"experimentName": ""}).encode()
+    request = urllib.request.Request(f"{server}data/plugin/hparams/experiment", data=body, method="POST")  # noqa: S310
+    request.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
+        names = {info["name"] for info in json.load(reply)["hparamInfos"]}
+    assert {"learning_rate.lr", "scenario.model.units", "gen.setup.train.batch_size", "optimizer.beta_1"} <= names
+
+
+@pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")
+def test_the_page_in_a_browser(server: str, tmp_path: Path) -> None:
+    assert CHROMIUM is not None, "chromium is not installed"
+    # An empty page of this size has a few kB, one with curves many times that. A busy machine may want another look.
+    sizes = [screenshot(f"{server}#timeseries", tmp_path / f"tensorboard_{attempt}.png") for attempt in range(3)]
+    assert max(sizes) > 40_000
+
+
+def screenshot(address: str, picture: Path) -> int:
+    """Take a picture of a page; returns the size of the file."""
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    command += [f"--user-data-dir={picture.with_suffix('.profile')}", "--window-size=1400,900"]
+    command += ["--virtual-time-budget=20000", f"--screenshot={picture}", address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    return picture.stat().st_size
