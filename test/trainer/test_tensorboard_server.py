@@ -102,8 +102,8 @@ def test_hyper_parameters_of_the_run(server: str) -> None:
 def test_the_page_in_a_browser(server: str, tmp_path: Path) -> None:
     assert CHROMIUM is not None, "chromium is not installed"
     # An empty page of this size has a few kB, one with curves many times that. A busy machine may want another look.
-    sizes = [screenshot(f"{server}#timeseries", tmp_path / f"tensorboard_{attempt}.png") for attempt in range(3)]
-    assert max(sizes) > 40_000
+    page = f"{server}#timeseries"
+    assert any(screenshot(page, tmp_path / f"tensorboard_{attempt}.png") > 40_000 for attempt in range(3))
 
 
 def screenshot(address: str, picture: Path) -> int:
