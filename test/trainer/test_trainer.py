@@ -11,7 +11,10 @@ import keras
 import numpy as np
 import pytest
 
+from test.model.support import FunctionModel, training_model
 from test.trainer.line import LineScenario, Weights, line_params, train, weight
+from tfaip.data.pipeline.feed import Feed
+from tfaip.data.pipeline.stream import Position
 from tfaip.errors import UsageError
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import ExponentialDecayParams
@@ -73,17 +76,27 @@ def test_logged_values_are_those_of_numpy(tmp_path: Path) -> None:
     assert history(tmp_path / "run")["1"]["values"] == logs
 
 
-@pytest.mark.parametrize("steps", [1, 2, 15, 16, 17, 31, 32, 33, 40])
-def test_iterations_are_batches(steps: int) -> None:
+def test_iterations_are_batches_for_every_number_of_steps() -> None:
     # Keras runs assigns of a partial execution once too often if it does not know the number of steps.
-    params = line_params([1.0] * steps, epochs=3, steps_per_execution=16)
+    params = line_params([1.0] * 40)
+    data = LineScenario(params.scenario).data
+    pipeline = data.create_pipeline(params.gen.setup.train, params.gen.train)
+    model = training_model(FunctionModel(lambda *args: {"loss": args[2]["y"]}), steps_per_execution=16)
+    trained = 0
+    for steps in range(1, 41):
+        batches = pipeline.training_batches(Position(), steps)
+        with Feed(batches, data, keras.backend.backend()) as feed:
+            model.fit(feed.dataset, steps_per_epoch=steps, shuffle=False, verbose=0)
+        trained += steps
+        assert int(model.optimizer.iterations) == trained
+    assert float(model.graph.dense.kernel[0, 0]) == 2 - trained
+
+
+def test_epochs_that_are_no_multiple_of_an_execution() -> None:
     weights = Weights()
-    iterations: list[int] = []
-    weights.on_epoch_begin = lambda epoch, logs=None: iterations.append(int(weights.model.optimizer.iterations))
-    train(params, weights)
-    assert iterations == [0, steps, 2 * steps]
-    assert weights.values == [-steps, -2 * steps, -3 * steps]
-    assert int(weights.model.optimizer.iterations) == 3 * steps
+    train(line_params([1.0] * 19, epochs=3, steps_per_execution=16), weights)
+    assert weights.values == [-19.0, -38.0, -57.0]
+    assert int(weights.model.optimizer.iterations) == 57
 
 
 def test_epochs_are_windows_on_the_stream() -> None:
