@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase
-from tfaip.params.tree import ABSENT, Change, diff, get_path, set_path, walk
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.tree import ABSENT, Change, diff, get_path, is_hidden, set_path, walk
 
 
 @dataclass
@@ -141,3 +141,20 @@ def test_equal_trees_have_no_differences() -> None:
     emptied = Tree(many=[])
     assert [change.path for change in diff(emptied, Tree(many=[Leafy()]))] == ["many.0", "many.0.x", "many.0.y"]
     assert diff(Leafy(x=True), Leafy(x=1)) == [Change("x", True, 1)]
+
+
+def test_hidden_fields_are_those_without_a_flag():
+    @pai_dataclass
+    @dataclass
+    class Inner(ParamsBase):
+        shown: int = 1
+        hidden: int = field(default=2, metadata=pai_meta(mode="ignore"))
+
+    @pai_dataclass
+    @dataclass
+    class Outer(ParamsBase):
+        inner: Inner = field(default_factory=Inner)
+        items: list[Inner] = field(default_factory=lambda: [Inner()])
+
+    paths = ["inner", "inner.shown", "inner.hidden", "items.0.shown", "items.0.hidden", "nowhere.hidden", "__cls__"]
+    assert [path for path in paths if is_hidden(Outer(), path)] == ["inner.hidden", "items.0.hidden"]

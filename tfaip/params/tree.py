@@ -82,6 +82,17 @@ def get_path(params: Any, path: str) -> Any:
     return value
 
 
+def is_hidden(params: Any, path: str) -> bool:
+    """Whether the field at a dotted path has no flag (`mode="ignore"`): its value is derived, not chosen."""
+    parent, _, name = path.rpartition(".")
+    try:
+        node = get_path(params, parent) if parent else params
+    except UsageError:
+        return False
+    fields = {field.name: field for field in node_fields(node)} if is_node(node) else {}
+    return name in fields and fields[name].metadata.get("mode") == "ignore"
+
+
 def set_path(params: Any, path: str, value: Any) -> None:
     """Set the node or value at a dotted path; the value is not checked against its type.
 

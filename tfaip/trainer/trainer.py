@@ -18,7 +18,7 @@ from tfaip.errors import UsageError
 from tfaip.params import post_init
 from tfaip.params.generics import type_argument
 from tfaip.params.serialization import save_params
-from tfaip.params.tree import ABSENT
+from tfaip.params.tree import ABSENT, is_hidden
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.build import build_parts
 from tfaip.trainer.callbacks.progress import print_summary
@@ -190,7 +190,7 @@ class Trainer(Generic[P]):
         """Say what differs from the params that the checkpoint was trained with, by flags or by an edited file."""
         old, new = (flat_params(params) for params in (restored.state["params"], stored_params(self._params)))
         for path in dict.fromkeys([*old, *new]):
-            if old.get(path, ABSENT) != new.get(path, ABSENT):
+            if old.get(path, ABSENT) != new.get(path, ABSENT) and not is_hidden(self._params, path):
                 log.info("changed %s: %s -> %s", path, old.get(path, ABSENT), new.get(path, ABSENT))
 
     def _seed(self) -> None:
