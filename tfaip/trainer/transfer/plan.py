@@ -86,7 +86,7 @@ class Transfer:
     def unused(self) -> list[tuple[int, str]]:
         """Arrays that no row names: the place of their source, and their name there."""
         used = {row.source for row in self.rows}
-        everything = [(i, name) for i, source in enumerate(self.sources) for name in source.arrays]
+        everything = [(i, name) for i, source in enumerate(self.sources) for name in sorted(source.arrays)]
         return [entry for entry in everything if entry not in used]
 
 

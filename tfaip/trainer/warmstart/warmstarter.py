@@ -107,8 +107,9 @@ def _check(transfer: Transfer, allow_partial: bool) -> None:
     loaded = transfer.with_outcome(Outcome.LOADED)
     what = _descriptions(transfer)
     if not loaded:
+        found = sorted(name for source in transfer.sources for name in source.arrays)
         raise UsageError(
-            f"nothing in {what} matches the model: it holds {_some([n for s in transfer.sources for n in s.arrays])}, "
+            f"nothing in {what} matches the model: it holds {_some(found)}, "
             f"the model needs {_some([row.target for row in missing])}; "
             f"map names with {FLAG}.rename 'old->new', or choose another {FLAG}.model"
         )
