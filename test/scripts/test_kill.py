@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +35,10 @@ def run_into(kill: Kill, *command: str | Path, run_command: RunCommand, cwd: Pat
 
 
 def resume_through(kills: dict[str, tuple[Kill, str]], run: Path, run_command: RunCommand, cwd: Path) -> None:
-    """Resume and kill, moment after moment; after each one the newest checkpoint must have the name that is given."""
+    """Resume and kill, moment after moment; after each one the newest checkpoint must match the pattern."""
     for moment, (kill, newest) in kills.items():
         run_into(kill, "resume_training", run, "--trainer.epochs", "4", run_command=run_command, cwd=cwd)
-        assert checkpoints(run)[-1] == newest, moment
+        assert re.fullmatch(newest, checkpoints(run)[-1]), f"{moment}: {checkpoints(run)}"
 
 
 def test_killed_around_the_first_checkpoints(
@@ -60,7 +61,7 @@ def test_killed_around_the_first_checkpoints(
     assert not (run / "checkpoint" / "latest").exists()
     kills = {
         "while a checkpoint is written": (Kill("open", r"step_000006/state\.json"), "epoch_0000_step_000004"),
-        "in the data, while batches are read ahead": (Kill("tiny.sample", "training", 20), "epoch_0000_step_000004"),
+        "in the data, while batches are read ahead": (Kill("tiny.sample", "training", 20), "epoch_0000_step_00000[46]"),
         "in the first validation": (Kill("tiny.sample", "evaluation", 5), "epoch_0000_step_000010"),
         "while best is written": (Kill("open", r"tmp-best/weights"), "epoch_0000_step_000010"),
         "between best and its checkpoint": (Kill("os.rename", r"/epoch_0001 "), "epoch_0000_step_000010"),
