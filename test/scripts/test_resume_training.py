@@ -20,10 +20,8 @@ def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Pa
     result = run_well("resume_training", half, "--trainer.epochs", "4", cwd=workplace)
     assert_same_run(half, whole / "run")
     lines = result.stdout.splitlines()
-    # The second one is what the learning rate knows of the first.
-    changed = [line for line in lines if line.startswith("changed ")]
-    assert changed == ["changed epochs: 2 -> 4", "changed learning_rate.epochs: 2 -> 4"]
-    assert changed[0] in (half / "train.log").read_text()
+    assert [line for line in lines if line.startswith("changed ")] == ["changed epochs: 2 -> 4"]
+    assert "changed epochs: 2 -> 4" in (half / "train.log").read_text()
     assert "resuming in epoch 3, after 0 batches" in lines
     # The rates: 0.01, halved every second epoch.
     assert [record["lr"] for record in history(half).values()] == [0.01, 0.01, 0.005, 0.005]
