@@ -203,7 +203,7 @@ def measure(pairs: int, samples: int, export_best: bool) -> None:
     params.epochs = pairs + 1
     params.learning_rate.lr = RATE
     params.export_best = export_best
-    params.progress_bar_mode = ProgressBarMode.NONE
+    params.progress_bar_mode = ProgressBarMode.PLAIN
     turns = Turns(Bare(samples))
     with tempfile.TemporaryDirectory() as directory:
         params.output_dir = str(Path(directory) / "run")

@@ -180,7 +180,7 @@ def test_training_arrives_as_python_bool(run_eagerly: bool) -> None:
             return super().build_graph(inputs)
 
     model = training_model(FunctionModel(output), Graph(), run_eagerly=run_eagerly)
-    assert set(seen) == {False}
+    assert set(seen) == {False, True}  # the build traces both
     arrays = ({"x": column([1])}, {"y": column([1])})
     seen.clear()
     model.fit(arrays, shuffle=False, verbose=0)

@@ -151,7 +151,7 @@ def line_params(
     params.gen.setup.train.batch_size = params.gen.setup.val.batch_size = 1
     params.optimizer, params.learning_rate = SGDOptimizer(), ConstantParams(lr=lr)
     params.epochs, params.random_seed = 1, 1
-    params.progress_bar_mode = ProgressBarMode.NONE
+    params.progress_bar_mode = ProgressBarMode.PLAIN
     params.skip_model_load_test, params.export_best, params.export_final = True, False, False
     params.scenario.export_serve = False
     params.output_dir = None if output_dir is None else str(output_dir)

@@ -96,7 +96,7 @@ class NetScenario(ScenarioBase[NetScenarioParams, NetTrainerParams]):
         params.scenario.data, params.gen, params.learning_rate = tiny.scenario.data, tiny.gen, tiny.learning_rate
         params.scenario.export_serve = False
         params.epochs, params.samples_per_epoch, params.random_seed = 2, 44, 7
-        params.progress_bar_mode = ProgressBarMode.NONE
+        params.progress_bar_mode = ProgressBarMode.PLAIN
         return params
 
 

@@ -45,6 +45,13 @@ def store(tmp_path: Path) -> CheckpointStore:
     return store
 
 
+def restored(store: CheckpointStore, name: str | None = None) -> Checkpoint:
+    """Read a checkpoint and go on from it."""
+    found, content = store.read(name)
+    store.continue_from(found)
+    return content
+
+
 def test_save_and_restore(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path / "checkpoint")
     saved = Checkpoint({"a": np.array([1.5, -0.0]), "n": np.array(7)}, {"text": "ä", "none": None, "list": [1, 2]})
@@ -52,9 +59,9 @@ def test_save_and_restore(tmp_path: Path) -> None:
     assert path == tmp_path / "checkpoint" / "epoch_0007"
     assert names(path) == sorted([ARRAYS_FILE, STATE_FILE, MANIFEST_FILE])
     assert (tmp_path / "checkpoint" / "latest").read_text() == "epoch_0007\n"
-    restored = store.restore()
-    assert restored.state == saved.state
-    assert {name: array.tobytes() for name, array in restored.arrays.items()} == {
+    content = restored(store)
+    assert content.state == saved.state
+    assert {name: array.tobytes() for name, array in content.arrays.items()} == {
         name: array.tobytes() for name, array in saved.arrays.items()
     }
 
@@ -90,7 +97,7 @@ def test_the_same_checkpoint_is_replaced(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     store.save(checkpoint(1), 1)
     store.save(Checkpoint({}, {"epoch": "again"}), 1)
-    assert store.restore().state == {"epoch": "again"}
+    assert restored(store).state == {"epoch": "again"}
     assert names(tmp_path) == ["epoch_0001", "latest"]
 
 
@@ -100,25 +107,37 @@ def test_a_save_that_fails_leaves_the_old_ones(store: CheckpointStore, tmp_path:
         store.save(Checkpoint({}, {"bad": object()}), 4)
     assert names(tmp_path) == before
     assert (tmp_path / "latest").read_text() == "epoch_0003\n"
-    assert value(store.restore()) == 3
+    assert value(restored(store)) == 3
 
 
 def test_restore_by_name_drops_newer_ones(store: CheckpointStore, tmp_path: Path) -> None:
-    assert value(store.restore("epoch_0002")) == 2
+    assert value(restored(store, "epoch_0002")) == 2
     assert names(tmp_path) == ["epoch_0001", "epoch_0002", "latest"]
     assert (tmp_path / "latest").read_text() == "epoch_0002\n"
 
 
-def test_restore_by_a_name_that_is_gone_takes_the_one_before(store: CheckpointStore) -> None:
-    assert value(store.restore("epoch_0002_step_000010")) == 2
-
-
-@pytest.mark.parametrize("name", ["epoch_0000", "epoch_latest", "elsewhere"])
-def test_restore_by_a_name_before_all_or_unknown(name: str, store: CheckpointStore, tmp_path: Path) -> None:
+def test_reading_changes_nothing(store: CheckpointStore, tmp_path: Path) -> None:
+    (tmp_path / "epoch_0003" / STATE_FILE).unlink()
     before = names(tmp_path)
-    with pytest.raises(UsageError, match="no checkpoint in .*: nothing to resume"):
-        store.restore(name)
+    assert store.read()[0] == "epoch_0002"
+    assert store.read("epoch_0001")[0] == "epoch_0001"
     assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["epoch_0002_step_000010", "epoch_0000", "epoch_latest", "elsewhere"])
+def test_a_name_that_is_unknown_or_gone(name: str, store: CheckpointStore, tmp_path: Path) -> None:
+    before = names(tmp_path)
+    with pytest.raises(UsageError, match=f"checkpoint {name} cannot be used: .*{MANIFEST_FILE}"):
+        store.read(name)
+    assert names(tmp_path) == before
+
+
+def test_a_damaged_checkpoint_that_was_asked_for_is_not_replaced_by_another(
+    store: CheckpointStore, tmp_path: Path
+) -> None:
+    (tmp_path / "epoch_0002" / STATE_FILE).unlink()
+    with pytest.raises(UsageError, match=f"checkpoint epoch_0002 cannot be used: .*{STATE_FILE} is missing"):
+        store.read("epoch_0002")
 
 
 @pytest.mark.parametrize("damaged", [ARRAYS_FILE, STATE_FILE, MANIFEST_FILE])
@@ -135,10 +154,10 @@ def test_damage_falls_back_to_the_one_before(
         path.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "changed": changed}[how])
     if damaged == MANIFEST_FILE and how == "changed":
         # A byte of the version: what the manifest says of the files is still true.
-        assert value(store.restore()) == 3
+        assert value(restored(store)) == 3
         return
     with caplog.at_level(logging.WARNING, logger="tfaip"):
-        assert value(store.restore()) == 2
+        assert value(restored(store)) == 2
     (message,) = caplog.messages
     assert message.startswith("damaged checkpoint passed over: ")
     assert str(tmp_path / "epoch_0003") in message
@@ -151,13 +170,13 @@ def test_only_damaged_ones(store: CheckpointStore, tmp_path: Path) -> None:
     for path in store.checkpoints():
         (path / STATE_FILE).unlink()
     with pytest.raises(UsageError, match=f"all 3 checkpoints in {tmp_path} are damaged: nothing to resume"):
-        store.restore()
+        restored(store)
     assert len(store.checkpoints()) == 3  # perhaps something can still be rescued from them
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"no checkpoint in {tmp_path}/missing: nothing to resume"):
-        CheckpointStore(tmp_path / "missing").restore()
+        CheckpointStore(tmp_path / "missing").read()
     assert not (tmp_path / "missing").exists()
 
 
@@ -166,15 +185,15 @@ def test_leftovers_are_removed_and_other_files_are_none_of_ours(store: Checkpoin
     (tmp_path / ".tmp-latest").touch()
     (tmp_path / "notes.txt").touch()
     (tmp_path / "epoch_0009_backup").mkdir()
-    assert value(store.restore()) == 3
+    assert value(restored(store)) == 3
     assert names(tmp_path) == ["epoch_0001", "epoch_0002", "epoch_0003", "epoch_0009_backup", "latest", "notes.txt"]
 
 
 def test_a_lost_or_wrong_pointer_is_no_obstacle(store: CheckpointStore, tmp_path: Path) -> None:
     (tmp_path / "latest").write_text("epoch_0001\n")
-    assert value(store.restore()) == 3
+    assert value(restored(store)) == 3
     (tmp_path / "latest").unlink()
-    assert value(store.restore()) == 3
+    assert value(restored(store)) == 3
     assert (tmp_path / "latest").read_text() == "epoch_0003\n"
 
 
@@ -183,4 +202,4 @@ def test_a_manifest_of_another_form_is_damage(content: str, store: CheckpointSto
     (tmp_path / "epoch_0003" / MANIFEST_FILE).write_text(content)
     with pytest.raises(TfaipError, match="epoch_0003"):
         read_checkpoint(tmp_path / "epoch_0003")
-    assert value(store.restore()) == 2
+    assert value(restored(store)) == 2

@@ -14,7 +14,8 @@ from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory, find_run
 def run(tmp_path: Path) -> RunDirectory:
     """A run with two checkpoints."""
     directory = RunDirectory(tmp_path / "runs" / "a")
-    directory.claim()
+    with directory.locked():
+        directory.claim(overwrite=False)
     directory.params_file.write_text("{}")
     for name in ("epoch_0001", "epoch_0002"):
         (directory.checkpoints / name).mkdir(parents=True)
@@ -49,8 +50,28 @@ def test_another_run_is_replaced_only_on_request(run: RunDirectory) -> None:
         run.check_free(overwrite=False)
     run.check_free(overwrite=True)
     assert run.params_file.exists()  # a check changes nothing
-    run.claim()
+    with pytest.raises(UsageError, match="holds another run"):
+        run.claim(overwrite=False)
+    run.claim(overwrite=True)
     assert list(run.root.iterdir()) == []
+
+
+def test_the_directory_itself_stays(run: RunDirectory, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(run.root)
+    (run.root / "elsewhere").symlink_to(tmp_path / "kept")
+    (tmp_path / "kept").mkdir()
+    RunDirectory(tmp_path / "link").claim(overwrite=True)
+    assert (tmp_path / "link").is_symlink()
+    assert list(run.root.iterdir()) == []
+    assert (tmp_path / "kept").is_dir()  # links are removed, not what they lead to
+
+
+def test_one_process_at_a_time(run: RunDirectory) -> None:
+    other = RunDirectory(run.root)
+    with run.locked(), pytest.raises(UsageError, match="another process trains in .*runs/a: choose"), other.locked():
+        pass
+    with run.locked():
+        pass
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -66,7 +87,7 @@ def test_files_that_are_no_run_are_never_replaced(overwrite: bool, tmp_path: Pat
 def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot create the output directory .*/file/run: Not a directory"):
-        RunDirectory(tmp_path / "file" / "run").claim()
+        RunDirectory(tmp_path / "file" / "run").locked().__enter__()
 
 
 def test_leftovers_are_cleaned_up(run: RunDirectory) -> None:

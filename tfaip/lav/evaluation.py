@@ -31,6 +31,7 @@ class PredictionEvaluation:
     Args:
         scenario: its graph must be built.
         pipeline: params of the pipelines; their mode does not matter.
+        seed: of the data.
         silent: do not print samples.
         run_eagerly: do not compile the model.
         should_stop: asked after every batch; True raises `EvaluationStopped`.
@@ -40,6 +41,7 @@ class PredictionEvaluation:
         self,
         scenario: ScenarioBase[Any, Any],
         pipeline: DataPipelineParams,
+        seed: int = 0,
         silent: bool = False,
         run_eagerly: bool = False,
         should_stop: Callable[[], bool] = lambda: False,
@@ -50,6 +52,7 @@ class PredictionEvaluation:
         self._step = EvaluationStep(model, run_eagerly)
         self._scenario = scenario
         self._pipeline = pipeline
+        self._seed = seed
         self._silent = silent
         self._should_stop = should_stop
 
@@ -63,6 +66,7 @@ class PredictionEvaluation:
             UsageError: the evaluator and a metric share a name.
         """
         pipeline = self._scenario.data.create_pipeline(self._pipeline, generator).to_mode(PipelineMode.EVALUATION)
+        pipeline.seed = self._seed
         self._step.reset()
         with self._scenario.create_evaluator(self._scenario.params.evaluator) as evaluator:
             for number, sample in enumerate(pipeline.process_output(self._predicted(pipeline))):

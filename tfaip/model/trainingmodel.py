@@ -187,6 +187,9 @@ class _SymbolicStep(keras.layers.Layer):
         model: TrainingModel = self._training_model
         # While tracing, what layers pass to `add_loss` is kept only on request.
         with keras.StatelessScope(collect_losses=True):
+            # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
+            model.compute_loss(inputs, None, model(inputs, training=True), training=True)
+        with keras.StatelessScope(collect_losses=True):
             outputs = model(inputs, training=False)
             loss = model.compute_loss(inputs, None, outputs, training=False)
             model.compute_metrics(inputs, None, outputs)

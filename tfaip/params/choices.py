@@ -12,6 +12,7 @@ from typing import Any, get_origin
 from tfaip.errors import UsageError
 from tfaip.params.meta import ensure_dataclass
 from tfaip.params.names import did_you_mean, one_of
+from tfaip.params.trust import find_class
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
 
@@ -44,12 +45,14 @@ class ClassChoice:
             return short
         return f"{cls.__module__}:{cls.__qualname__}"
 
-    def select(self, name: str, flag: str) -> type:
+    def select(self, name: str, flag: str, trusted: frozenset[str] | None = None) -> type:
         """The class of a name.
 
         Args:
             name: short name, class name, or `module:Class`, which is imported.
             flag: for messages.
+            trusted: packages that a config file may name, besides `tfaip` and the one of the field's type; None: the
+                user typed the name, which may be anything.
 
         Raises:
             UsageError: unknown or ambiguous name, failing import, or a class that does not fit.
@@ -65,10 +68,16 @@ class ClassChoice:
         if ":" not in name:
             hint = did_you_mean(name, self.names())
             raise UsageError(f"{flag}: no class {name!r}{hint}{'' if self.enforced else ' (or module:Class)'}")
-        cls = self._imported(name, flag)
+        cls = self._imported(name, flag) if trusted is None else self._allowed(name, flag, trusted)
         if self.enforced and cls not in self.classes:
             raise UsageError(f"{flag}: {name} is not allowed here; {one_of(self.names())}")
         return cls
+
+    def _allowed(self, name: str, flag: str, trusted: frozenset[str]) -> type:
+        try:
+            return ensure_dataclass(find_class(name, self.declared, trusted, flag))
+        except UsageError as error:
+            raise UsageError(f"{error}; or choose the class on the command line") from error
 
     def _imported(self, name: str, flag: str) -> type:
         module_name, _, attribute = name.partition(":")

@@ -15,8 +15,9 @@ from tfaip.params.choices import ClassChoice
 from tfaip.params.decoding import Decoder
 from tfaip.params.names import one_of
 from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, field_kind
-from tfaip.params.sources import DEFAULT, Hit, Settings
+from tfaip.params.sources import COMMAND_LINE, DEFAULT, Hit, Settings
 from tfaip.params.tree import node_fields
+from tfaip.params.trust import trusted_packages
 from tfaip.params.typeargs import field_types
 from tfaip.params.values import parse_words
 
@@ -54,6 +55,7 @@ class Resolver:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._claimed: set[str] = set()
+        self._trusted: frozenset[str] = frozenset()
 
     def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Node:
         """Resolve a tree.
@@ -69,6 +71,10 @@ class Resolver:
             TypeError: two fields share a flag.
         """
         place = _Place("", name, meta)
+        # The code of these packages runs already; a config file may name more of their classes.
+        self._trusted = trusted_packages(
+            declared, frozenset() if default is None else trusted_packages(type(default), self._trusted)
+        )
         return self._node(place, declared, MISSING if default is None else default, optional=False)
 
     def _node(self, place: _Place, declared: Any, default: Any, optional: bool, selected: type | None = None) -> Node:
@@ -80,7 +86,7 @@ class Resolver:
         values: Mapping[str, Any] = {}
         if hit is not None:
             node.origin = hit.origin
-            node.cls = _chosen_class(hit, choice, place.flag, optional)
+            node.cls = _chosen_class(hit, choice, place.flag, optional, self._trusted_by(hit))
             self.settings.replace(f"{place.flag}.", hit.rank)
             if node.cls is not None:
                 values = _carried(default, declared, node.cls)
@@ -143,9 +149,14 @@ class Resolver:
         group.entries = []
         for name, class_name in names.items():
             below = _Place(f"{place.flag}{place.meta.get('separator', '.')}", name, meta, lowest)
-            cls = choice.select(class_name, hit.label(place.flag)) if hit and class_name else None
+            cls = None
+            if hit and class_name:
+                cls = choice.select(class_name, hit.label(place.flag), self._trusted_by(hit))
             group.entries.append(self._node(below, declared, items.get(name, MISSING), False, cls))
         return group
+
+    def _trusted_by(self, hit: Hit) -> frozenset[str] | None:
+        return None if hit.origin == COMMAND_LINE else self._trusted
 
     def _leaf(self, place: _Place, declared: Any, default: Any) -> Leaf:
         if place.flag in self._claimed:
@@ -187,7 +198,9 @@ class Resolver:
                 leaf.origin, leaf.required = hit.origin, False
 
 
-def _chosen_class(hit: Hit, choice: ClassChoice, flag: str, optional: bool) -> type | None:
+def _chosen_class(
+    hit: Hit, choice: ClassChoice, flag: str, optional: bool, trusted: frozenset[str] | None
+) -> type | None:
     value, shown = hit.value, hit.label(flag)
     if isinstance(value, Words):
         if len(value) != 1:
@@ -200,7 +213,7 @@ def _chosen_class(hit: Hit, choice: ClassChoice, flag: str, optional: bool) -> t
         raise UsageError(f"{shown} cannot be None; {one_of(choice.names())}")
     if not isinstance(value, str):
         raise UsageError(f"{shown}: expected the name of a class, got {value!r}")
-    return choice.select(value, shown)
+    return choice.select(value, shown, trusted)
 
 
 def _chosen_names(

@@ -147,7 +147,13 @@ def load_trusted_scenario(scenario_id: str) -> Scenario:
     package = parts[0]
     if package in sys.stdlib_module_names:
         raise UsageError(f"scenario_id {scenario_id!r} names a module of the standard library: not imported")
-    scenario = load_scenario(scenario_id)
+    try:
+        scenario = load_scenario(scenario_id)
+    except UsageError as error:
+        if importlib.util.find_spec(package) is None:
+            # It was given by its path, or the working directory was another one.
+            raise UsageError(f"{error}; put the directory that holds {package} on the PYTHONPATH") from error
+        raise
     if package != "tfaip":
         logger(__name__).info("trusting package %s, which the stored params name as the scenario's", package)
     return scenario

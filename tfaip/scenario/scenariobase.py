@@ -65,13 +65,13 @@ class ScenarioBase(Generic[SP, TP]):
 
     @classmethod
     def data_cls(cls) -> type[DataBase[Any]]:
-        """Class of the data; default: what the data params name."""
-        return cls._field_type("data").cls()
+        """Class of the data; default: what the default data params name (an instance asks its own params)."""
+        return type(cls.default_params().data).cls()
 
     @classmethod
     def model_cls(cls) -> type[ModelBase[Any]]:
-        """Class of the model; default: what the model params name."""
-        return cls._field_type("model").cls()
+        """Class of the model; default: what the default model params name (an instance asks its own params)."""
+        return type(cls.default_params().model).cls()
 
     @classmethod
     def evaluator_cls(cls) -> type[EvaluatorBase[Any]]:
@@ -120,18 +120,21 @@ class ScenarioBase(Generic[SP, TP]):
     @cached_property
     def data(self) -> DataBase[Any]:
         """The data, built from `params.data`."""
-        return self.data_cls()(self._params.data, **self.static_data_kwargs(self._params.data))
+        data_cls = self._class_of("data_cls", self._params.data)
+        return data_cls(self._params.data, **self.static_data_kwargs(self._params.data))
 
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
-        return self.model_cls()(self._params.model, **self.static_model_kwargs(self._params.model))
+        model_cls = self._class_of("model_cls", self._params.model)
+        return model_cls(self._params.model, **self.static_model_kwargs(self._params.model))
 
     @cached_property
     def graph(self) -> GenericGraphBase[Any]:
         """The outermost graph of the model."""
         return self.model.create_graph()
 
-    @classmethod
-    def _field_type(cls, name: str) -> Any:
-        return type(getattr(cls.default_params(), name))
+    def _class_of(self, hook: str, params: Any) -> Any:
+        """What an overridden hook gives, else what the params of this very scenario name."""
+        is_overridden = getattr(type(self), hook).__func__ is not getattr(ScenarioBase, hook).__func__
+        return getattr(self, hook)() if is_overridden else params.cls()

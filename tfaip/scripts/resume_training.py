@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,9 +44,6 @@ def _work(argv: Sequence[str]) -> None:
 
     from tfaip.util.backend import import_backend
 
-    # Only the backend that it was trained on continues a run bit for bit.
-    if stored.keras_backend is not None:
-        os.environ.setdefault("KERAS_BACKEND", stored.keras_backend)
     import_backend()
     scenario.create_trainer(params, restore=True, checkpoint=checkpoint).train()
 

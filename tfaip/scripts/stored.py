@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.util.backend import BACKENDS, select_backend
 
 
 def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split `--trust PKG [PKG ...]` off the flags; returns the packages and the other flags."""
+    flags = [word for flag in flags for word in (flag.split("=", 1) if flag.startswith("--trust=") else [flag])]
     if "--trust" not in flags:
-        return [], list(flags)
-    start = list(flags).index("--trust")
+        return [], flags
+    start = flags.index("--trust")
     end = next((i for i in range(start + 1, len(flags)) if flags[i].startswith("-")), len(flags))
     if end == start + 1:
         raise UsageError("--trust needs the name of a package")
@@ -34,18 +37,31 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> tuple[Any, Any]:
     from tfaip.params.serialization import load_params
     from tfaip.scenario.loading import load_trusted_scenario
 
-    scenario = load_trusted_scenario(_scenario_id(path))
+    content = _content(path)
+    # Only the backend that it was trained on continues a run bit for bit. Scenario code may import Keras.
+    backend = content.get("keras_backend")
+    if backend in BACKENDS:
+        os.environ.setdefault("KERAS_BACKEND", backend)
+    select_backend()
+    scenario = load_trusted_scenario(_scenario_id(path, content))
     package = scenario.__module__.split(".")[0]
     return scenario, load_params(path, scenario.trainer_params_cls(), trusted=[package, *trusted])
 
 
-def _scenario_id(path: Path) -> str:
+def _content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        return str(content["scenario"]["scenario_id"])
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path} is no valid JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} holds no trainer params: expected a JSON object")
+    return content
+
+
+def _scenario_id(path: Path, content: dict[str, Any]) -> str:
+    try:
+        return str(content["scenario"]["scenario_id"])
     except (KeyError, TypeError) as error:
         raise UsageError(f"{path} holds no trainer params: it names no scenario (scenario.scenario_id)") from error

@@ -34,7 +34,9 @@ def _work(argv: Sequence[str]) -> None:
     if argv[0].startswith("-"):
         raise UsageError(f"the scenario comes first: {PROG} SCENARIO {argv[0]} ...; see {PROG} --help")
     from tfaip.scenario.loading import load_scenario
+    from tfaip.util.backend import select_backend
 
+    select_backend()  # before the code of the scenario, which may import Keras
     train_with_flags(f"{PROG} {argv[0]}", load_scenario(argv[0]), argv[1:])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
@@ -166,8 +167,7 @@ def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, 
         return RunOutput(None, None, None, best=False, final=False)
     models = ModelDirectoryWriter(scenario) if params.export_best or params.export_final else None
     if models is not None and models.serving is not None and not params.skip_model_load_test:
-        with sample_data.generate_input_batches(auto_repeat=False) as batches:
-            check_serving(models.serving, scenario.graph.predict, next(batches).inputs)
+        check_serving(models.serving, scenario.graph.predict, _first_batch(sample_data).inputs)
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints) if params.write_checkpoints else None
     return RunOutput(directory, store, models, best=params.export_best, final=params.export_final)
 
@@ -180,11 +180,22 @@ def _collector(model: TrainingModel, pipeline: DataPipeline) -> Callable[[], lis
         nonlocal used
         if not used:
             return []
-        with pipeline.generate_input_batches(auto_repeat=False) as batches:
-            batch = next(batches)
-        with collect_tensorboard_values() as values:
+        batch = _first_batch(pipeline)
+        # What the graph draws or counts here must not be seen by the training, which a resumed run could not repeat.
+        with keras.StatelessScope(), collect_tensorboard_values() as values:
             model((batch.inputs, batch.targets), training=False)
         used = bool(values)
         return values
 
     return collect
+
+
+def _first_batch(pipeline: DataPipeline) -> Batch:
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        batch = next(batches, None)
+    if batch is None:
+        raise UsageError(
+            "the validation data (or, without it, the training data) give no batch: use a smaller batch size, or keep "
+            "the remainder (batch_drop_remainder)"
+        )
+    return batch

@@ -77,35 +77,39 @@ class CheckpointStore:
         found = [entry for entry in self._directory.iterdir() if _NAME.fullmatch(entry.name)]
         return sorted(found, key=_sort_key, reverse=True)
 
-    def restore(self, name: str | None = None) -> Checkpoint:
-        """The newest undamaged checkpoint, or the newest one not newer than `name`; newer ones are removed.
+    def read(self, name: str | None = None) -> tuple[str, Checkpoint]:
+        """The newest undamaged checkpoint, or the one called `name`. Changes nothing.
 
-        Damaged ones are passed over with a warning that names the file.
+        Damaged ones are passed over with a warning that names the file, unless one is asked for by name.
+
+        Returns:
+            name and content.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is none, or `name` is damaged.
         """
-        remove_temporaries(self._directory)
-        candidates = self.checkpoints()
         if name is not None:
-            candidates = [path for path in candidates if _sort_key(path) <= _sort_key(Path(name))]
+            try:
+                return name, read_checkpoint(self._directory / name)
+            except TfaipError as error:
+                raise UsageError(f"checkpoint {name} cannot be used: {error}") from error
+        candidates = self.checkpoints()
         if not candidates:
             raise UsageError(f"no checkpoint in {self._directory}: nothing to resume")
         for path in candidates:
             try:
-                checkpoint = read_checkpoint(path)
+                return path.name, read_checkpoint(path)
             except TfaipError as error:
                 logger(__name__).warning("damaged checkpoint passed over: %s", error)
-            else:
-                self._drop_newer_than(path)
-                return checkpoint
         raise UsageError(f"all {len(candidates)} checkpoints in {self._directory} are damaged: nothing to resume")
 
-    def _drop_newer_than(self, path: Path) -> None:
+    def continue_from(self, name: str) -> None:
+        """Remove what is newer than the checkpoint `name`, and what a killed process left behind."""
+        remove_temporaries(self._directory)
+        write_text(self._directory / LATEST_FILE, name + "\n")
         for newer in self.checkpoints():
-            if _sort_key(newer) > _sort_key(path):
+            if _sort_key(newer) > _sort_key(Path(name)):
                 shutil.rmtree(newer)
-        write_text(self._directory / LATEST_FILE, path.name + "\n")
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.datapipeline import DataPipeline
@@ -24,7 +22,7 @@ from tfaip.trainer.hooks import StepHooks, has_batch_methods, python_logs, user_
 from tfaip.trainer.output import RunOutput
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
-from tfaip.trainer.state import TrainState
+from tfaip.trainer.state import TrainState, Volatile
 from tfaip.trainer.validation import EpochEvaluation, with_epoch_mean
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
@@ -76,12 +74,19 @@ class TrainingLoop:
         self._state = parts.state
         self._model = parts.model
         self._epoch_samples = parts.train.epoch_size(parts.params.samples_per_epoch, parts.params.scale_epoch_size)
-        self._steps = parts.train.num_batches(self._epoch_samples)
+        self._steps = self._steps_of_epoch()
         self._user = user_callback_list(callbacks, parts.model, parts.params.epochs, self._steps)
         self._batch_user = self._user if has_batch_methods(callbacks) else None
-        self._save_every = parts.params.checkpoint_every_n_updates()
+        updates = parts.params.checkpoint_every_n_updates()
+        self._save_every = None if updates is None else updates * parts.params.train_accum_steps
         # A run that stopped within an epoch continues with the means that it had reached.
         self._resumed_metrics = self._state.metric_arrays() if self._state.progress.step else None
+
+    def _steps_of_epoch(self) -> int:
+        """Batches of the running epoch; those that are trained may have had another size, before a resume."""
+        progress = self._state.progress
+        left = self._epoch_samples - progress.samples
+        return progress.step + (self._parts.train.num_batches(left) if left > 0 else 0)
 
     def run(self) -> Logs:
         """Train the remaining epochs; returns the values of the last one.
@@ -111,6 +116,7 @@ class TrainingLoop:
 
     def _run_epoch(self, epoch: int) -> Logs:
         started = time.monotonic()
+        self._steps = self._steps_of_epoch()
         schedule = self._parts.params.learning_rate
         rate = schedule.rate(epoch)
         self._model.optimizer.begin_epoch(schedule.base(epoch), epoch - 1, self._steps, self._state.progress.step)
@@ -129,17 +135,21 @@ class TrainingLoop:
         """
         progress = self._state.progress
         updates = int(self._model.optimizer.iterations)
-        progress.history.record(epoch, EpochRecord(rate, values, {"updates": updates, "seconds": round(seconds, 3)}))
-        progress.epoch, progress.step = epoch, 0
+        dropped = self._parts.train.dropped
+        meta = {"updates": updates, "seconds": round(seconds, 3), "dropped": dropped.invalid + dropped.too_long}
+        progress.history.record(epoch, EpochRecord(rate, values, meta))
+        progress.epoch, progress.step, progress.samples = epoch, 0, 0
         with self._model.optimizer.with_averages():
             if self._parts.best.is_best(progress.history, epoch):
                 self._parts.output.export_best()
             shown = self._parts.events.collect()
         self._user.on_epoch_end(epoch - 1, dict(values))
-        self._parts.output.save_checkpoint(self._state.capture(), epoch)
+        self._parts.output.save_checkpoint(self._state.capture, epoch)
         self._parts.output.save_history(progress.history)
         self._parts.events.write_epoch(epoch, {**values, "lr": rate}, shown)
         log.info("%s", result_line(epoch, {**values, "lr": rate}))
+        if meta["dropped"]:
+            log.info("dropped so far: %d invalid training samples, %d too long ones", dropped.invalid, dropped.too_long)
         return values
 
     def _train(self, epoch: int) -> Logs:
@@ -147,7 +157,7 @@ class TrainingLoop:
         progress = self._state.progress
         done = progress.step
         if done < self._steps:
-            left = self._epoch_samples - done * self._parts.train.samples_per_batch
+            left = self._epoch_samples - progress.samples
             batches = self._parts.train.training_batches(progress.position, left)
             self._parts.progress.start(f"Epoch {epoch}/{self._parts.params.epochs}", self._steps, done)
             try:
@@ -164,13 +174,18 @@ class TrainingLoop:
         return with_epoch_mean(python_logs(self._model.get_metrics_result()))
 
     def _fit(self, feed: Feed, epoch: int, done: int) -> None:
+        progress = self._state.progress
+        samples_before = progress.samples
+
         def on_border(step: int) -> bool:
             every = self._save_every
-            save_due = every is not None and step // every > self._state.progress.step // every
-            self._state.progress.step = step
+            save_due = every is not None and step // every > progress.step // every
+            progress.step = step
+            trained = samples_before + (step - done) * self._parts.train.samples_per_batch
+            progress.samples = min(trained, self._epoch_samples)
             position = feed.position_after(step - done)
             assert position is not None  # noqa: S101 (training batches always have one)
-            self._state.progress.position = position
+            progress.position = position
             if save_due and step < self._steps:
                 self._save_within_epoch()
             # A stop is decided between epochs if this was the last batch.
@@ -202,24 +217,24 @@ class TrainingLoop:
 
     def _evaluate(self, epoch: int) -> Logs:
         """Validation and LAV, with the averaged weights if there are any."""
-        train_metrics = self._state.metric_arrays()
+        before = self._state.volatile()
         try:
             with self._model.optimizer.with_averages():
                 values = self._parts.evaluation.run(epoch, self._batch_user)
         except EvaluationStopped:
-            self._save_within_epoch(train_metrics)
+            self._save_within_epoch(before)
             self._stop_if_asked(saved=True)
             raise
         if self._parts.best.follows_lav and self._parts.evaluation.is_lav(epoch):
             self._parts.best.check(list(values))
         return values
 
-    def _save_within_epoch(self, metrics: Mapping[str, np.ndarray] | None = None) -> None:
+    def _save_within_epoch(self, before: Volatile | None = None) -> None:
         if keras.backend.backend() == "jax":
             # Within fit the values live in the compiled loop, not in the variables.
             self._model.jax_state_sync()
         progress = self._state.progress
-        self._parts.output.save_checkpoint(self._state.capture(metrics), progress.epoch, progress.step)
+        self._parts.output.save_checkpoint(lambda: self._state.capture(before), progress.epoch, progress.step)
 
     def _stop_if_asked(self, saved: bool = False) -> None:
         received = self._parts.stop.received

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tfaip.scenario.modeldirectory import ModelDirectoryWriter
 from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.history import History
@@ -34,10 +36,10 @@ class RunOutput:
         self._best = best
         self._final = final
 
-    def save_checkpoint(self, checkpoint: Checkpoint, epoch: int, step: int = 0) -> None:
-        """Commit a checkpoint."""
+    def save_checkpoint(self, capture: Callable[[], Checkpoint], epoch: int, step: int = 0) -> None:
+        """Commit a checkpoint of what `capture` gives, if there are checkpoints."""
         if self._store is not None:
-            self._store.save(checkpoint, epoch, step)
+            self._store.save(capture(), epoch, step)
 
     def save_history(self, history: History) -> None:
         """Replace `history.json`."""

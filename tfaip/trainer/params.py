@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
@@ -28,7 +29,6 @@ class ProgressBarMode(StrEnum):
     AUTO = "auto"
     BAR = "bar"
     PLAIN = "plain"
-    NONE = "none"
 
 
 @pai_dataclass
@@ -142,7 +142,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     )
     progress_bar_mode: ProgressBarMode = field(
         default=ProgressBarMode.AUTO,
-        metadata=pai_meta(help="auto: a bar on a terminal, else plain; plain: one line per epoch; none: nothing"),
+        metadata=pai_meta(help="auto: a bar on a terminal, else plain; plain: only the line per epoch"),
     )
     steps_per_execution: int | None = field(
         default=None,
@@ -200,6 +200,18 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         if not (0 <= self.calc_ema < 1 or self.calc_ema == -1):
             raise ValueError(
                 f"calc_ema is {self.calc_ema}, expected 0, -1, or a rate below 1: change --trainer.calc_ema"
+            )
+        if self.random_seed is not None and not 0 <= self.random_seed < 2**32:
+            raise ValueError(
+                f"random_seed is {self.random_seed}, expected a number from 0 below 2^32: change --trainer.random_seed"
+            )
+        if Path(self.checkpoint_sub_dir).name != self.checkpoint_sub_dir or self.checkpoint_sub_dir in (
+            "best",
+            "export",
+        ):
+            raise ValueError(
+                f"checkpoint_sub_dir is {self.checkpoint_sub_dir!r}, expected the name of a directory of its own: "
+                "change --trainer.checkpoint_sub_dir"
             )
         if self.samples_per_epoch != -1:
             self._check_at_least("samples_per_epoch", 1)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,18 +81,42 @@ class RunDirectory:
                 f"'tfaip-resume-training {self.root}', or replace it with --overwrite"
             )
 
-    def claim(self) -> None:
-        """Make the directory, empty, this run's own (after `check_free`).
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory, which is created, for this process alone; released also when the process dies.
 
         Raises:
-            UsageError: it cannot be created.
+            UsageError: another process trains in it, or it cannot be created.
         """
         try:
-            if self.root.exists():
-                shutil.rmtree(self.root)
-            self.root.mkdir(parents=True)
+            self.root.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.root, os.O_RDONLY)
         except OSError as error:
             raise UsageError(f"cannot create the output directory {self.root}: {error.strerror}") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise UsageError(
+                    f"another process trains in {self.root}: choose another --trainer.output_dir"
+                ) from error
+            yield
+        finally:
+            os.close(descriptor)
+
+    def claim(self, overwrite: bool) -> None:
+        """Make the (locked) directory this run's own: check it once more, then empty it.
+
+        Raises:
+            UsageError: it holds another run, or other files.
+        """
+        self.check_free(overwrite)
+        # The content goes, the directory stays: it may be a link, a mount point or the working directory.
+        for entry in self.root.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
     def clean_up(self) -> None:
         """Remove what a killed process left half-written."""

@@ -39,6 +39,7 @@ class StopRequest:
         self._exit = ExitStack()
 
     def __enter__(self) -> StopRequest:
+        self.received = None
         if threading.current_thread() is threading.main_thread():
             self._exit.callback(_watch_for_second())
             for number in EXIT_CODES:

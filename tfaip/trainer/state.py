@@ -31,14 +31,29 @@ class Progress:
     Args:
         epoch: completed epochs.
         step: batches of the running epoch that are trained; 0 between epochs.
+        samples: samples in these batches.
         position: where the stream of training samples stands after these batches.
         history: records of the completed epochs.
     """
 
     epoch: int = 0
     step: int = 0
+    samples: int = 0
     position: Position = field(default_factory=Position)
     history: History = field(default_factory=History)
+
+
+@dataclass(frozen=True)
+class Volatile:
+    """The part of the state that an evaluation changes.
+
+    Args:
+        arrays: values of variables by name.
+        random: states of the global generators.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    random: Mapping[str, Any]
 
 
 class TrainState:
@@ -54,24 +69,24 @@ class TrainState:
         self._model = model
         self._params = params
 
-    def capture(self, metrics: Mapping[str, np.ndarray] | None = None) -> Checkpoint:
+    def capture(self, before: Volatile | None = None) -> Checkpoint:
         """A copy of the whole state.
 
         Args:
-            metrics: values of the metric accumulators to store instead of their current ones (an evaluation has
-                overwritten those of the running epoch).
+            before: what an evaluation has changed since, as it was before.
         """
         arrays = variable_arrays(self._variables())
-        if metrics is not None:
-            arrays.update(metrics)
+        if before is not None:
+            arrays.update(before.arrays)
         progress = self.progress
         state = {
             "epoch": progress.epoch,
             "step": progress.step,
+            "samples": progress.samples,
             "position": progress.position.to_dict(),
             "history": progress.history.to_dict(),
             "backend": keras.backend.backend(),
-            "random": _random_state(),
+            "random": _random_state() if before is None else before.random,
             "params": stored_params(self._params),
         }
         return Checkpoint(arrays, state)
@@ -92,10 +107,17 @@ class TrainState:
         self.progress = Progress(
             epoch=checkpoint.state["epoch"],
             step=checkpoint.state["step"],
+            samples=checkpoint.state["samples"],
             position=Position.from_dict(checkpoint.state["position"]),
             history=History.from_dict(checkpoint.state["history"]),
         )
         _set_random_state(checkpoint.state["random"])
+
+    def volatile(self) -> Volatile:
+        """A copy of what an evaluation changes: metric accumulators, and random states if the graph draws there."""
+        untrained = {id(v) for v in self._model.graph.non_trainable_variables}
+        weights = {f"weights/{p}": v for p, v in variables_by_path(self._model.graph).items() if id(v) in untrained}
+        return Volatile(variable_arrays({**weights, **self._metric_variables()}), _random_state())
 
     def metric_arrays(self) -> dict[str, np.ndarray]:
         """A copy of the metric accumulators."""

@@ -113,6 +113,7 @@ class Trainer(Generic[P]):
             restored = self._read_checkpoint(directory)
             if directory is not None and restored is None:
                 directory.check_free(self._params.overwrite)
+                stored_params(self._params)  # what cannot be stored is told before anything is replaced
             self._seed()
             log.info(
                 "training %s on keras/%s, random seed %d",
@@ -126,8 +127,10 @@ class Trainer(Generic[P]):
             if restored is not None:
                 parts.state.restore(restored)
             if directory is not None:
+                stack.enter_context(directory.locked())
                 self._open_output(directory, is_new=restored is None)
                 run_log.write_to(directory.log_file)
+                parts.output.save_history(parts.state.progress.history)
             if restored is not None:
                 self._log_changes(restored)
             return self._run(parts, self.setup_callbacks(parts.model.optimizer, callbacks))
@@ -139,7 +142,7 @@ class Trainer(Generic[P]):
         """
         with tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
             params = copy.deepcopy(self._params)
-            params.output_dir = str(Path(directory) / "run")
+            params.output_dir, params.write_checkpoints = str(Path(directory) / "run"), True
             params.epochs, params.val_every_n, params.samples_per_epoch = (
                 1,
                 1,
@@ -175,9 +178,7 @@ class Trainer(Generic[P]):
             return None
         if directory is None:
             raise UsageError("there is nothing to resume without an output directory: set --trainer.output_dir")
-        directory.clean_up()
-        store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints)
-        checkpoint = store.restore(self._checkpoint)
+        self._checkpoint, checkpoint = CheckpointStore(directory.checkpoints).read(self._checkpoint)
         if checkpoint.state["backend"] != keras.backend.backend():
             log.warning(
                 "the checkpoint was written on %s and goes on on %s: equal only up to rounding",
@@ -206,8 +207,11 @@ class Trainer(Generic[P]):
 
     def _open_output(self, directory: RunDirectory, is_new: bool) -> None:
         if is_new:
-            directory.claim()
-            self._params.overwrite = False  # a permission for once: stored params must not carry it on
+            directory.claim(self._params.overwrite)
+        elif self._checkpoint is not None:
+            directory.clean_up()
+            CheckpointStore(directory.checkpoints).continue_from(self._checkpoint)
+        self._params.overwrite = False  # a permission for once: stored params must not carry it on
         self._params.scenario.scenario_id = self._scenario.scenario_id()
         self._params.keras_backend = keras.backend.backend()
         save_params(directory.params_file, self._params)

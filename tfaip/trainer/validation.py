@@ -119,7 +119,12 @@ class EpochEvaluation:
         if self._prediction is None:
             params = self._params
             self._prediction = PredictionEvaluation(
-                self._scenario, params.gen.setup.val, params.lav_silent, params.force_eager, self._is_asked_to_stop
+                self._scenario,
+                params.gen.setup.val,
+                params.random_seed or 0,
+                params.lav_silent,
+                params.force_eager,
+                self._is_asked_to_stop,
             )
         values: Logs = {}
         for i, generator in enumerate(self._lav_generators):

@@ -34,7 +34,7 @@ def import_backend() -> str:
     """
     name = select_backend()
     if "keras" in sys.modules:
-        return name
+        return _check_imported(name)
     if not is_debug():
         # The C++ log of TensorFlow reads this once, at import.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -48,6 +48,14 @@ def import_backend() -> str:
         raise UsageError(
             f"the Keras backend {name!r} cannot be imported ({error}); install it, or set KERAS_BACKEND to another one"
         ) from error
+    return _check_imported(name)
+
+
+def _check_imported(name: str) -> str:
+    from keras.config import backend
+
+    if backend() != name:
+        raise UsageError(f"Keras was imported on {backend()} before tfaip chose {name}: set KERAS_BACKEND={name}")
     return name
 
 

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.backend
         (ProgressBarMode.AUTO, False, NoProgress),
         (ProgressBarMode.BAR, False, ProgressBar),
         (ProgressBarMode.PLAIN, True, NoProgress),
-        (ProgressBarMode.NONE, True, NoProgress),
     ],
 )
 def test_modes(mode: ProgressBarMode, is_terminal: bool, expected: type, monkeypatch: pytest.MonkeyPatch) -> None:

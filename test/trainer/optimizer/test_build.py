@@ -11,6 +11,7 @@ import pytest
 from keras import ops
 
 from test.trainer.line import CallbackOf, LineScenario, Weights, line_params
+from tfaip.errors import UsageError
 from tfaip.trainer.optimizer import (
     OPTIMIZERS,
     AdamOptimizer,
@@ -132,7 +133,7 @@ def test_weights_are_excluded_from_the_decay_by_path() -> None:
 
 def test_an_exclusion_that_matches_nothing_is_an_error() -> None:
     with pytest.raises(
-        ValueError, match=r"no weight matches 'beta': change --optimizer.exclude_.* the weights are w, v"
+        UsageError, match=r"no weight matches 'beta': change --optimizer.exclude_.* the weights are w, v"
     ):
         Training(SGDOptimizer(weight_decay=0.5, exclude_from_weight_decay="beta"), w=1.0, v=1.0)
 

@@ -181,7 +181,7 @@ def test_resume_is_exact_to_the_bit(accum_steps: int, tmp_path: Path) -> None:
         optimizer=AdamOptimizer(),
         train_accum_steps=accum_steps,
         steps_per_execution=1,
-        checkpoint_save_freq="2",
+        checkpoint_save_freq="1",
         keep_checkpoints=20,
     )
     params.gen.train.x = [1.0, -2.0, 0.5, 3.0, -1.5]

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tfaip.errors import UsageError
 from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.util.typing import Tensor
@@ -168,7 +169,7 @@ def build_optimizer(
         rule: factor on the rate, computed with every update, see `ScheduledRate`.
 
     Raises:
-        ValueError: `exclude_from_weight_decay` matches no weight.
+        UsageError: `exclude_from_weight_decay` matches no weight.
     """
     keras_class = params.cls()
     optimizer_class = type(keras_class.__name__, (TrainingOptimizer, keras_class), {})
@@ -190,7 +191,7 @@ def build_optimizer(
 def _excluded(pattern: str, weights: Mapping[str, keras.Variable]) -> list[keras.Variable]:
     excluded = [variable for path, variable in weights.items() if re.search(pattern, path)]
     if not excluded:
-        raise ValueError(
+        raise UsageError(
             f"no weight matches {pattern!r}: change --optimizer.exclude_from_weight_decay; the weights are "
             f"{', '.join(weights)}"
         )
