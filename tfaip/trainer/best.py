@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from tfaip.errors import UsageError
 from tfaip.trainer.history import History
-
-# Names of LAV values are known only when the evaluator has returned its results.
-_LAV_NAME = re.compile(r"lav_l\d+_")
+from tfaip.trainer.lognames import LAV_NAME, VALIDATION_PREFIX
 
 
 @dataclass(frozen=True)
@@ -39,10 +36,11 @@ class BestModel:
         mode, name = settings
         if mode not in ("min", "max"):
             raise UsageError(f"_best_logging_settings of the model gave the mode {mode!r}, expected 'min' or 'max'")
-        if _LAV_NAME.match(name):
+        if LAV_NAME.match(name):
+            # Its values are known only when the evaluator has returned its results.
             return cls(mode, name)
         cls(mode, name).check(logged)
-        return cls(mode, f"val_{name}" if has_validation else name)
+        return cls(mode, f"{VALIDATION_PREFIX}{name}" if has_validation else name)
 
     def check(self, logged: list[str]) -> None:
         """Whether the monitored value is logged.
@@ -59,7 +57,7 @@ class BestModel:
     @property
     def follows_lav(self) -> bool:
         """Whether a value of LAV is monitored."""
-        return _LAV_NAME.match(self.monitor) is not None
+        return LAV_NAME.match(self.monitor) is not None
 
     def is_best(self, history: History, epoch: int) -> bool:
         """Whether `epoch` is the first one with the best value."""

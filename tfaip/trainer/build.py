@@ -24,6 +24,7 @@ from tfaip.trainer.callbacks.progress import create_progress
 from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
 from tfaip.trainer.checkpoint import CheckpointStore
 from tfaip.trainer.freezing import freeze_layers
+from tfaip.trainer.lognames import EPOCH_MEAN
 from tfaip.trainer.loop import LoopParts
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
@@ -32,7 +33,7 @@ from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import TrainState
-from tfaip.trainer.validation import EPOCH_MEAN, EpochEvaluation
+from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
 

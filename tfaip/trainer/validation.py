@@ -18,18 +18,10 @@ from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.callbacks.progress import EpochProgress
 from tfaip.trainer.hooks import StepHooks, python_logs
+from tfaip.trainer.lognames import EPOCH_MEAN, VALIDATION_PREFIX, lav_prefix
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.signals import StopRequest
 from tfaip.util.typing import Logs
-
-# The loss under the name that logs and monitors of long standing use.
-EPOCH_MEAN = "loss/mean_epoch"
-VALIDATION_PREFIX = "val_"
-
-
-def lav_prefix(index: int) -> str:
-    """What the names of the values of the LAV generator `index` (from 0) begin with."""
-    return f"lav_l{index}_"
 
 
 def with_epoch_mean(logs: Logs) -> Logs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,14 +10,13 @@ import numpy as np
 from tfaip.model.tensorboardwriter import CollectedValue
 from tfaip.params.tree import walk
 from tfaip.trainer.events import EventWriter
+from tfaip.trainer.lognames import LAV_NAME, VALIDATION_PREFIX
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.util.typing import Logs
 
 TRAIN = "train"
 VALIDATION = "validation"
-VALIDATION_PREFIX = "val_"
-_LAV_NAME = re.compile(r"(lav_l\d+)_(.+)")
 
 
 class TensorBoardEvents:
@@ -97,7 +95,7 @@ def _kind_and_tag(name: str) -> tuple[str, str]:
     """Directory and tag of a logged value: `val_loss` -> validation, loss; `lav_l0_acc` -> lav_l0, acc."""
     if name.startswith(VALIDATION_PREFIX):
         return VALIDATION, name.removeprefix(VALIDATION_PREFIX)
-    lav = _LAV_NAME.fullmatch(name)
+    lav = LAV_NAME.fullmatch(name)
     return (lav[1], lav[2]) if lav else (TRAIN, name)
 
 
