@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from test.support.commands import CommandResult
-from test.support.runs import assert_same_run, checkpoints, run_well
+from test.support.runs import assert_same_run, checkpoints, files_below, run_well
 
 pytestmark = pytest.mark.backend
 RunCommand = Callable[..., CommandResult]
@@ -39,11 +39,11 @@ def truncate(path: Path) -> None:
 def test_the_previous_checkpoint_is_taken(
     damage: Callable[[Path], None], name: str, complaint: str, half: Path, whole: Path, workplace: Path
 ) -> None:
-    """Each time another form of the path: the run, its checkpoint directory, the damaged checkpoint."""
+    """Once the path is that of the run, once that of its checkpoint directory."""
     assert checkpoints(half) == [BEFORE, NEWEST]
     damaged = half / "checkpoint" / NEWEST / name
     damage(damaged)
-    path = {"state.json": half / "checkpoint", "manifest.json": half / "checkpoint" / NEWEST}.get(name, half)
+    path = half / "checkpoint" if name == "state.json" else half
     result = run_well("resume_training", path, "--trainer.epochs", "4", cwd=workplace)
     (warning,) = [line for line in result.stdout.splitlines() if line.startswith("warning: ")]
     assert warning.startswith(f"warning: damaged checkpoint passed over: {damaged} {complaint}")
@@ -61,9 +61,15 @@ def test_one_checkpoint_is_chosen(half: Path, whole: Path, workplace: Path) -> N
 
 
 def test_nothing_is_left_to_resume(half: Path, workplace: Path, run_command: RunCommand) -> None:
-    for checkpoint in (half / "checkpoint").glob("epoch_*"):
+    store = half / "checkpoint"
+    for checkpoint in store.glob("epoch_*"):
         flip_a_byte(checkpoint / "state.safetensors")
-    result = run_command("resume_training", half, cwd=workplace)
-    assert result.rc == 2, result
-    assert result.stderr == f"error: all 2 checkpoints in {half / 'checkpoint'} are damaged: nothing to resume\n"
-    assert checkpoints(half) == [BEFORE, NEWEST]
+    before = files_below(half)
+    newest = run_command("resume_training", half, cwd=workplace)
+    assert newest.rc == 2, newest
+    assert newest.stderr == f"error: all 2 checkpoints in {store} are damaged: nothing to resume\n"
+    named = run_command("resume_training", store / BEFORE, cwd=workplace)
+    assert named.rc == 2, named
+    damaged = store / BEFORE / "state.safetensors"
+    assert named.stderr == f"error: checkpoint {BEFORE} cannot be used: {damaged} differs from its manifest\n"
+    assert files_below(half) == before

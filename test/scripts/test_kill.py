@@ -46,6 +46,8 @@ def test_killed_around_the_first_checkpoints(
 ) -> None:
     run = tmp_path / "run"
     train = ["train", "tiny", "--trainer.output_dir", run, *SEED, *FLAGS]
+    # Before the first file has its name: the directory is still free.
+    run_into(Kill("os.rename", r"/trainer_params\.json"), *train, run_command=run_command, cwd=workplace)
     # Complete under its temporary name, not committed yet.
     before_commit = Kill("os.rename", "epoch_0000_step_000004")
     run_into(before_commit, *train, run_command=run_command, cwd=workplace)
@@ -53,6 +55,10 @@ def test_killed_around_the_first_checkpoints(
     none = run_command("resume_training", run, cwd=workplace)
     assert none.rc == 2, none
     assert none.stderr == f"error: no checkpoint in {run / 'checkpoint'}: nothing to resume\n"
+
+    # While the run is replaced by another one: it still can be replaced.
+    within_removal = Kill("shutil.rmtree", "/checkpoint ")
+    run_into(within_removal, *train, "--overwrite", run_command=run_command, cwd=workplace)
 
     # Committed, but `latest` does not know of it.
     before_latest = Kill("os.rename", r"/latest")
@@ -65,7 +71,7 @@ def test_killed_around_the_first_checkpoints(
         "in the first validation": (Kill("tiny.sample", "evaluation", 5), "epoch_0000_step_000010"),
         "while best is written": (Kill("open", r"tmp-best/weights"), "epoch_0000_step_000010"),
         "between best and its checkpoint": (Kill("os.rename", r"/epoch_0001 "), "epoch_0000_step_000010"),
-        "before the history": (Kill("os.rename", r"/history\.json"), "epoch_0001"),
+        "before the history": (Kill("shutil.rmtree", "/epoch_0000_step_000006 "), "epoch_0001"),
     }
     resume_through(kills, run, run_command, workplace)
     run_well("resume_training", run, cwd=workplace)
@@ -74,10 +80,11 @@ def test_killed_around_the_first_checkpoints(
 
 def test_killed_in_later_epochs(half: Path, whole: Path, workplace: Path, run_command: RunCommand) -> None:
     kills = {
-        # Restoring names the newest checkpoint too.
-        "right behind a checkpoint within an epoch": (Kill("os.rename", r"/latest", 3), "epoch_0002_step_000006"),
+        "right behind a checkpoint within an epoch": (Kill("shutil.rmtree", "/epoch_0002 "), "epoch_0002_step_000006"),
         "before the old best is removed": (Kill("shutil.rmtree", "tmp-best", 2), "epoch_0002_step_000010"),
         "within the removal of an old checkpoint": (Kill("os.remove", r"^state\.|^manifest\.", 2), "epoch_0003"),
+        # The history is written after the removal of old checkpoints.
+        "before the history of the last epoch": (Kill("shutil.rmtree", "/epoch_0003_step_000006 "), "epoch_0004"),
         "while the final export is written": (Kill("open", r"tmp-export/weights"), "epoch_0004"),
     }
     resume_through(kills, half, run_command, workplace)

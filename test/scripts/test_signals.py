@@ -54,10 +54,16 @@ def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_c
     assert_same_run(run, whole / "run")
 
 
-def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start) -> None:
+def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, run_command: RunCommand) -> None:
     run = tmp_path / "run"
     process = start("train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "1000000", cwd=workplace)
     wait_for_line(process, "Results of epoch 0002")
+    # It holds still, so that its checkpoints do not change under the other one.
+    process.send_signal(signal.SIGSTOP)
+    second = run_command("resume_training", run, cwd=workplace)
+    process.send_signal(signal.SIGCONT)
+    assert second.rc == 2, second
+    assert second.stderr == f"error: another process trains in {run}: choose another --trainer.output_dir\n"
     process.send_signal(signal.SIGTERM)
     result = finish_command(process)
     assert result.rc == 143, result

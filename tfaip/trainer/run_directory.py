@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaip.errors import UsageError
-from tfaip.util.files import remove_temporaries
+from tfaip.util.files import TEMPORARY_PREFIX, remove_temporaries
 
 PARAMS_FILE = "trainer_params.json"
 HISTORY_FILE = "history.json"
@@ -68,7 +68,9 @@ class RunDirectory:
         Raises:
             UsageError: it holds another run, or other files.
         """
-        if not self.root.exists() or (self.root.is_dir() and not any(self.root.iterdir())):
+        # The first file that a run writes may be there half-written, by a run that was killed.
+        begun = TEMPORARY_PREFIX + PARAMS_FILE
+        if not self.root.exists() or (self.root.is_dir() and all(e.name == begun for e in self.root.iterdir())):
             return
         if not self.params_file.exists():
             # Only a run may be replaced: a mistyped path must never cost somebody's files.
@@ -111,8 +113,9 @@ class RunDirectory:
             UsageError: it holds another run, or other files.
         """
         self.check_free(overwrite)
-        # The content goes, the directory stays: it may be a link, a mount point or the working directory.
-        for entry in self.root.iterdir():
+        # The content goes, the directory stays: it may be a link, a mount point or the working directory. What makes
+        # it a run goes last: a process that is killed here leaves a directory that can still be replaced.
+        for entry in sorted(self.root.iterdir(), key=lambda entry: entry == self.params_file):
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
             else:
