@@ -19,6 +19,7 @@ from tfaip.data.pipeline.stream import Position
 CHUNK_BATCHES = 32
 CHUNK_BYTES = 16 * 2**20
 PREFETCHED_CHUNKS = 2
+PREFETCHED_BATCHES = 16
 
 Element = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
@@ -94,7 +95,11 @@ class Feed:
         )
         chunks = tf.data.Dataset.from_generator(lambda: _chunks(self._elements()), output_signature=signature)
         sliced = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(_slices(tf))
-        return sliced.map(lambda inputs, targets: ((inputs, targets),)).prefetch(tf.data.AUTOTUNE)
+        batches = sliced.map(lambda inputs, targets: ((inputs, targets),)).prefetch(PREFETCHED_BATCHES)
+        options = tf.data.Options()
+        # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up.
+        options.autotune.enabled = False
+        return batches.with_options(options)
 
 
 def _slices(tf: Any) -> Callable[..., Any]:
