@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.util.logging import ROOT, RunLog, is_debug, log_level, logger, setup_console
+from tfaip.util.logging import ROOT, ConsoleHandler, RunLog, is_debug, log_level, logger, setup_console
 
 
 @pytest.fixture(autouse=True)
@@ -116,3 +117,16 @@ def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
         fail()
     assert "about to fail" in (tmp_path / "train.log").read_text()
     assert logging.getLogger(ROOT).handlers == []
+
+
+def test_a_reader_that_has_gone_away_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    handler = ConsoleHandler()
+    monkeypatch.setattr("sys.stdout", Closed())
+    handler.emit(logging.LogRecord("tfaip", logging.INFO, __file__, 1, "lost", None, None))
+    assert capsys.readouterr().err == ""

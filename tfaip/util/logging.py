@@ -57,6 +57,11 @@ class ConsoleHandler(logging.StreamHandler):
         self.stream = sys.stdout
         super().emit(record)
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
+        """A reader that has gone away (`| head`) is no reason to stop a training, nor to complain at every line."""
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            super().handleError(record)
+
 
 class _ConsoleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
