@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tfaip.errors import UsageError
-from tfaip.scripts.roof import run_command
+from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import load_trainer_params, take_trusted
 
 PROG = "tfaip-resume-training"
@@ -28,11 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _work(argv: Sequence[str]) -> None:
-    if not argv or argv[0].startswith("-"):
-        if argv and argv[0] in ("-h", "--help"):
-            print(USAGE)
-            return
-        raise UsageError(f"which run? expected: {PROG} OUTPUT_DIR [flags]; see {PROG} --help")
+    if asks_for_usage(argv, USAGE, f"which run? expected: {PROG} OUTPUT_DIR [flags]; see {PROG} --help"):
+        return
     from tfaip.trainer.run_directory import RunDirectory, find_run
 
     root, checkpoint = find_run(Path(argv[0]))

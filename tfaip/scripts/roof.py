@@ -57,6 +57,25 @@ def _reader_left() -> bool:
     return False
 
 
+def asks_for_usage(argv: Sequence[str], usage: str, missing: str) -> bool:
+    """Whether the usage of a command was asked for, which prints it; else the first argument must be there.
+
+    Args:
+        argv: command line arguments.
+        usage: what to print.
+        missing: message if the command line is empty or begins with a flag.
+
+    Raises:
+        UsageError: the first argument is missing.
+    """
+    if argv and argv[0] in ("-h", "--help"):
+        print(usage)
+        return True
+    if not argv or argv[0].startswith("-"):
+        raise UsageError(missing)
+    return False
+
+
 def _report(error: Exception, exit_code: int) -> int:
     try:
         debug = is_debug()

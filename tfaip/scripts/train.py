@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfaip.errors import UsageError
-from tfaip.scripts.roof import run_command
+from tfaip.scripts.roof import asks_for_usage, run_command
 
 PROG = "tfaip-train"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -26,13 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _work(argv: Sequence[str]) -> None:
-    if not argv:
-        raise UsageError(f"which scenario? expected: {PROG} SCENARIO [flags]; see {PROG} --help")
-    if argv[0] in ("-h", "--help"):
-        print(USAGE)
+    missing = f"which scenario? expected: {PROG} SCENARIO [flags]; see {PROG} --help"
+    if argv:
+        missing = f"the scenario comes first: {PROG} SCENARIO {argv[0]} ...; see {PROG} --help"
+    if asks_for_usage(argv, USAGE, missing):
         return
-    if argv[0].startswith("-"):
-        raise UsageError(f"the scenario comes first: {PROG} SCENARIO {argv[0]} ...; see {PROG} --help")
     from tfaip.scenario.loading import load_scenario
     from tfaip.util.backend import select_backend
 

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tfaip.errors import UsageError
-from tfaip.scripts.roof import run_command
+from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import load_trainer_params, take_trusted
 from tfaip.scripts.train import train_with_flags
 
@@ -28,11 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _work(argv: Sequence[str]) -> None:
-    if not argv or argv[0].startswith("-"):
-        if argv and argv[0] in ("-h", "--help"):
-            print(USAGE)
-            return
-        raise UsageError(f"which params? expected: {PROG} trainer_params.json [flags]; see {PROG} --help")
+    if asks_for_usage(argv, USAGE, f"which params? expected: {PROG} trainer_params.json [flags]; see {PROG} --help"):
+        return
     trusted, flags = take_trusted(argv[1:])
     scenario, stored = load_trainer_params(Path(argv[0]), trusted)
     stored.output_dir = None
