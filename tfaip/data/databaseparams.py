@@ -54,7 +54,24 @@ class DataPipelineParams(ParamsBase):
     )
     batch_drop_remainder: bool = field(
         default=False,
-        metadata=pai_meta(help="Drop the last batch of an epoch if it is smaller than batch_size."),
+        metadata=pai_meta(
+            help="Drop the last batch of an epoch if it is smaller than batch_size; with buckets: what is left in them "
+            "at the end of a pass over the data."
+        ),
+    )
+    bucket_boundaries: list[int] = field(
+        default_factory=list,
+        metadata=pai_meta(
+            help="Batch samples of similar length, measured by the data's element_length_fn: rising lengths at which a "
+            "bucket ends and the next one begins, e.g. 100 200 makes the buckets 0-99, 100-199, 200 and longer; empty: "
+            "no buckets."
+        ),
+    )
+    bucket_batch_sizes: list[int] | None = field(
+        default=None,
+        metadata=pai_meta(
+            help="Samples per batch for each bucket, one number more than bucket_boundaries; None: batch_size."
+        ),
     )
     shuffle_buffer_size: int = field(
         default=-1,
@@ -73,6 +90,17 @@ class DataPipelineParams(ParamsBase):
             )
         if self.limit < -1 or self.limit == 0:
             raise ValueError(f"limit is {self.limit}, expected a number of samples or -1 for all")
+        self._check_buckets()
+
+    def _check_buckets(self) -> None:
+        boundaries, sizes = self.bucket_boundaries, self.bucket_batch_sizes
+        if boundaries != sorted(set(boundaries)) or (boundaries and boundaries[0] < 1):
+            raise ValueError(f"bucket_boundaries is {boundaries}, expected rising lengths from 1")
+        if sizes is not None and (len(sizes) != len(boundaries) + 1 or min(sizes) < 1):
+            raise ValueError(
+                f"bucket_batch_sizes is {sizes}, expected {len(boundaries) + 1} numbers from 1: one for each bucket, "
+                f"which are one more than bucket_boundaries ({boundaries})"
+            )
 
 
 @pai_dataclass

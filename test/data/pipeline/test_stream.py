@@ -221,11 +221,19 @@ def test_an_iterator_that_is_used_up_is_an_error_in_the_second_pass() -> None:
             next(batches)
 
 
+VALID = {"pass_index": 0, "consumed": 0, "emitted": 0, "pending": [1, 4]}
+
+
+def test_positions_survive_json() -> None:
+    position = Position(3, 9, 7, (1, 4))
+    assert Position.from_dict(json.loads(json.dumps(position.to_dict()))) == position
+
+
 @pytest.mark.parametrize(
     "values",
-    [{}, {"pass_index": 0, "consumed": 0}, {"pass_index": 0, "consumed": 0, "emitted": -1}]
-    + [{"pass_index": 0, "consumed": "0", "emitted": 0}, {"pass_index": 0, "consumed": 0, "emitted": True}]
-    + [{"pass_index": 0, "consumed": 0, "emitted": 0, "extra": 1}],
+    [{}, {key: 0 for key in VALID if key != "pending"}, {**VALID, "extra": 1}]
+    + [{**VALID, "emitted": wrong} for wrong in (-1, "0", True, [0])]
+    + [{**VALID, "pending": wrong} for wrong in (None, 3, [-1], ["1"], [[1]], "12")],
 )
 def test_damaged_positions_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a data position needs"):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.arraystream import array_batches
 from tfaip.data.pipeline.batching import Batch, Batcher
+from tfaip.data.pipeline.bucketing import LengthBuckets
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.order import RawOrder
@@ -105,7 +106,8 @@ class DataPipeline:
         """Context manager around an iterator over the `num_batches(num_samples)` batches of one epoch.
 
         An epoch is a window on the endless stream of samples: the next one starts at the last position of
-        this one.
+        this one. With buckets it is a window on the stream of batches, as many as `num_samples` make without
+        buckets.
 
         Args:
             start: where the stream stands, `Position()` at the beginning of a training.
@@ -197,6 +199,19 @@ class DataPipeline:
             return False
         return True
 
+    def _buckets(self) -> LengthBuckets | None:
+        params = self.params
+        if not params.bucket_boundaries:
+            return None
+        if self.generator.yields_batches():
+            raise UsageError(
+                f"bucket_boundaries is {params.bucket_boundaries}, but {type(self.generator).__name__} yields batches: "
+                "buckets need single samples"
+            )
+        sizes = params.bucket_batch_sizes or [params.batch_size] * (len(params.bucket_boundaries) + 1)
+        length = self.data.element_length_fn
+        return LengthBuckets(params.bucket_boundaries, sizes, length, params.batch_drop_remainder)
+
     def _batches(
         self, start: Position, sizes: Iterable[int], repeats: bool
     ) -> Generator[tuple[Batch, Position], None, None]:
@@ -204,6 +219,12 @@ class DataPipeline:
         generator = self.generator
         if isinstance(generator, BatchAccess) and self._takes_samples_as_they_are():
             batches = array_batches(generator, self._order(), self._batcher, start, sizes, repeats)
+        elif (buckets := self._buckets()) is not None:
+            stream = self._stream()
+            groups = buckets.groups(stream.samples(start, repeats), stream.number, start, stream.recall(start))
+            for _, (group, position) in zip(sizes, groups, strict=False):
+                yield self._batcher.batch(group), position
+            return
         else:
             batches = self._stacked(self._stream().samples(start, repeats), sizes)
         for batch, position in batches:
@@ -212,8 +233,8 @@ class DataPipeline:
             yield batch, position
 
     def _takes_samples_as_they_are(self) -> bool:
-        filters = self.params.max_element_length is not None
-        return not (self._pre_proc.processors or filters or self.generator.yields_batches())
+        measures = self.params.max_element_length is not None or self.params.bucket_boundaries
+        return not (self._pre_proc.processors or measures or self.generator.yields_batches())
 
     def _stacked(
         self, samples: Iterator[tuple[Sample, Position]], sizes: Iterable[int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
@@ -45,15 +45,28 @@ class RawOrder:
     def samples(self, pass_index: int, skip: int = 0) -> Iterator[tuple[int, Sample]]:
         """The samples of a pass behind the first `skip`, each with its number in the pass."""
         if isinstance(self.generator, RandomAccess):
-            return self._picked(self.generator, pass_index, skip)
+            order = self.indices(pass_index)
+            return self._read(self.generator, order, range(skip, len(order)))
         samples: Iterable[Sample] = islice(self.generator.generate(), self._limit)
         if self._shuffle:
             samples = buffer_shuffle(samples, self._buffer_size, _rng(self.seed, pass_index))
         return islice(enumerate(samples), skip, None)
 
-    def _picked(self, generator: RandomAccess, pass_index: int, skip: int) -> Iterator[tuple[int, Sample]]:
-        order = self.indices(pass_index)
-        for number in range(skip, len(order)):
+    def picked(self, pass_index: int, numbers: Collection[int]) -> Iterator[tuple[int, Sample]]:
+        """Single samples of a pass.
+
+        Args:
+            pass_index: the pass.
+            numbers: of the samples in the pass, rising.
+        """
+        if isinstance(self.generator, RandomAccess):
+            return self._read(self.generator, self.indices(pass_index), numbers)
+        wanted = set(numbers)
+        samples = islice(self.samples(pass_index), max(wanted, default=-1) + 1)
+        return ((number, sample) for number, sample in samples if number in wanted)
+
+    def _read(self, generator: RandomAccess, order: Indices, numbers: Iterable[int]) -> Iterator[tuple[int, Sample]]:
+        for number in numbers:
             index = int(order[number])
             try:
                 sample = generator[index]

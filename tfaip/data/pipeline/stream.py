@@ -20,15 +20,17 @@ class Position:
         pass_index: the pass over the data, from 0.
         consumed: raw samples of this pass that were read.
         emitted: processed samples of this pass that were given out.
+        pending: those among them that still wait in a bucket for their batch, by `SampleStream.number`.
     """
 
     pass_index: int = 0
     consumed: int = 0
     emitted: int = 0
+    pending: tuple[int, ...] = ()
 
-    def to_dict(self) -> dict[str, int]:
+    def to_dict(self) -> dict[str, Any]:
         """A JSON-able form."""
-        return asdict(self)
+        return {**asdict(self), "pending": list(self.pending)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Position:
@@ -38,9 +40,14 @@ class Position:
             ValueError: if a key is missing or unknown, or a value is not a number from 0.
         """
         names = [field.name for field in fields(cls)]
-        if sorted(values) != sorted(names) or not all(type(v) is int and v >= 0 for v in values.values()):
-            raise ValueError(f"a data position needs {names}, each a whole number from 0, got {dict(values)}")
-        return cls(**values)
+        pending = values.get("pending")
+        if sorted(values) == sorted(names) and isinstance(pending, list):
+            numbers = [*(values[name] for name in names if name != "pending"), *pending]
+            if all(type(number) is int and number >= 0 for number in numbers):
+                return cls(**{**values, "pending": tuple(pending)})
+        raise ValueError(
+            f"a data position needs {names}, each a whole number from 0 (pending: a list), got {dict(values)}"
+        )
 
 
 @dataclass(slots=True)
@@ -106,6 +113,29 @@ class SampleStream:
             if not repeat:
                 return
             start = Position(start.pass_index + 1)
+
+    def number(self, position: Position) -> int:
+        """The number of the sample before `position`, by which `recall` finds it.
+
+        The raw sample that it was made of, or its own number among the processed ones of the pass where a raw
+        sample may give several.
+        """
+        return (position.consumed if self._processors.is_mapping else position.emitted) - 1
+
+    def recall(self, start: Position) -> Iterator[tuple[int, Sample]]:
+        """The samples that are pending at `start`, made again, each with its number."""
+        wanted = set(start.pending)
+        if not wanted:
+            return
+        if self._processors.is_mapping:
+            for number, raw in self._order.picked(start.pass_index, start.pending):
+                yield number, self._processors.map_sample(raw, self._order.seed, start.pass_index, number)
+            return
+        for sample, position in self._pass(Position(start.pass_index)):
+            if self.number(position) in wanted:
+                yield self.number(position), sample
+            if position.emitted >= start.emitted:
+                return
 
     def _pass(self, start: Position) -> Iterator[tuple[Sample, Position]]:
         """The rest of a pass; one with generating processors has to run from its beginning."""
