@@ -61,9 +61,10 @@ class DataBase(Generic[P]):
         return {}
 
     def element_length_fn(self, sample: Sample) -> int:
-        """Length of a processed sample, for `max_element_length`."""
+        """Length of a processed sample, for `max_element_length` and `bucket_boundaries`."""
         raise NotImplementedError(
-            f"max_element_length needs a length: override element_length_fn(sample) in {type(self).__name__}"
+            f"max_element_length and bucket_boundaries need a length: override element_length_fn(sample) in "
+            f"{type(self).__name__}"
         )
 
     def input_layer_specs(self) -> dict[str, TensorSpec]:

@@ -1,0 +1,294 @@
+"""Batches by length: what is in them, in which order they come, and that a training goes on between any two of them."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, strategies as st
+
+from test.data.support import (
+    DropParams,
+    IterableRowsParams,
+    NoiseParams,
+    PairParams,
+    RepeatParams,
+    batch_bytes,
+    make_pipeline,
+    rows,
+)
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.stream import Position
+from tfaip.errors import TfaipError, UsageError
+
+Ids = list[list[int]]
+
+
+def ids(batches: Any) -> Ids:
+    return [[meta["id"] for meta in batch.meta] for batch in batches]
+
+
+def one_pass(samples: Any, **params: Any) -> Ids:
+    pipeline = make_pipeline(samples, mode=PipelineMode.EVALUATION, **params)
+    with pipeline.generate_input_batches() as batches:
+        return ids(batches)
+
+
+def epoch(pipeline: DataPipeline, start: Position, num_samples: int) -> list[tuple[Any, Position]]:
+    with pipeline.training_batches(start, num_samples) as batches:
+        return [(batch_bytes(batch), position) for batch, position in batches]
+
+
+# The length of row i is i % 3 + 1: lengths 1 2 3 1 2 3 1 for the ids 0 to 6.
+def test_a_batch_holds_the_samples_of_one_bucket() -> None:
+    # Buckets of length 1 and of 2 and longer: [0, 3] is full at 3, [1, 2] at 2, so it comes first.
+    assert one_pass(rows(7), batch_size=2, bucket_boundaries=[2]) == [[1, 2], [0, 3], [4, 5], [6]]
+    assert one_pass(rows(7), batch_size=2, bucket_boundaries=[2, 3]) == [[0, 3], [1, 4], [2, 5], [6]]
+
+
+def test_a_boundary_belongs_to_the_bucket_above_it() -> None:
+    assert one_pass(rows(3), batch_size=9, bucket_boundaries=[3]) == [[0, 1], [2]]
+    assert one_pass(rows(3), batch_size=9, bucket_boundaries=[4]) == [[0, 1, 2]]
+
+
+def test_each_bucket_has_its_batch_size() -> None:
+    assert one_pass(rows(12), bucket_boundaries=[2, 3], bucket_batch_sizes=[4, 2, 1]) == [
+        *([2], [1, 4], [5], [8]),
+        *([0, 3, 6, 9], [7, 10], [11]),
+    ]
+
+
+def test_what_is_left_comes_at_the_end_shortest_first() -> None:
+    assert one_pass(rows(4), batch_size=3, bucket_boundaries=[2, 3]) == [[0, 3], [1], [2]]
+
+
+def test_what_is_left_is_dropped_if_asked_for() -> None:
+    params: Any = {"batch_size": 2, "bucket_boundaries": [2], "batch_drop_remainder": True}
+    assert one_pass(rows(7), **params) == [[1, 2], [0, 3], [4, 5]]
+    pipeline = make_pipeline(rows(7), shuffle_buffer_size=0, **params)
+    with pipeline.generate_input_batches() as batches:
+        assert ids(islice(batches, 5)) == [[1, 2], [0, 3], [4, 5], [1, 2], [0, 3]]
+
+
+def test_samples_that_are_too_long_are_dropped_before() -> None:
+    assert one_pass(rows(7), batch_size=2, bucket_boundaries=[2], max_element_length=2) == [[0, 3], [1, 4], [6]]
+
+
+def test_no_sample_is_longer_than_its_neighbours_need() -> None:
+    pipeline = make_pipeline(rows(40), batch_size=4, bucket_boundaries=[2, 3])
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        for batch in batches:
+            assert -1 not in batch.inputs["x"]  # the padding value
+
+
+def test_positions_name_the_samples_that_wait() -> None:
+    pipeline = make_pipeline(rows(7), batch_size=2, bucket_boundaries=[2], shuffle_buffer_size=0)
+    made = epoch(pipeline, Position(), 10)
+    assert [position for _, position in made] == [
+        Position(0, 3, 3, (0,)),  # [1, 2]
+        Position(0, 4, 4),  # [0, 3]
+        Position(0, 6, 6),  # [4, 5]
+        Position(0, 7, 7),  # [6], the end of the pass
+        Position(1, 3, 3, (0,)),
+    ]
+
+
+def test_an_epoch_has_as_many_batches_as_without_buckets() -> None:
+    pipeline = make_pipeline(rows(7), batch_size=2, bucket_boundaries=[2])
+    assert len(epoch(pipeline, Position(), 7)) == pipeline.num_batches(7) == 4
+
+
+def test_the_next_epoch_goes_on_in_the_stream_of_batches() -> None:
+    params: Any = {"batch_size": 3, "bucket_boundaries": [2, 3]}
+    whole = [content for content, _ in epoch(make_pipeline(rows(11), **params), Position(), 30)]
+    position, parts = Position(), []
+    pipeline = make_pipeline(rows(11), **params)
+    for num_samples in (4, 9, 17):
+        made = epoch(pipeline, position, num_samples)
+        position = made[-1][1]
+        parts += [content for content, _ in made]
+    assert parts == [*whole, *parts[10:]]
+    assert len(parts) == 2 + 3 + 6
+
+
+PROCESSORS: list[DataProcessorParams] = [NoiseParams(), DropParams(), RepeatParams(), PairParams()]
+
+
+def pass_of(pipeline: DataPipeline) -> list[tuple[int, Any]]:
+    """Length and content of every sample of a pass, in order, made without buckets."""
+    with pipeline.generate_input_samples(auto_repeat=False) as samples:
+        return [(len(s.inputs["x"]), (s.inputs["x"].tolist(), s.targets["y"].tolist())) for s in samples]
+
+
+def reference(samples: list[tuple[int, Any]], boundaries: list[int], sizes: list[int], drop: bool) -> list[list[Any]]:
+    """A pass in batches: each is full at its last sample, then the rest."""
+    waiting: list[list[Any]] = [[] for _ in sizes]
+    made = []
+    for length, content in samples:
+        bucket = sum(length >= boundary for boundary in boundaries)
+        waiting[bucket].append(content)
+        if len(waiting[bucket]) == sizes[bucket]:
+            made.append(waiting[bucket])
+            waiting[bucket] = []
+    return made if drop else made + [rest for rest in waiting if rest]
+
+
+def contents(batch: Any) -> list[Any]:
+    x, y = batch.inputs["x"], batch.targets["y"]
+    return [
+        ([value for value in row.tolist() if value != -1], number.tolist()) for row, number in zip(x, y, strict=True)
+    ]
+
+
+@given(
+    processors=st.lists(st.sampled_from(PROCESSORS), max_size=3),
+    count=st.integers(0, 30),
+    seed=st.integers(0, 1000),
+    boundaries=st.lists(st.integers(1, 7), unique=True, max_size=3).map(sorted),
+    sizes=st.lists(st.integers(1, 5), min_size=4, max_size=4),
+    drop=st.booleans(),
+)
+def test_a_pass_is_that_of_the_reference(
+    processors: list[DataProcessorParams], count: int, seed: int, boundaries: list[int], sizes: list[int], drop: bool
+) -> None:
+    assume(boundaries)
+    sizes = sizes[: len(boundaries) + 1]
+    params: Any = {"bucket_boundaries": boundaries, "bucket_batch_sizes": sizes, "batch_drop_remainder": drop}
+    try:
+        samples = pass_of(make_pipeline(rows(count), processors, seed=seed))
+    except TfaipError:  # a pass without samples
+        assume(False)
+    with make_pipeline(rows(count), processors, seed=seed, **params).generate_input_batches(False) as batches:
+        made = [contents(batch) for batch in batches]
+    assert made == reference(samples, boundaries, sizes, drop)
+
+
+@given(
+    processors=st.lists(st.sampled_from(PROCESSORS), max_size=3),
+    random_access=st.booleans(),
+    seed=st.integers(0, 1000),
+    boundaries=st.sampled_from([[2], [2, 3], [2, 4, 6]]),
+    batch_size=st.integers(1, 6),
+    drop=st.booleans(),
+    stop=st.integers(0, 30),
+)
+def test_resume_behind_any_batch_gives_the_remaining_ones(
+    processors: list[DataProcessorParams],
+    random_access: bool,
+    seed: int,
+    boundaries: list[int],
+    batch_size: int,
+    drop: bool,
+    stop: int,
+) -> None:
+    source: Any = rows(25) if random_access else IterableRowsParams(count=25)
+
+    def make() -> DataPipeline:
+        params: Any = {"batch_size": batch_size, "bucket_boundaries": boundaries, "batch_drop_remainder": drop}
+        return make_pipeline(source, processors, seed=seed, shuffle_buffer_size=8, **params)
+
+    steps = 14
+    try:
+        whole = epoch(make(), Position(), steps * batch_size)
+    except TfaipError:  # a pass without samples, or without a batch
+        assume(False)
+    assert len(whole) == steps
+    stop = min(stop, steps - 2)
+    position = Position.from_dict(json.loads(json.dumps(whole[stop][1].to_dict())))
+    assert epoch(make(), position, (steps - stop - 1) * batch_size) == whole[stop + 1 :]
+
+
+class Counting:
+    """A list that knows which of its samples were read."""
+
+    def __init__(self, samples: list[Sample]) -> None:
+        self.samples = samples
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Sample:
+        self.read.append(index)
+        return self.samples[index]
+
+
+def test_resume_reads_only_the_samples_that_wait() -> None:
+    # Row 0 alone has length 1: it waits from the beginning of the pass to its end.
+    lengths = [1] + [2] * 50
+    samples = [Sample(inputs={"x": np.ones(n)}, targets={"y": [0]}, meta={"id": i}) for i, n in enumerate(lengths)]
+
+    def make(source: Any) -> DataPipeline:
+        params: Any = {"batch_size": 5, "bucket_boundaries": [2], "shuffle_buffer_size": 0}
+        return make_pipeline(RawDataGeneratorParams(samples=source), **params)
+
+    *_, (_, position) = epoch(make(samples), Position(), 40)
+    assert position == Position(0, 41, 41, (0,))
+    pipeline, counting = make(samples), Counting(samples)
+    pipeline.generator._samples = counting
+    made = epoch(pipeline, position, 15)
+    assert [[meta["id"] for meta in content[-1]] for content, _ in made] == [
+        [41, 42, 43, 44, 45],
+        [46, 47, 48, 49, 50],
+        [0],
+    ]
+    assert counting.read == [0, *range(41, 51), 0]  # the last one begins the next pass
+
+
+def test_other_batch_sizes_may_go_on_where_these_stopped() -> None:
+    params: Any = {"bucket_boundaries": [2], "shuffle_buffer_size": 0}
+    (_, position), *_ = epoch(make_pipeline(rows(9), batch_size=4, **params), Position(), 8)
+    assert position == Position(0, 6, 6, (0, 3))  # behind [1, 2, 4, 5]
+    smaller = epoch(make_pipeline(rows(9), batch_size=1, **params), position, 5)
+    assert [[meta["id"] for meta in content[-1]] for content, _ in smaller] == [[0], [7], [8], [3], [6]]
+
+
+def test_a_pass_that_fills_no_bucket_is_an_error() -> None:
+    pipeline = make_pipeline(rows(4), batch_size=3, bucket_boundaries=[2, 3], batch_drop_remainder=True)
+    with (
+        pipeline.generate_input_batches() as batches,
+        pytest.raises(TfaipError, match=r"pass 0 over the data filled no bucket.* smaller batches \(\[3, 3, 3\]\)"),
+    ):
+        next(batches)
+
+
+def test_data_without_a_length_says_so() -> None:
+    pipeline = make_pipeline(rows(4), bucket_boundaries=[2])
+    pipeline.data.element_length_fn = super(type(pipeline.data), pipeline.data).element_length_fn  # type: ignore[misc]
+    with (
+        pipeline.generate_input_batches() as batches,
+        pytest.raises(NotImplementedError, match=r"bucket_boundaries need a length: override element_length_fn"),
+    ):
+        next(batches)
+
+
+def test_batches_from_the_generator_have_no_buckets() -> None:
+    pipeline = make_pipeline(rows(4), bucket_boundaries=[2])
+    pipeline.generator.yields_batches = lambda: True  # type: ignore[method-assign]
+    with (
+        pipeline.generate_input_batches() as batches,
+        pytest.raises(UsageError, match=r"bucket_boundaries is \[2\], but RawDataGenerator yields batches"),
+    ):
+        next(batches)
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "sizes", "message"),
+    [
+        ([3, 2], None, r"bucket_boundaries is \[3, 2\], expected rising lengths from 1"),
+        ([2, 2], None, "expected rising lengths"),
+        ([0, 2], None, "expected rising lengths"),
+        ([2], [4], r"bucket_batch_sizes is \[4\], expected 2 numbers from 1"),
+        ([2], [4, 0], "expected 2 numbers from 1"),
+        ([], [4, 2], r"expected 1 numbers from 1: .* bucket_boundaries \(\[\]\)"),
+    ],
+)
+def test_impossible_buckets_are_refused(boundaries: list[int], sizes: list[int] | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_pipeline(rows(1), bucket_boundaries=boundaries, bucket_batch_sizes=sizes)
