@@ -43,7 +43,11 @@ def test_content_of_a_directory(tmp_path):
     params.export_serve = False
     scenario = built(TinyScenario(params))
     ModelDirectoryWriter(scenario).write(tmp_path / "best")
-    assert sorted(p.name for p in (tmp_path / "best").iterdir()) == ["scenario_params.json", "weights.safetensors"]
+    assert sorted(p.name for p in (tmp_path / "best").iterdir()) == [
+        "manifest.json",
+        "scenario_params.json",
+        "weights.safetensors",
+    ]
     weights = load_arrays(tmp_path / "best" / "weights.safetensors")
     expected = variable_arrays(variables_by_path(scenario.graph))
     assert sorted(weights) == sorted(expected)

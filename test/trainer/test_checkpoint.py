@@ -12,12 +12,12 @@ import pytest
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.checkpoint import (
     ARRAYS_FILE,
-    MANIFEST_FILE,
     STATE_FILE,
     Checkpoint,
     CheckpointStore,
     read_checkpoint,
 )
+from tfaip.util.manifest import MANIFEST_FILE
 
 # numpy and safetensors only, but the module knows Keras' version.
 pytestmark = pytest.mark.backend

@@ -48,7 +48,9 @@ class ServingExporter:
             )
         self._graph = graph
         self._endpoints = dict(endpoints)
-        self._signature = [{name: keras.InputSpec(shape=t.shape, dtype=t.dtype) for name, t in inputs.items()}]
+        # Without a name TensorFlow would call them inputs, inputs_1 ...
+        specs = {name: keras.InputSpec(shape=t.shape, dtype=t.dtype, name=name) for name, t in inputs.items()}
+        self._signature = [specs]
         self._archive: Any = None
 
     def write(self, directory: Path) -> None:

@@ -87,6 +87,17 @@ def copy_resources(params: T, directory: Path) -> T:
     return copy.deepcopy(params, moved)
 
 
+def require_resources_inside(params: Any, directory: Path) -> None:
+    """A model directory holds all its files: another path in it would make a program read some file of the machine.
+
+    Raises:
+        UsageError: a resource lies outside of `directory`; it is named.
+    """
+    for resource in _resources(params):
+        if not resource.path.resolve().is_relative_to(directory.resolve()):
+            raise UsageError(f"resource {resource.path} is refused: it lies outside of the model directory {directory}")
+
+
 def _resources(params: Any) -> Iterable[Resource]:
     for _, leaf in walk(params):
         items = leaf.values() if isinstance(leaf, dict) else leaf if isinstance(leaf, list) else [leaf]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import keras
+
+from tfaip import __version__
 from tfaip.model.export import SERVE_DIR, ServingExporter
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays, variable_arrays
@@ -12,6 +15,7 @@ from tfaip.params.resource import copy_resources
 from tfaip.params.serialization import save_params
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE, ScenarioBase
 from tfaip.util.files import commit_directory
+from tfaip.util.manifest import write_manifest
 
 
 class ModelDirectoryWriter:
@@ -40,3 +44,11 @@ class ModelDirectoryWriter:
             save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
             if self.serving is not None:
                 self.serving.write(directory / SERVE_DIR)
+            write_manifest(directory, _origin())
+
+
+def _origin() -> dict[str, Any]:
+    return {
+        "backend": keras.backend.backend(),
+        "versions": {"tfaip": __version__, "keras": keras.__version__},
+    }

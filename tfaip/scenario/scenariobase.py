@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfaip.params.generics import type_argument
+from tfaip.params.resource import require_resources_inside
 from tfaip.params.serialization import load_params
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 
@@ -108,9 +110,20 @@ class ScenarioBase(Generic[SP, TP]):
         return cls.evaluator_cls()(params)
 
     @classmethod
-    def params_from_path(cls, path: str | Path) -> SP:
-        """The scenario params of a model directory (`best/`, `export/`)."""
-        return load_params(Path(path) / SCENARIO_PARAMS_FILE, cls.params_cls(), trusted=[cls.__module__.split(".")[0]])
+    def params_from_path(cls, path: str | Path, trusted: Iterable[str] = ()) -> SP:
+        """The scenario params of a model directory (`best/`, `export/`).
+
+        Args:
+            path: the directory.
+            trusted: packages that the params may name classes of, besides tfaip and the scenario's own.
+
+        Raises:
+            UsageError: they are missing or damaged, or name a class or a file that they must not.
+        """
+        packages = [cls.__module__.split(".")[0], *trusted]
+        params = load_params(Path(path) / SCENARIO_PARAMS_FILE, cls.params_cls(), trusted=packages)
+        require_resources_inside(params, Path(path))
+        return params
 
     @property
     def params(self) -> SP:

@@ -6,7 +6,6 @@ else) and `manifest.json` (size and SHA-256 of both, versions). `<dir>/latest` n
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -21,12 +20,12 @@ import numpy as np
 from tfaip import __version__
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays, save_arrays
-from tfaip.util.files import commit_directory, remove_temporaries, write_json, write_text
+from tfaip.util.files import commit_directory, remove_temporaries, write_text
 from tfaip.util.logging import logger
+from tfaip.util.manifest import read_json_object, verify_files, write_manifest
 
 ARRAYS_FILE = "state.safetensors"
 STATE_FILE = "state.json"
-MANIFEST_FILE = "manifest.json"
 LATEST_FILE = "latest"
 _NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?")
 
@@ -64,7 +63,7 @@ class CheckpointStore:
         with commit_directory(self._directory / name) as directory:
             save_arrays(directory / ARRAYS_FILE, checkpoint.arrays)
             (directory / STATE_FILE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
-            write_json(directory / MANIFEST_FILE, _manifest(directory))
+            write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}})
         write_text(self._directory / LATEST_FILE, name + "\n")
         for old in self.checkpoints()[self._keep :]:
             shutil.rmtree(old)
@@ -118,37 +117,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises:
         TfaipError: a file is missing or differs from the manifest; the message names it.
     """
-    files = _read_json(path / MANIFEST_FILE).get("files")
-    if not isinstance(files, dict):
-        raise TfaipError(f"{path / MANIFEST_FILE} names no files")
-    for name in (ARRAYS_FILE, STATE_FILE):
-        if not (path / name).is_file():
-            raise TfaipError(f"{path / name} is missing")
-        if _fingerprint(path / name) != files.get(name):
-            raise TfaipError(f"{path / name} differs from its manifest")
-    return Checkpoint(load_arrays(path / ARRAYS_FILE), _read_json(path / STATE_FILE))
+    verify_files(path, (ARRAYS_FILE, STATE_FILE))
+    return Checkpoint(load_arrays(path / ARRAYS_FILE), read_json_object(path / STATE_FILE))
 
 
 def _sort_key(path: Path) -> tuple[int, int]:
     match = _NAME.fullmatch(path.name)
     return (int(match[1]), int(match[2] or 0)) if match else (-1, -1)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TfaipError(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise TfaipError(f"{path} holds no JSON object")
-    return value
-
-
-def _manifest(directory: Path) -> dict[str, Any]:
-    files = {path.name: _fingerprint(path) for path in sorted(directory.iterdir())}
-    return {"files": files, "versions": {"tfaip": __version__, "keras": keras.__version__}}
-
-
-def _fingerprint(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
