@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import io
-import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ import numpy as np
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.graphbase import GenericGraphBase
-from tfaip.util.backend import quiet_stderr
+from tfaip.model.servedmodel import ServedModel, quiet_tensorflow
 from tfaip.util.typing import TensorDict
 
 SERVE_DIR = "serve"
@@ -55,7 +52,7 @@ class ServingExporter:
 
     def write(self, directory: Path) -> None:
         """Write the SavedModel with the current weights into `directory` (created)."""
-        with _quiet_export():
+        with quiet_tensorflow():
             if self._archive is None:
                 self._archive = self._trace()
             elif keras.backend.backend() != "tensorflow":
@@ -74,28 +71,6 @@ class ServingExporter:
         for name, function in self._endpoints.items():
             archive.add_endpoint(name, _with_inputs_only(function), input_signature=self._signature)
         return archive
-
-
-class ServedModel:
-    """A SavedModel, called through plain TensorFlow. It is a program: load only what you trust.
-
-    Args:
-        directory: the SavedModel.
-        endpoint: name of one of its functions.
-    """
-
-    def __init__(self, directory: Path, endpoint: str = "serve") -> None:
-        with _quiet_export():
-            import tensorflow as tf
-
-            self._convert = tf.convert_to_tensor
-            self._loaded = tf.saved_model.load(str(directory))
-        self._function = getattr(self._loaded, endpoint)
-
-    def __call__(self, inputs: TensorDict) -> dict[str, np.ndarray]:
-        """Outputs of a batch by name."""
-        outputs = self._function({name: self._convert(value) for name, value in inputs.items()})
-        return {name: value.numpy() for name, value in outputs.items()}
 
 
 def check_serving(
@@ -143,16 +118,3 @@ def _with_inputs_only(function: Callable[[TensorDict], TensorDict]) -> Callable[
         return function(inputs)
 
     return serve
-
-
-@contextlib.contextmanager
-def _quiet_export() -> Iterator[None]:
-    """TensorFlow reports the assets and fingerprints it writes, Keras prints the endpoints: not our lines."""
-    log = logging.getLogger("tensorflow")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        with quiet_stderr(), contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        log.setLevel(level)

@@ -1,0 +1,137 @@
+"""SavedModels of any origin (this toolkit, Keras 2 and 3, plain TensorFlow), called through plain TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfaip.data.specs import TensorSpec
+from tfaip.errors import TfaipError, UsageError
+from tfaip.util.backend import quiet_stderr
+from tfaip.util.typing import TensorDict
+
+SAVED_MODEL_FILE = "saved_model.pb"
+_DEFAULT_ENDPOINTS = ("serve", "serving_default")
+_HIDDEN_ENDPOINTS = {"serving_default", "__saved_model_init_op"}
+
+
+def is_saved_model(path: Path) -> bool:
+    """Whether a directory holds a SavedModel."""
+    return (path / SAVED_MODEL_FILE).is_file()
+
+
+class ServedModel:
+    """A SavedModel as a function of batches, called as the prediction graph is. It is a program: load what you trust.
+
+    Args:
+        directory: the SavedModel.
+        endpoint: name of one of its signatures; None: `serve`, else `serving_default`, else the only one.
+
+    Raises:
+        UsageError: TensorFlow is not installed, there is no SavedModel, or it has no such endpoint.
+        TfaipError: it is damaged.
+    """
+
+    def __init__(self, directory: Path, endpoint: str | None = None) -> None:
+        if not is_saved_model(directory):
+            raise UsageError(f"no SavedModel at {directory}: it has no {SAVED_MODEL_FILE}")
+        if importlib.util.find_spec("tensorflow") is None:
+            raise UsageError(f"using the SavedModel {directory} needs tensorflow, which is not installed: install it")
+        with quiet_tensorflow():
+            import tensorflow as tf
+
+            try:
+                self._loaded = tf.saved_model.load(str(directory))  # owns the variables that the functions use
+            except Exception as error:  # of every kind, as deep as the damage lies
+                raise TfaipError(f"the SavedModel {directory} cannot be loaded: {error}") from error
+        self._convert = tf.convert_to_tensor
+        self._directory = directory
+        self.endpoints: list[str] = sorted(set(self._loaded.signatures) - _HIDDEN_ENDPOINTS)
+        self._function = self._loaded.signatures[self._choose(endpoint)]
+        self._types = {name: spec.dtype for name, spec in self._function.structured_input_signature[1].items()}
+
+    def _choose(self, endpoint: str | None) -> str:
+        signatures = set(self._loaded.signatures)
+        candidates = _DEFAULT_ENDPOINTS if endpoint is None else (endpoint,)
+        found = [name for name in candidates if name in signatures]
+        if endpoint is None and not found and len(self.endpoints) == 1:
+            found = self.endpoints
+        if not found:
+            wanted = "several or no endpoints, name one" if endpoint is None else f"no endpoint {endpoint!r}"
+            raise UsageError(f"the SavedModel {self._directory} has {wanted}; it has {sorted(signatures)}")
+        return found[0]
+
+    @property
+    def inputs(self) -> dict[str, TensorSpec]:
+        """The inputs by name, each with its batch dimension."""
+        return {name: _spec(spec) for name, spec in self._function.structured_input_signature[1].items()}
+
+    @property
+    def outputs(self) -> dict[str, TensorSpec]:
+        """The outputs by name, each with its batch dimension."""
+        return {name: _spec(spec) for name, spec in self._function.structured_outputs.items()}
+
+    def require_inputs(self, specs: Mapping[str, TensorSpec]) -> None:
+        """Check that samples of these specs (without batch dimension) can be fed; further ones are not.
+
+        Raises:
+            UsageError: an input is missing, or has another shape or type.
+        """
+        for name, wanted in self.inputs.items():
+            if name not in specs or not _fits(specs[name], wanted):
+                raise UsageError(
+                    f"the SavedModel {self._directory} does not fit the data: it wants {_text(self.inputs)}, with the "
+                    f"batch dimension first; the data give {_text(specs)}, without it; {name!r} differs"
+                )
+
+    def __call__(self, inputs: TensorDict) -> dict[str, np.ndarray]:
+        """Outputs of a batch by name.
+
+        Raises:
+            UsageError: an input is missing.
+        """
+        missing = sorted(set(self._types) - set(inputs))
+        if missing:
+            raise UsageError(f"the SavedModel {self._directory} wants {sorted(self._types)}, not given: {missing}")
+        outputs = self._function(**{n: self._convert(np.asarray(inputs[n]), dtype) for n, dtype in self._types.items()})
+        return {name: value.numpy() for name, value in outputs.items()}
+
+
+def _spec(spec: Any) -> TensorSpec:
+    # Of unknown rank: anything fits, which no shape of ours can say.
+    return TensorSpec(tuple(spec.shape) if spec.shape.rank is not None else (), spec.dtype.name)
+
+
+def _fits(sample: TensorSpec, batch: TensorSpec) -> bool:
+    if sample.dtype != batch.dtype and not np.can_cast(sample.numpy_dtype, batch.numpy_dtype, "same_kind"):
+        return False
+    return not batch.shape or (
+        len(sample.shape) + 1 == len(batch.shape)
+        and all(a is None or b is None or a == b for a, b in zip(sample.shape, batch.shape[1:], strict=True))
+    )
+
+
+def _text(specs: Mapping[str, TensorSpec]) -> str:
+    return ", ".join(f"{name}: {spec.dtype}{[*spec.shape]}" for name, spec in sorted(specs.items()))
+
+
+@contextlib.contextmanager
+def quiet_tensorflow() -> Iterator[None]:
+    """TensorFlow reports assets, fingerprints and gradients that it drops, Keras prints endpoints: not our lines."""
+    logs = [logging.getLogger("tensorflow"), logging.getLogger("absl")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
+    try:
+        with quiet_stderr(), contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
