@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 from keras import ops
 
 from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.modelbase import ModelBase
 from tfaip.util.typing import Tensor, TensorDict
 
 TOTAL_LOSS = "loss"
 REGULARIZATION = "regularization"
+INPUT_GRADIENT = "input_gradient_regularization"
 
 
 class _Values:
@@ -44,13 +46,17 @@ class TrainingModel(keras.Model):
     Args:
         model: losses and metrics.
         graph: the outermost graph.
+        penalty: added to the loss of the training, logged without its weight as `input_gradient_regularization`.
     """
 
     history: keras.callbacks.History | None = None  # `fit` returns it; the trainer keeps its own
 
-    def __init__(self, model: ModelBase[Any], graph: GenericGraphBase[Any]) -> None:
+    def __init__(
+        self, model: ModelBase[Any], graph: GenericGraphBase[Any], penalty: InputGradientPenalty | None = None
+    ) -> None:
         super().__init__(name="training_model")
         self.graph = graph
+        self._penalty = penalty
         self._values = _Values(model)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -98,22 +104,21 @@ class TrainingModel(keras.Model):
         training: bool = True,
     ) -> Tensor:
         """Total loss of a batch, a scalar; updates the mean of each loss."""
-        inputs, targets = self._loss_arguments(x, y_pred)
-        losses = self.model_base._loss(inputs, targets, y_pred)
-        self._check_loss_names(losses)
-        weights = self.model_base._loss_weights() or {}
-        sample_weights = self.model_base._sample_weights(inputs, targets)
         batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
         total = ops.zeros((), dtype="float32")
-        for name, value in losses.items():
-            mean = _weighted_mean(value, sample_weights.get(name))
+        for name, (weight, value) in self._weighted_losses(x, y_pred).items():
+            mean = ops.mean(value)
             if name != TOTAL_LOSS:
                 self._values.mean_of(name).update_state(mean, sample_weight=batch_size)
-            total = total + weights.get(name, 1.0) * mean
+            total = total + weight * mean
         if self.losses:
             layer_losses = ops.sum(ops.stack([ops.sum(ops.cast(loss, "float32")) for loss in self.losses]))
             self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
             total = total + layer_losses
+        if self._penalty is not None and training:
+            penalty = self._penalty.estimate(self._sample_losses_with(x[1]), x[0])
+            self._values.mean_of(INPUT_GRADIENT).update_state(penalty, sample_weight=batch_size)
+            total = total + self._penalty.weight * penalty
         return total
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
@@ -128,6 +133,35 @@ class TrainingModel(keras.Model):
     def get_metrics_result(self) -> dict[str, Tensor]:
         """Values so far of the total loss, the losses and the called metrics, by name."""
         return {metric.name: metric.result() for metric in self.metrics}
+
+    def _weighted_losses(self, x: Any, y_pred: TensorDict) -> dict[str, tuple[Any, Tensor]]:
+        """Weight and values (with the weights of the samples) of each loss by name."""
+        inputs, targets = self._loss_arguments(x, y_pred)
+        losses = self.model_base._loss(inputs, targets, y_pred)
+        self._check_loss_names(losses)
+        weights = self.model_base._loss_weights() or {}
+        sample_weights = self.model_base._sample_weights(inputs, targets)
+        return {
+            name: (weights.get(name, 1.0), _weighted(value, sample_weights.get(name))) for name, value in losses.items()
+        }
+
+    def _sample_losses_with(self, targets: TensorDict) -> Callable[[TensorDict], Tensor]:
+        """A function from inputs to the loss of each sample; a loss that is a scalar counts for every sample.
+
+        It changes no variable and draws the same random numbers (dropout) every time.
+        """
+        state = [(variable, ops.convert_to_tensor(variable)) for variable in self.variables]
+
+        def sample_losses(inputs: TensorDict) -> Tensor:
+            with keras.StatelessScope(state):
+                losses = self._weighted_losses((inputs, targets), self((inputs, targets), training=True))
+            total = ops.zeros(ops.shape(keras.tree.flatten(inputs)[0])[:1], dtype="float32")
+            for weight, value in losses.values():
+                per_sample = ops.mean(value, axis=range(1, len(value.shape))) if len(value.shape) > 1 else value
+                total = total + weight * per_sample
+            return total
+
+        return sample_losses
 
     def _pre_processed(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
         return self.graph.pre_proc_targets(inputs, self.model_base.pre_proc_targets(inputs, targets))
@@ -148,10 +182,9 @@ class TrainingModel(keras.Model):
                 f"{owner}._loss names one of {len(losses)} losses {TOTAL_LOSS!r}, which is the name of their sum: "
                 "choose another name"
             )
-        if REGULARIZATION in losses:
-            raise ValueError(
-                f"{owner}._loss returned {REGULARIZATION!r}, the name of the losses of layers: choose another"
-            )
+        for taken, what in ((REGULARIZATION, "losses of layers"), (INPUT_GRADIENT, "penalty of input gradients")):
+            if taken in losses:
+                raise ValueError(f"{owner}._loss returned {taken!r}, the name of the {what}: choose another")
         unknown = set(self.model_base._loss_weights() or {}) - set(losses)
         if unknown:
             raise ValueError(
@@ -196,12 +229,12 @@ class _SymbolicStep(keras.layers.Layer):
         return loss
 
 
-def _weighted_mean(value: Tensor, sample_weight: Tensor | None) -> Tensor:
+def _weighted(value: Tensor, sample_weight: Tensor | None) -> Tensor:
     value = ops.cast(value, "float32")
     if sample_weight is not None:
         weight = ops.cast(sample_weight, "float32")
         value = value * ops.reshape(weight, (-1, *([1] * (len(value.shape) - 1))))
-    return ops.mean(value)
+    return value
 
 
 _recording = threading.Lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -35,4 +36,25 @@ class ScenarioBaseParams(ParamsBase, Generic[TData, TModel]):
             help="Write a SavedModel (serve/) into best and export, for other runtimes; needs tensorflow"
         ),
     )
+    use_input_gradient_regularization: bool = field(
+        default=False,
+        metadata=pai_meta(
+            help="Penalise the squared norm of the gradient of the loss with respect to the floating point inputs of "
+            "each training sample, estimated as ((l(x + h d) - l(x)) / h)^2 with d along the gradient; costs two more "
+            "forward passes and one more backward pass per batch"
+        ),
+    )
+    input_gradient_regularization_h: float = field(
+        default=0.01,
+        metadata=pai_meta(help="Input gradient regularization: length h of the step, in units of the inputs"),
+    )
+    input_gradient_regularization_lambda: float = field(
+        default=0.1, metadata=pai_meta(help="Input gradient regularization: factor of the penalty in the loss")
+    )
     scenario_id: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="module:Class of the scenario"))
+
+    def __post_init__(self) -> None:
+        for name in ("input_gradient_regularization_h", "input_gradient_regularization_lambda"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ValueError(f"{name} is {value}, expected a finite number above 0: change --scenario.{name}")

@@ -12,7 +12,9 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
+from tfaip.lav.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.export import check_serving
+from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_values
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
@@ -109,7 +111,7 @@ def build_training_model(
         warmstarter: gives the model its first weights; None: they stay as they were initialised.
     """
     data = scenario.data
-    model = TrainingModel(scenario.model, scenario.graph)
+    model = TrainingModel(scenario.model, scenario.graph, _input_gradient_penalty(scenario))
     model.build_symbolically(data.create_input_layers(), data.create_target_layers())
     # Before the optimizer: it has slots for trained weights only, and averages start at the weights.
     if params.no_train_scope is not None:
@@ -133,6 +135,13 @@ def build_training_model(
         jit_compile=backend == "jax" or params.jit_compile,
     )
     return model
+
+
+def _input_gradient_penalty(scenario: Scenario) -> InputGradientPenalty | None:
+    params = scenario.params
+    if not params.use_input_gradient_regularization:
+        return None
+    return InputGradientPenalty(params.input_gradient_regularization_h, params.input_gradient_regularization_lambda)
 
 
 def _steps_per_execution(params: Params, backend: str) -> int:
@@ -166,7 +175,10 @@ def _validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | N
 def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, sample_data: DataPipeline) -> RunOutput:
     if directory is None:
         return RunOutput(None, None, None, best=False, final=False)
-    models = ModelDirectoryWriter(scenario) if params.export_best or params.export_final else None
+    models = None
+    if params.export_best or params.export_final:
+        training_data = TrainingDataParams(params.gen, params.random_seed or 0)
+        models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data})
     if models is not None and models.serving is not None and not params.skip_model_load_test:
         check_serving(models.serving, scenario.graph.predict, _first_batch(sample_data).inputs)
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints) if params.write_checkpoints else None

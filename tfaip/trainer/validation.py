@@ -13,8 +13,8 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.feed import Feed
-from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation
-from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
+from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, numbers
+from tfaip.model.trainingmodel import INPUT_GRADIENT, TOTAL_LOSS, TrainingModel
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.callbacks.progress import EpochProgress
 from tfaip.trainer.hooks import StepHooks, python_logs
@@ -105,6 +105,7 @@ class EpochEvaluation:
             self._progress.stop()
         if self._is_asked_to_stop():
             raise EvaluationStopped
+        values.pop(INPUT_GRADIENT, None)  # computed in the training alone
         return with_epoch_mean(python_logs(values))
 
     def _lav(self) -> Logs:
@@ -120,7 +121,7 @@ class EpochEvaluation:
             )
         values: Logs = {}
         for i, generator in enumerate(self._lav_generators):
-            results = with_epoch_mean(self._prediction.run(generator))
+            results = with_epoch_mean(numbers(self._prediction.run(generator)))
             values.update({f"{lav_prefix(i)}{name}": value for name, value in results.items()})
         return values
 

@@ -1,0 +1,196 @@
+"""Input gradient regularization, on losses whose gradients can be worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.model.support import FunctionModel, ScaleGraph, Shapes, column, logged, training_model
+from test.trainer import net
+from test.trainer.line import LineScenario, LineTrainerParams, line_params, train, weight
+from tfaip.errors import UsageError
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.inputgradients import InputGradientPenalty
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.util.typing import Tensor, TensorDict
+
+pytestmark = pytest.mark.backend
+
+NAME = "input_gradient_regularization"
+
+
+def with_penalty(params: Any, h: float = 0.5, weight: float = 0.1) -> Any:
+    params.scenario.use_input_gradient_regularization = True
+    params.scenario.input_gradient_regularization_h = h
+    params.scenario.input_gradient_regularization_lambda = weight
+    return params
+
+
+def square_params() -> LineTrainerParams:
+    """Loss (w x - y)^2 with w = 2; a batch of the points (3, 1) and (1, 1)."""
+    params = line_params([3.0, 1.0], [2.0], lr=0.1)
+    params.scenario.model.loss, params.scenario.model.start = "square", 2.0
+    params.gen.train.y, params.gen.setup.train.batch_size = [1.0, 1.0], 2
+    return params
+
+
+def logs_of(params: LineTrainerParams) -> dict[str, float]:
+    """What a training logs."""
+    return LineScenario.create_trainer(params).train()
+
+
+def fitted(
+    model: FunctionModel,
+    graph: GraphBase[Any],
+    inputs: dict[str, np.ndarray],
+    shapes: Shapes | None = None,
+    h: float = 0.5,
+) -> TrainingModel:
+    """The model after one batch of the inputs, with a penalty of weight 1."""
+    shapes = shapes or {name: x.shape[1:] for name, x in inputs.items()}
+    built = TrainingModel(model, graph, InputGradientPenalty(h, 1.0))
+    built.build_symbolically(
+        {n: keras.Input(shape=s, name=n, dtype=inputs[n].dtype.name) for n, s in shapes.items()}, {}
+    )
+    built.compile(optimizer=keras.optimizers.SGD(1.0))
+    built.fit((inputs, {}), batch_size=len(next(iter(inputs.values()))), shuffle=False, verbose=0)
+    return built
+
+
+class FunctionGraph(GraphBase[ModelBaseParams]):
+    """Outputs that are functions of the inputs and one weight, 1."""
+
+    def __init__(self, function: Callable[[TensorDict, Tensor], Tensor]) -> None:
+        super().__init__(ModelBaseParams())
+        self.function = function
+        self.scale = self.add_weight(shape=(), initializer="ones", name="scale")
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return {"y": self.function(inputs, self.scale)}
+
+
+def output(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+    return {"loss": outputs["y"]}
+
+
+def test_penalty_and_its_gradient_in_a_training() -> None:
+    trainer = train(with_penalty(square_params()))
+    # Losses 25 and 1, both grow with x: at x + 1/2 they are 36 and 4. Penalties ((36 - 25) / 0.5)^2 = 484 and 36.
+    # Derivatives by w, 2 x (w x - y): 30 and 2, at x + 1/2 they are 42 and 6. Of the penalties:
+    # 2 * 22 * (42 - 30) / 0.5 = 1056 and 2 * 6 * (6 - 2) / 0.5 = 96.
+    # With the rate 0.1: 0.1 * ((30 + 2) / 2 + 0.1 * (1056 + 96) / 2) = 7.36.
+    assert weight(trainer) == pytest.approx(2 - 7.36)
+
+
+def test_what_is_logged() -> None:
+    logs = logs_of(with_penalty(square_params()))
+    # The mean of 484 and 36 under its own name, a tenth of it in the loss, whose mean is 13.
+    assert logs[NAME] == pytest.approx(260.0)
+    assert logs["loss"] == pytest.approx(13 + 26)
+    # The validation is that of the plain loss.
+    assert f"val_{NAME}" not in logs
+    assert logs["val_loss"] == pytest.approx((2 * (2 - 7.36)) ** 2)
+
+
+def test_without_a_gradient_there_is_no_penalty() -> None:
+    # w = 0: the loss does not depend on x, a direction does not exist.
+    params = with_penalty(square_params())
+    params.scenario.model.start = 0.0
+    logs = logs_of(params)
+    assert (logs[NAME], logs["loss"]) == (0.0, 1.0)
+
+
+def test_the_step_goes_through_all_floating_point_inputs_together() -> None:
+    def linear(inputs: TensorDict, scale: Tensor) -> Tensor:
+        number = ops.cast(inputs["number"], "float32")
+        rows = ops.sum(inputs["rows"], axis=(1, 2))
+        return scale * (2.0 * inputs["one"] + ops.expand_dims(rows, -1)) * number
+
+    inputs = {
+        "one": np.ones((3, 1), np.float32),
+        "rows": np.ones((3, 2, 4), np.float32),
+        "number": np.array([[1], [2], [0]], np.int32),
+    }
+    # Gradients: 2 by `one` and 1 by each of the 8 `rows`, times the number, which is no floating point number.
+    # |g|^2 = 12 * (1, 4, 0), whatever h is, since the loss is linear.
+    for h in (0.5, 2.0):
+        model = fitted(FunctionModel(output), FunctionGraph(linear), inputs, h=h)
+        # Rounding of sums of 20 in float32, divided by h.
+        assert logged(model)[NAME] == pytest.approx(20.0, rel=1e-5)
+        # d penalty / d scale = 2 * 20, d loss / d scale = (10 + 20) / 3.
+        assert float(model.graph.scale) == pytest.approx(1 - 40 - 10, rel=1e-5)
+
+
+def test_weights_of_losses_and_samples_count() -> None:
+    def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"a": outputs["y"], "b": ops.concatenate([outputs["y"]] * 3, axis=-1)}
+
+    model = FunctionModel(losses, loss_weights={"a": 5.0}, sample_weights=lambda inputs, _: {"b": inputs["x"][:, 0]})
+    # l = 5 * 2x + x * 2x at x = 0: the gradient is 10, the difference for h = 1/2 is 5 + 1/2: (5.5 / 0.5)^2.
+    assert logged(fitted(model, ScaleGraph(), {"x": column([0.0])}))[NAME] == pytest.approx(121.0)
+
+
+def test_a_scalar_loss_counts_for_every_sample() -> None:
+    def mean(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"mean": ops.mean(outputs["y"])}
+
+    # Every sample moves by h: the mean of 2x by 2h.
+    assert logged(fitted(FunctionModel(mean), ScaleGraph(), {"x": column([1, 5, 7])}))[NAME] == pytest.approx(4.0)
+
+
+def test_dropout_drops_the_same_before_and_after_the_step() -> None:
+    class Graph(ScaleGraph):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dropout = keras.layers.Dropout(0.5, seed=1)
+
+        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+            return super().build_graph({"x": self.dropout(inputs["x"], training=training)})
+
+    # What is kept is doubled: the gradient is 4 there, else 0. Another mask would make differences of 400 / h.
+    value = logged(fitted(FunctionModel(output), Graph(), {"x": column([100.0] * 64)}))[NAME]
+    kept = value * 64 / 16
+    assert kept == pytest.approx(round(kept))
+    assert 16 < kept < 48
+
+
+def test_states_change_once_per_batch_as_without_it() -> None:
+    # Statistics of a normalisation, dropout, losses of layers; a weight that is lost in rounding leaves the same run.
+    plain, plain_weights = net.train(net.net_params(export_best=False, export_final=False))
+    logs, weights = net.train(with_penalty(net.net_params(export_best=False, export_final=False), weight=1e-30))
+    assert logs.pop(NAME) > 0
+    assert logs == plain
+    assert net.changed(weights, plain_weights) == []
+
+
+def test_switched_off_its_numbers_do_nothing() -> None:
+    params = with_penalty(square_params(), h=3.0, weight=7.0)
+    params.scenario.use_input_gradient_regularization = False
+    assert weight(train(params)) == weight(train(square_params()))
+
+
+def test_without_floating_point_inputs_it_cannot_be_used() -> None:
+    inputs = {"token": np.ones((1, 1), np.int32)}
+    graph = FunctionGraph(lambda inputs, scale: scale * ops.cast(inputs["token"], "float32"))
+    with pytest.raises(UsageError, match="inputs token hold no floating point .* --scenario.use_input_gradient_reg"):
+        fitted(FunctionModel(output), graph, inputs)
+
+
+def test_its_name_is_taken() -> None:
+    with pytest.raises(ValueError, match="returned 'input_gradient_regularization', the name of the penalty"):
+        training_model(FunctionModel(lambda *arguments: {NAME: arguments[2]["y"]}))
+
+
+@pytest.mark.parametrize("name", ["input_gradient_regularization_h", "input_gradient_regularization_lambda"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
+def test_impossible_values_name_the_flag(name: str, value: float) -> None:
+    params = line_params([1.0])
+    setattr(params.scenario, name, value)
+    with pytest.raises(ValueError, match=f"--scenario.{name}"):
+        train(params)
