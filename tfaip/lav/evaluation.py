@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from numbers import Real
 from typing import Any
 
+import keras
 import numpy as np
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
+from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.evaluationmodel import EvaluationModel, EvaluationStep
+from tfaip.model.modelbase import ModelBase
+from tfaip.predict.benchmark import BenchmarkResults
+from tfaip.predict.unbatch import samples_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
@@ -53,14 +58,20 @@ class PredictionEvaluation:
         self._scenario = scenario
         self._pipeline = pipeline
         self._seed = seed
-        self._silent = silent
+        self._num_printed = 0 if silent or not _prints(scenario.model) else scenario.params.print_eval_limit
         self._should_stop = should_stop
+        self.benchmark_results = BenchmarkResults()
+        """Of the last run."""
 
-    def run(self, generator: DataGeneratorParams) -> Logs:
+    def run(self, generator: DataGeneratorParams, on_sample: Callable[[Sample], None] | None = None) -> dict[str, Any]:
         """Evaluate all samples of a generator.
 
+        Args:
+            generator: where the samples come from.
+            on_sample: called with every sample after the post-processing.
+
         Returns:
-            losses and metrics, and the numbers among the results of the evaluator, by name.
+            losses, metrics, and the results of the evaluator, by name.
 
         Raises:
             UsageError: the evaluator and a metric share a name.
@@ -69,30 +80,46 @@ class PredictionEvaluation:
         pipeline.seed = self._seed
         self._step.reset()
         with self._scenario.create_evaluator(self._scenario.params.evaluator) as evaluator:
-            for number, sample in enumerate(pipeline.process_output(self._predicted(pipeline))):
+            # Making samples costs more than a tiny model: only as long as somebody looks at them.
+            every_sample = on_sample is not None or type(evaluator).update_state is not EvaluatorBase.update_state
+            number = 0
+            predicted = self._predicted(pipeline, lambda: every_sample or number < self._num_printed)
+            for number, sample in enumerate(pipeline.process_output(predicted), start=1):
                 evaluator.update_state(sample)
-                if not self._silent and number < self._scenario.params.print_eval_limit:
+                if number <= self._num_printed:
                     self._scenario.model._print_evaluate(sample, self._scenario.data, log.info)
+                if on_sample is not None:
+                    on_sample(sample)
             results = evaluator.result()
         return _merged(self._step.result(), results)
 
-    def _predicted(self, pipeline: DataPipeline) -> Iterator[Sample]:
+    def _predicted(self, pipeline: DataPipeline, is_watched: Callable[[], bool]) -> Iterator[Sample]:
+        self.benchmark_results = benchmark = BenchmarkResults()
+        started = time.perf_counter()
         with pipeline.generate_input_batches(auto_repeat=False) as batches:
             for batch in batches:
-                yield from _samples(batch, self._step(batch.inputs, batch.targets))
+                watched = is_watched()
+                with benchmark.measured_batch(batch.size, started):
+                    outputs = self._step(batch.inputs, batch.targets)
+                    if watched:
+                        outputs = {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
+                if watched:
+                    yield from samples_of(batch, outputs)
                 if self._should_stop():
                     raise EvaluationStopped
 
 
-def _samples(batch: Batch, outputs: dict[str, np.ndarray]) -> Iterator[Sample]:
-    for i, meta in enumerate(batch.meta):
-        inputs, out, targets = ({k: v[i] for k, v in part.items()} for part in (batch.inputs, outputs, batch.targets))
-        yield Sample(inputs=inputs, outputs=out, targets=targets, meta=meta)
+def numbers(results: dict[str, Any]) -> Logs:
+    """The numbers among the results of an evaluation, by name."""
+    return {n: float(v) for n, v in results.items() if isinstance(v, (Real, np.number)) and not isinstance(v, bool)}
 
 
-def _merged(values: Logs, results: dict[str, Any]) -> Logs:
+def _prints(model: ModelBase[Any]) -> bool:
+    return type(model)._print_evaluate is not ModelBase._print_evaluate
+
+
+def _merged(values: Logs, results: dict[str, Any]) -> dict[str, Any]:
     shared = sorted(set(values) & set(results))
     if shared:
         raise UsageError(f"the evaluator returns {', '.join(shared)}, which a loss or metric is called too: rename one")
-    numbers = {n: float(v) for n, v in results.items() if isinstance(v, (Real, np.number)) and not isinstance(v, bool)}
-    return {**values, **numbers}
+    return {**values, **results}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from tfaip.model.trainingmodel import TrainingModel
@@ -33,20 +33,28 @@ class EvaluationModel(TrainingModel):
         training: bool = True,
     ) -> Tensor:
         """As in training, or zero if the losses need an output that the prediction graph has not."""
+        compute = partial(super().compute_loss, x, y, sample_weight=sample_weight, training=training)
         try:
-            return super().compute_loss(x, y, y_pred, sample_weight, training)
-        except KeyError as error:
+            return compute(y_pred=y_pred)
+        except KeyError:
+            missing = _missing_output(compute, y_pred)
+            if missing is None:
+                raise
             self._values.without_loss = True
-            log.info("no loss on the prediction graph, which has no %s", error)
+            log.info("no loss on the prediction graph, which has no output %r", missing)
             return ops.zeros((), dtype="float32")
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
         """Values so far; and the outputs of the batch under `OUTPUTS`."""
+        compute = partial(super().compute_metrics, x, y, sample_weight=sample_weight)
         try:
-            super().compute_metrics(x, y, y_pred, sample_weight)
-        except KeyError as error:
+            compute(y_pred=y_pred)
+        except KeyError:
+            missing = _missing_output(compute, y_pred)
+            if missing is None:
+                raise
             self._values.called = []
-            log.info("no metrics on the prediction graph, which has no %s", error)
+            log.info("no metrics on the prediction graph, which has no output %r", missing)
         return {OUTPUTS: y_pred}
 
     def values(self) -> Logs:
@@ -55,6 +63,32 @@ class EvaluationModel(TrainingModel):
         if self._values.without_loss:
             result.pop("loss")
         return result
+
+
+class _MissingOutput(KeyError):
+    """An output was asked for that the graph has not."""
+
+
+class _Outputs(dict[str, Any]):
+    """Outputs that tell a missing one from any other `KeyError`."""
+
+    def __missing__(self, name: str) -> Any:
+        raise _MissingOutput(name)
+
+
+def _missing_output(compute: Callable[..., Any], outputs: TensorDict) -> str | None:
+    """Which missing output makes `compute` fail; None: it fails for another reason.
+
+    It runs once more, without changing anything. Not at first with `_Outputs`: Keras looks only into plain dicts.
+    """
+    try:
+        with keras.StatelessScope():
+            compute(y_pred=_Outputs(outputs))
+    except _MissingOutput as error:
+        return str(error.args[0])
+    except KeyError:
+        return None
+    return None
 
 
 class EvaluationStep:
@@ -86,15 +120,13 @@ class EvaluationStep:
             )
             self._state = tuple([variable.value for variable in group] for group in groups)
 
-    def __call__(self, inputs: TensorDict, targets: TensorDict) -> dict[str, np.ndarray]:
-        """Score a batch; returns its outputs."""
+    def __call__(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+        """Score a batch; returns its outputs, on the device."""
         data = ((inputs, targets),)
         if self._state is None:
-            outputs = self._step(data)[OUTPUTS]
-        else:
-            logs, self._state = self._step(self._state, data)
-            outputs = logs[OUTPUTS]
-        return {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
+            return self._step(data)[OUTPUTS]
+        logs, self._state = self._step(self._state, data)
+        return logs[OUTPUTS]
 
     def result(self) -> Logs:
         """Values over all batches since `reset`."""

@@ -1,0 +1,31 @@
+"""Params of LAV; needs no backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+
+
+@pai_dataclass
+@dataclass
+class LAVParams(ParamsBase):
+    """How an exported model is loaded and validated."""
+
+    pipeline: DataPipelineParams = field(
+        default_factory=DataPipelineParams,
+        metadata=pai_meta(fix_dc=True, help="Pipeline of the data"),
+    )
+    print_samples: bool = field(
+        default=True, metadata=pai_meta(help="Print the first samples (scenario.print_eval_limit of them)")
+    )
+    silent: bool = field(
+        default=False, metadata=pai_meta(help="Print no samples, show no progress, do not say how fast it was")
+    )
+    random_seed: int = field(
+        default=0, metadata=pai_meta(help="Seed of the data, for processors that draw random numbers")
+    )
+    model_path: str | None = field(
+        default=None, metadata=pai_meta(mode="ignore", help="Directory of the exported model")
+    )

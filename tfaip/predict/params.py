@@ -1,0 +1,30 @@
+"""Params of a prediction; needs no backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+
+
+@pai_dataclass
+@dataclass
+class PredictorParams(ParamsBase):
+    """How samples are predicted, and what a predicted sample holds besides its inputs and outputs."""
+
+    pipeline: DataPipelineParams = field(
+        default_factory=DataPipelineParams,
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Pipeline of the data"),
+    )
+    silent: bool = field(default=False, metadata=pai_meta(help="Neither show progress nor say how fast it was"))
+    progress_bar: bool = field(default=True, metadata=pai_meta(help="Show a bar, on a terminal"))
+    run_eagerly: bool = field(default=False, metadata=pai_meta(help="Do not compile the model, to debug it in Python"))
+    include_targets: bool = field(
+        default=False,
+        metadata=pai_meta(help="Read the targets of the samples too, which the data must have, and keep them"),
+    )
+    include_meta: bool = field(default=True, metadata=pai_meta(help="Keep the meta data of the samples"))
+    random_seed: int = field(
+        default=0, metadata=pai_meta(help="Seed of the data, for processors that draw random numbers")
+    )

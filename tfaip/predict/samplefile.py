@@ -1,0 +1,253 @@
+"""Predicted samples in a file, and back: JSON lines (`.jsonl`) or NumPy (`.npz`); never pickle.
+
+JSON lines: one object per sample with `outputs`, `meta`, and where they were asked for `inputs` and `targets`, all as
+plain values; `arrays` says which of them were arrays: path -> [dtype, shape]. Written line by line.
+
+NumPy: one array per key, e.g. `outputs/prob` of shape `[samples, ...]`. Arrays of different shapes stand one behind the
+other, flat, and `outputs/prob:shape` holds their shapes. What is no array stands as JSON text, one per sample, e.g. in
+`meta:json`. `count` is the number of samples. Held in memory until it is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol, Self
+from zipfile import BadZipFile
+
+import numpy as np
+
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.errors import UsageError
+from tfaip.util.files import TEMPORARY_PREFIX
+
+PARTS = ("inputs", "outputs", "targets", "meta")
+JSON_SUFFIX, NUMPY_SUFFIX = ".jsonl", ".npz"
+_SHAPES, _TEXT = ":shape", ":json"
+Array = np.ndarray[Any, Any]
+
+
+class _Form(Protocol):
+    """One of the two forms of a file."""
+
+    def add(self, values: dict[str, Any]) -> None:
+        """Add the parts of a sample."""
+
+    def finish(self) -> None:
+        """Write what is not written yet."""
+
+
+class SampleWriter:
+    """Context that writes samples to a file, which is there when the block ends without an exception.
+
+    Args:
+        path: `.jsonl` or `.npz`.
+        with_inputs: write the inputs too.
+
+    Raises:
+        UsageError: another suffix, or no such directory.
+    """
+
+    def __init__(self, path: Path, with_inputs: bool = False) -> None:
+        check_suffix(path)
+        if not path.parent.is_dir():
+            raise UsageError(f"{path} cannot be written: there is no directory {path.parent}")
+        self._path = path
+        self._temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
+        self._parts = PARTS if with_inputs else PARTS[1:]
+
+    def __enter__(self) -> Self:
+        self._file: IO[bytes] = open(self._temporary, "wb")  # noqa: SIM115 (closed in __exit__)
+        self._form: _Form = _JsonLines(self._file) if self._path.suffix == JSON_SUFFIX else _Columns(self._file)
+        return self
+
+    def write(self, sample: Sample) -> None:
+        """Add a sample; parts that are None are left out."""
+        values = {part: getattr(sample, part) for part in self._parts}
+        self._form.add({part: value for part, value in values.items() if value is not None})
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._file:
+            if error is None:
+                self._form.finish()
+        if error is None:
+            os.replace(self._temporary, self._path)
+        else:
+            self._temporary.unlink()
+
+
+def check_suffix(path: Path) -> None:
+    """Whether a file of samples may have this name.
+
+    Raises:
+        UsageError: it says neither form.
+    """
+    if path.suffix not in (JSON_SUFFIX, NUMPY_SUFFIX):
+        raise UsageError(f"{path}: expected a name that ends in {JSON_SUFFIX} (JSON lines) or {NUMPY_SUFFIX} (NumPy)")
+
+
+def read_samples(path: Path) -> Iterator[Sample]:
+    """The samples that a `SampleWriter` wrote; what was no array comes back as JSON has it (tuples as lists).
+
+    Raises:
+        UsageError: the file is missing, or no such file.
+    """
+    check_suffix(path)
+    try:
+        yield from _read_lines(path) if path.suffix == JSON_SUFFIX else _read_columns(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, BadZipFile) as error:
+        raise UsageError(f"{path} holds no predicted samples, or is damaged: {error!r}") from error
+
+
+class _JsonLines:
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def add(self, values: dict[str, Any]) -> None:
+        self._file.write(_to_json(values).encode() + b"\n")
+
+    def finish(self) -> None:
+        pass
+
+
+def _read_lines(path: Path) -> Iterator[Sample]:
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            yield _sample(_from_json(line))
+
+
+class _Columns:
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._columns: dict[str, list[Any]] = {}
+        self._count = 0
+
+    def add(self, values: dict[str, Any]) -> None:
+        for part, value in values.items():
+            # A dict of arrays becomes a column per key, anything else one of text.
+            named = {f"{part}/{key}": item for key, item in value.items()} if _is_arrays(value) else {part: value}
+            for name, item in named.items():
+                column = self._columns.setdefault(name, [])
+                if len(column) != self._count:
+                    raise UsageError(
+                        f"sample {len(column)} has no {name}, which later ones have: write a {JSON_SUFFIX} file instead"
+                    )
+                column.append(item)
+        self._count += 1
+
+    def finish(self) -> None:
+        arrays: dict[str, Array] = {"count": np.asarray(self._count)}
+        for name, column in self._columns.items():
+            if len(column) != self._count:
+                raise UsageError(
+                    f"sample {len(column)} has no {name}, which earlier ones have: write a {JSON_SUFFIX} file instead"
+                )
+            arrays.update(_column_arrays(name, column))
+        np.savez(self._file, **arrays)  # type: ignore[arg-type]
+
+
+def _is_arrays(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value) and all(_is_numeric(item) for item in value.values())
+
+
+def _is_numeric(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufcV"
+
+
+def _column_arrays(name: str, column: Sequence[Any]) -> dict[str, Array]:
+    if not all(_is_numeric(value) for value in column) or len({(v.dtype, v.ndim) for v in column}) != 1:
+        return {f"{name}{_TEXT}": np.asarray([_to_json({"value": value}) for value in column])}
+    values = [_storable(value) for value in column]
+    if len({value.shape for value in values}) == 1:
+        return {name: np.stack(values)}
+    shapes = np.asarray([value.shape for value in values])
+    return {name: np.concatenate([value.ravel() for value in values]), f"{name}{_SHAPES}": shapes}
+
+
+def _read_columns(path: Path) -> Iterator[Sample]:
+    with np.load(path, allow_pickle=False) as file:
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("not a zip of arrays")
+        arrays = {name: file[name] for name in file.files}
+    count = int(arrays.pop("count"))
+    shapes = {name.removesuffix(_SHAPES): arrays.pop(name) for name in list(arrays) if name.endswith(_SHAPES)}
+    columns = {name: _column_values(name, array, shapes.get(name)) for name, array in arrays.items()}
+    for index in range(count):
+        values: dict[str, Any] = {}
+        for name, column in columns.items():
+            part, _, key = name.removesuffix(_TEXT).partition("/")
+            if key:
+                values.setdefault(part, {})[key] = column[index]
+            else:
+                values[part] = column[index]
+        yield _sample(values)
+
+
+def _column_values(name: str, array: Array, shapes: Array | None) -> Sequence[Any]:
+    if name.endswith(_TEXT):
+        return [_from_json(str(text))["value"] for text in array]
+    if shapes is None:
+        return array  # type: ignore[return-value]
+    ends = np.cumsum(shapes.prod(axis=1))
+    return [array[end - shape.prod() : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)]
+
+
+def _sample(values: Mapping[str, Any]) -> Sample:
+    return Sample(**{part: values[part] for part in PARTS if part in values})
+
+
+def _to_json(values: Mapping[str, Any]) -> str:
+    """Values as a JSON object that `_from_json` turns back, their arrays included."""
+    arrays: dict[str, Any] = {}
+    return json.dumps({**_plain(values, "", arrays), "arrays": arrays})
+
+
+def _plain(value: Any, path: str, arrays: dict[str, Any]) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufV":
+        array = _storable(value)
+        arrays[path] = [array.dtype.name, list(array.shape)]
+        return array.tolist()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist(), path, arrays)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, f"{path}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item, f"{path}/{index}", arrays) for index, item in enumerate(value)]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise UsageError(f"{path.lstrip('/')} is a {type(value).__name__}, which cannot be written as JSON")
+
+
+def _storable(value: Any) -> Array:
+    """Types that only an accelerator backend has (bfloat16) as float32, which holds each of their values."""
+    array = np.asarray(value)
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
+def _from_json(text: str) -> dict[str, Any]:
+    document = json.loads(text)
+    arrays = document.pop("arrays")
+    return {key: _restored(value, f"/{key}", arrays) for key, value in document.items()}
+
+
+def _restored(value: Any, path: str, arrays: Mapping[str, Any]) -> Any:
+    if path in arrays:
+        dtype, shape = arrays[path]
+        return np.asarray(value, dtype=dtype).reshape(shape)[()]
+    if isinstance(value, dict):
+        return {key: _restored(item, f"{path}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_restored(item, f"{path}/{index}", arrays) for index, item in enumerate(value)]
+    return value
