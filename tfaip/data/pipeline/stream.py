@@ -129,7 +129,7 @@ class SampleStream:
             return
         if self._processors.is_mapping:
             for number, raw in self._order.picked(start.pass_index, start.pending):
-                yield number, self._processors.map_sample(raw, self._order.seed, start.pass_index, number)
+                yield number, self._processors.mapper.map(raw, self._order.seed, start.pass_index, number)
             return
         for sample, position in self._pass(Position(start.pass_index)):
             if self.number(position) in wanted:
@@ -146,7 +146,7 @@ class SampleStream:
             nonlocal consumed
             for number, raw in self._order.samples(begin.pass_index, begin.consumed):
                 consumed = number + 1
-                sample = self._processors.map_sample(raw, self._order.seed, begin.pass_index, number)
+                sample = self._processors.mapper.map(raw, self._order.seed, begin.pass_index, number)
                 if sample.is_valid():
                     yield sample
                 else:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from itertools import takewhile
+from typing import TYPE_CHECKING, Self, TypeVar
 
+from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 
@@ -55,6 +58,19 @@ class DataProcessorPipelineParams(ParamsBase):
             sequence.processors = [processor for group in kept for processor in group]
         return count
 
+    def without_first(self, count: int, mode: PipelineMode) -> Self:
+        """A copy in which the first `count` of the processors that run in `mode` run in none.
+
+        They stay in their places, which select the random numbers of those behind them.
+        """
+        rest = copy.deepcopy(self)
+        for sequence in rest._sequences():
+            sequence.processors = [copy.copy(processor) for processor in sequence.processors]  # one may stand twice
+        running = [processor for processor in rest.flatten_processors() if mode in processor.modes]
+        for processor in running[:count]:
+            processor.modes = set()
+        return rest
+
     def create(self, pipeline_params: DataPipelineParams, data_params: DataBaseParams) -> ProcessorPipeline:
         """Build the processors that run in `pipeline_params.mode`.
 
@@ -66,13 +82,26 @@ class DataProcessorPipelineParams(ParamsBase):
 
         mode = pipeline_params.mode
         # The number of a processor selects its random stream; counted over all, modes do not shift it.
-        return ProcessorPipeline(
-            [
-                (number, params.create(data_params, mode))
-                for number, params in enumerate(self.flatten_processors())
-                if mode in params.modes
-            ]
-        )
+        running = [
+            (number, params.create(data_params, mode))
+            for number, params in enumerate(self.flatten_processors())
+            if mode in params.modes
+        ]
+        parallel = takewhile(lambda sequence: sequence.run_parallel, self._sequences())
+        return ProcessorPipeline(running, sum(mode in p.modes for sequence in parallel for p in sequence.processors))
+
+    def worker_limit(self, num_processes: int) -> int:
+        """How many worker processes may run these processors, where a data pipeline allows `num_processes`.
+
+        The largest `num_threads` that is set wins.
+        """
+        wanted = [sequence.num_threads for sequence in self._sequences() if sequence.num_threads > 0]
+        return max(wanted, default=num_processes)
+
+    def tasks_per_worker(self) -> int | None:
+        """After how many batches a worker process is replaced: the smallest `max_tasks_per_process`; None: never."""
+        limits = [sequence.max_tasks_per_process for sequence in self._sequences()]
+        return min((limit for limit in limits if limit > 0), default=None)
 
 
 @pai_dataclass
@@ -84,9 +113,25 @@ class SequentialProcessorPipelineParams(DataProcessorPipelineParams):
         default=True,
         metadata=pai_meta(help="Whether the processors may run in worker processes, where the pipeline has some."),
     )
+    num_threads: int = field(
+        default=-1,
+        metadata=pai_meta(help="Worker processes for these processors; -1: num_processes of the data pipeline."),
+    )
+    max_tasks_per_process: int = field(
+        default=-1,
+        metadata=pai_meta(
+            help="Replace a worker process after so many batches, against processors that lose memory; -1: never."
+        ),
+    )
     processors: list[DataProcessorParams] = field(
         default_factory=list, metadata=pai_meta(help="The processors, in order.")
     )
+
+    def __post_init__(self) -> None:
+        for name in ("num_threads", "max_tasks_per_process"):
+            value = getattr(self, name)
+            if value < -1 or value == 0:
+                raise ValueError(f"{name} is {value}, expected a number from 1, or -1")
 
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
         yield self

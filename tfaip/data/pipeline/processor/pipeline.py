@@ -14,28 +14,63 @@ from tfaip.data.pipeline.processor.dataprocessor import (
 from tfaip.data.pipeline.processor.randomness import RandomStream
 
 
+class SampleMapper:
+    """Mapping processors on single samples: a pure function of the sample and (seed, pass, index).
+
+    It may run anywhere, in any order.
+
+    Args:
+        steps: the processors with their random streams.
+    """
+
+    def __init__(self, steps: Sequence[tuple[MappingDataProcessor[Any], RandomStream]]) -> None:
+        self._steps = [(processor, processor.apply, random.move) for processor, random in steps]
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def map(self, sample: Sample, seed: int, pass_index: int, index: int) -> Sample:
+        """Process the sample that is number `index` of its pass; an invalid one is not processed further."""
+        for processor, apply, move in self._steps:
+            if sample._invalid:
+                break
+            move(seed, pass_index, index)
+            try:
+                processed = apply(sample)
+            except Exception as error:
+                error.add_note(f"in {type(processor).__name__}.apply, sample {index} of its pass: {sample!r}")
+                raise
+            sample = processed if processed.__class__ is Sample else _checked(processed, processor, "apply")
+        return sample
+
+
 class ProcessorPipeline:
     """Processors in the order in which they run.
 
-    `map_sample` is a pure function of the sample and (seed, pass, index): it may run anywhere, in any order;
-    `stream` needs the samples of a pass one after the other.
-
     Args:
         processors: with their numbers, which select their random streams.
+        num_parallel: how many of the first ones may run in worker processes; only mapping ones in front of the first
+            generating one will.
     """
 
-    def __init__(self, processors: Sequence[tuple[int, DataProcessor[Any]]]) -> None:
+    def __init__(self, processors: Sequence[tuple[int, DataProcessor[Any]]], num_parallel: int = 0) -> None:
         self.processors = [processor for _, processor in processors]
-        self._mapping: list[tuple[MappingDataProcessor[Any], RandomStream]] = []
+        mapping: list[tuple[MappingDataProcessor[Any], RandomStream]] = []
         self._streaming: list[tuple[DataProcessor[Any], RandomStream]] = []
         for number, processor in processors:
             random = processor._random = RandomStream(number)
             if isinstance(processor, MappingDataProcessor) and not self._streaming:
-                self._mapping.append((processor, random))
+                mapping.append((processor, random))
             elif isinstance(processor, (MappingDataProcessor, GeneratingDataProcessor)):
                 self._streaming.append((processor, random))
             else:
                 raise TypeError(f"{type(processor).__name__} is no MappingDataProcessor and no GeneratingDataProcessor")
+        self.mapper = SampleMapper(mapping)
+        """All mapping processors before the first generating one."""
+        self.parallel = SampleMapper(mapping[:num_parallel])
+        """Those of them that may run in workers."""
+        self.behind_parallel = SampleMapper(mapping[num_parallel:])
+        """The others of them."""
 
     @property
     def is_mapping(self) -> bool:
@@ -44,20 +79,16 @@ class ProcessorPipeline:
 
     def apply(self, samples: Iterable[Sample], seed: int = 0) -> Iterator[Sample]:
         """Run all processors over samples, outside of a data pipeline; invalid samples are dropped."""
-        mapped = (self.map_sample(sample, seed, 0, index) for index, sample in enumerate(samples))
+        mapped = (self.mapper.map(sample, seed, 0, index) for index, sample in enumerate(samples))
         return self.stream((sample for sample in mapped if sample.is_valid()), seed, 0)
 
-    def map_sample(self, sample: Sample, seed: int, pass_index: int, index: int) -> Sample:
-        """Run the leading mapping processors on the sample that is number `index` of its pass."""
-        for processor, random in self._mapping:
-            if not sample.is_valid():
-                break
-            random.move(seed, pass_index, index)
-            sample = _apply(processor, sample, index)
-        return sample
-
     def stream(
-        self, samples: Iterator[Sample], seed: int, pass_index: int, dropped: Callable[[], None] | None = None
+        self,
+        samples: Iterator[Sample],
+        seed: int,
+        pass_index: int,
+        dropped: Callable[[], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
     ) -> Iterator[Sample]:
         """Run the other processors on the mapped samples of a pass.
 
@@ -66,10 +97,11 @@ class ProcessorPipeline:
             seed: of the data.
             pass_index: number of the pass.
             dropped: called for each sample that a processor declared invalid.
+            failed: called with the exception of a mapping processor; if it returns, the sample is left out.
         """
         for processor, random in self._streaming:
             if isinstance(processor, MappingDataProcessor):
-                made = _map_stream(processor, random, samples, (seed, pass_index))
+                made = _map_stream(SampleMapper([(processor, random)]), samples, (seed, pass_index), failed)
             else:
                 random.move(seed, pass_index, 0)
                 made = _generate(processor, samples)  # type: ignore[arg-type]
@@ -78,14 +110,17 @@ class ProcessorPipeline:
 
 
 def _map_stream(
-    processor: MappingDataProcessor[Any],
-    random: RandomStream,
-    samples: Iterator[Sample],
-    place: tuple[int, int],
+    mapper: SampleMapper, samples: Iterator[Sample], place: tuple[int, int], failed: Callable[[Exception], None] | None
 ) -> Iterator[Sample]:
     for index, sample in enumerate(samples):
-        random.move(*place, index)
-        yield _apply(processor, sample, index)
+        try:
+            processed = mapper.map(sample, *place, index)
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(error)
+        else:
+            yield processed
 
 
 def _valid(samples: Iterator[Sample], dropped: Callable[[], None] | None) -> Iterator[Sample]:
@@ -94,15 +129,6 @@ def _valid(samples: Iterator[Sample], dropped: Callable[[], None] | None) -> Ite
             yield sample
         elif dropped is not None:
             dropped()
-
-
-def _apply(processor: MappingDataProcessor[Any], sample: Sample, index: int) -> Sample:
-    try:
-        processed = processor.apply(sample)
-    except Exception as error:
-        error.add_note(f"in {type(processor).__name__}.apply, sample {index} of its pass: {sample!r}")
-        raise
-    return _checked(processed, processor, "apply")
 
 
 def _generate(processor: GeneratingDataProcessor[Any], samples: Iterator[Sample]) -> Iterator[Sample]:
