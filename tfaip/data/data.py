@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
@@ -103,6 +104,29 @@ class DataBase(Generic[P]):
     ) -> DataPipeline:
         """A new pipeline over the samples of the generator, in the mode of `pipeline_params`."""
         return DataPipeline(pipeline_params, self, generator_params)
+
+    def preload(
+        self,
+        pipeline_params: DataPipelineParams,
+        generator_params: DataGeneratorParams,
+        show_progress: bool = False,
+    ) -> DataPipeline:
+        """Load the data of a mode into memory: `get_or_create_pipeline` gives this pipeline from now on.
+
+        Args:
+            pipeline_params: as for `get_or_create_pipeline`.
+            generator_params: as for `get_or_create_pipeline`.
+            show_progress: show a bar while the samples are processed.
+        """
+        pipeline = self.create_pipeline(pipeline_params, generator_params).as_preloaded(show_progress)
+        self._pipelines[pipeline_params.mode] = pipeline
+        return pipeline
+
+    def with_params(self, params: P) -> DataBase[P]:
+        """The same data with other params."""
+        data = copy.copy(self)
+        data._params, data._pipelines = params, {}
+        return data
 
     def get_or_create_pipeline(
         self, pipeline_params: DataPipelineParams, generator_params: DataGeneratorParams

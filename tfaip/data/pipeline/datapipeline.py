@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
@@ -16,6 +17,7 @@ from tfaip.data.pipeline.bucketing import LengthBuckets
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.order import RawOrder
+from tfaip.data.pipeline.preload import preload
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.stream import DropCounts, Position, SampleStream
 from tfaip.errors import UsageError
@@ -52,6 +54,7 @@ class DataPipeline:
         """Equal seeds give equal data; set it before iterating."""
         self.dropped = DropCounts()
         """Samples that were dropped since the pipeline exists."""
+        self._not_preloaded: DataPipeline | None = None
 
     @property
     def mode(self) -> PipelineMode:
@@ -59,9 +62,30 @@ class DataPipeline:
         return self.params.mode
 
     def to_mode(self, mode: PipelineMode) -> DataPipeline:
-        """The same data in another mode."""
+        """The same data in another mode; what was preloaded for this one is not used."""
+        if self._not_preloaded is not None:
+            return self._not_preloaded.to_mode(mode)
         pipeline = DataPipeline(self.params, self.data, self.generator_params, mode)
         pipeline.seed = self.seed
+        return pipeline
+
+    def as_preloaded(self, show_progress: bool = False) -> DataPipeline:
+        """A pipeline of the same data, and the same batches, that holds in memory what is equal in every pass.
+
+        That are the samples behind the first mapping processors which support it (see `supports_preload`). The data
+        must have an end, or a `limit`.
+
+        Args:
+            show_progress: show a bar while the samples are processed.
+        """
+        samples, count = preload(self, show_progress)
+        if samples is None:
+            return self
+        data_params = copy.copy(self.data.params)
+        data_params.pre_proc = data_params.pre_proc.without_first(count, self.mode)
+        pipeline = DataPipeline(self.params, self.data.with_params(data_params), samples)
+        pipeline.seed = self.seed
+        pipeline._not_preloaded = self
         return pipeline
 
     @cached_property
@@ -162,7 +186,8 @@ class DataPipeline:
 
     def serves(self, params: DataPipelineParams, generator_params: DataGeneratorParams) -> bool:
         """Whether this pipeline was made of these very params."""
-        return self.params is params and self.generator_params is generator_params
+        made_of = self._not_preloaded or self
+        return made_of.params is params and made_of.generator_params is generator_params
 
     def _repeats(self, auto_repeat: bool | None) -> bool:
         return self.mode is PipelineMode.TRAINING if auto_repeat is None else auto_repeat

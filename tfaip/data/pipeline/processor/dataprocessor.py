@@ -70,6 +70,14 @@ class DataProcessor(Generic[P]):
             raise RuntimeError(f"{type(self).__name__}.rng is there only while a pipeline runs the processor")
         return self._random.generator()
 
+    def supports_preload(self) -> bool:
+        """Whether the processor may run once for all passes over the data.
+
+        Only mapping processors can, see `MappingDataProcessor.preload`. Return False if the result differs from pass
+        to pass for another reason than `self.rng`: whoever draws random numbers is never preloaded.
+        """
+        return False
+
 
 class MappingDataProcessor(DataProcessor[P]):
     """A processor that makes one sample of one. Override `apply`."""
@@ -80,6 +88,13 @@ class MappingDataProcessor(DataProcessor[P]):
         Return a new sample (`sample.new_inputs(...)`), or `sample.new_invalid()` to drop and count it.
         """
         raise NotImplementedError(f"override apply in {type(self).__name__}")
+
+    def supports_preload(self) -> bool:
+        return True
+
+    def preload(self, sample: Sample) -> Sample:
+        """Process one sample that will be held in memory; default: `apply`."""
+        return self.apply(sample)
 
 
 class GeneratingDataProcessor(DataProcessor[P]):

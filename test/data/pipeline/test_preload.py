@@ -1,0 +1,245 @@
+"""Preloaded data: the same batches, with the work of the first processors done once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, strategies as st
+
+from test.data.support import (
+    DropParams,
+    IterableRowsParams,
+    NoiseParams,
+    PairParams,
+    RepeatParams,
+    RowData,
+    RowDataParams,
+    batch_bytes,
+    make_pipeline,
+    row,
+    rows,
+)
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.pipeline.datagenerator import RandomAccess, RawDataGeneratorParams
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.preload import PreloadedGeneratorParams
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
+from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
+from tfaip.data.pipeline.stream import Position
+from tfaip.errors import TfaipError
+from tfaip.params import pai_dataclass
+
+START = Position()
+CALLS: list[tuple[str, int]] = []
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    CALLS.clear()
+
+
+@pai_dataclass
+@dataclass
+class AddParams(DataProcessorParams):
+    """Adds one to the inputs and says so; `kind` is what makes it hard to preload."""
+
+    kind: str = "plain"
+
+    @staticmethod
+    def cls() -> type[MappingDataProcessor[Any]]:
+        return Add
+
+
+class Add(MappingDataProcessor[AddParams]):
+    def supports_preload(self) -> bool:
+        return self.params.kind != "refuses"
+
+    def apply(self, sample: Sample) -> Sample:
+        CALLS.append((self.params.kind, sample.meta["id"]))
+        if self.params.kind == "fails" and sample.meta["id"] == 2:
+            raise OSError("the file is damaged")
+        if self.params.kind == "adds a key":
+            sample.inputs["x"] = sample.inputs["x"] + len(sample.inputs)
+            sample.inputs["more"] = 1
+        return sample.new_inputs({**sample.inputs, "x": sample.inputs["x"] + 1})
+
+
+def calls(kind: str = "plain") -> list[int]:
+    return [index for name, index in CALLS if name == kind]
+
+
+def epoch(pipeline: DataPipeline, start: Position = START, num_samples: int = 60) -> list[Any]:
+    with pipeline.training_batches(start, num_samples) as batches:
+        return [(batch_bytes(batch), position) for batch, position in batches]
+
+
+def test_the_work_is_done_once() -> None:
+    pipeline = make_pipeline(rows(5), [AddParams()], batch_size=5).as_preloaded()
+    assert calls() == [0, 1, 2, 3, 4]
+    made = epoch(pipeline, num_samples=10)
+    assert len(made) == 2
+    assert calls() == [0, 1, 2, 3, 4]
+
+
+MAPPING: list[DataProcessorParams] = [AddParams(), DropParams(every=4), NoiseParams(), AddParams(kind="refuses")]
+
+
+@given(
+    processors=st.lists(st.sampled_from([*MAPPING, RepeatParams(), PairParams()]), max_size=5),
+    random_access=st.booleans(),
+    limit=st.sampled_from([-1, 9]),
+    buckets=st.sampled_from([[], [2, 3]]),
+    seed=st.integers(0, 1000),
+)
+def test_the_batches_are_the_same_bytes(
+    processors: list[DataProcessorParams], random_access: bool, limit: int, buckets: list[int], seed: int
+) -> None:
+    source: Any = rows(12) if random_access else IterableRowsParams(count=12)
+    plain = make_pipeline(
+        source, processors, seed=seed, batch_size=5, limit=limit, shuffle_buffer_size=4, bucket_boundaries=buckets
+    )
+    try:
+        expected = epoch(plain)
+    except TfaipError:  # a pass without samples
+        assume(False)
+    preloaded = plain.as_preloaded()
+    assert epoch(preloaded) == expected
+    middle = expected[4][1]
+    assert epoch(plain.as_preloaded(), middle, 20) == epoch(plain, middle, 20)
+
+
+def test_processors_behind_the_first_that_cannot_run_in_every_pass() -> None:
+    pipeline = make_pipeline(rows(3), [AddParams(), AddParams(kind="refuses"), AddParams(kind="behind")], batch_size=3)
+    preloaded = pipeline.as_preloaded()
+    assert (len(calls()), len(calls("refuses")), len(calls("behind"))) == (3, 0, 0)
+    epoch(preloaded, num_samples=6)
+    assert (len(calls()), len(calls("refuses")), len(calls("behind"))) == (3, 6, 6)
+
+
+def test_whoever_draws_random_numbers_runs_in_every_pass() -> None:
+    pipeline = make_pipeline(rows(9), [AddParams(), NoiseParams()], batch_size=9).as_preloaded()
+    assert calls() == [0, *range(9)]  # the first sample was begun anew without the noise
+    first, second = epoch(pipeline, num_samples=18)
+    assert first[0] != second[0]
+    assert calls() == [0, *range(9)]
+
+
+def test_dropped_samples_are_counted_in_every_pass() -> None:
+    pipeline = make_pipeline(rows(6), [DropParams(every=3)], batch_size=4).as_preloaded()
+    epoch(pipeline, num_samples=8)
+    assert pipeline.dropped.invalid == 4
+
+
+def test_both_forms_of_processor_lists() -> None:
+    parts = [[AddParams()], [AddParams(kind="refuses")]]
+    pre_proc = ComposedProcessorPipelineParams([SequentialProcessorPipelineParams(processors=part) for part in parts])
+    data = RowData(RowDataParams(pre_proc=pre_proc))
+    pipeline = data.create_pipeline(DataPipelineParams(), RawDataGeneratorParams(rows(3)))
+    preloaded = pipeline.as_preloaded()
+    assert [p.modes == set() for p in preloaded.data.params.pre_proc.flatten_processors()] == [True, False]
+    assert epoch(preloaded) == epoch(pipeline)
+    assert data.params.pre_proc is pre_proc
+    assert pre_proc.flatten_processors()[0].modes == set(PipelineMode)
+
+
+def test_only_processors_of_the_mode_count() -> None:
+    other = AddParams(kind="other", modes={PipelineMode.PREDICTION})
+    pipeline = make_pipeline(rows(3), [other, AddParams()], mode=PipelineMode.EVALUATION).as_preloaded()
+    assert (len(calls("other")), len(calls())) == (0, 3)
+    with pipeline.generate_input_samples() as samples:
+        assert [sample.inputs["x"][0] for sample in samples] == [1, 2, 3]
+
+
+def test_another_mode_begins_with_the_data_as_it_was() -> None:
+    pipeline = make_pipeline(rows(3), [AddParams(modes={PipelineMode.TRAINING})], seed=5).as_preloaded()
+    other = pipeline.to_mode(PipelineMode.EVALUATION)
+    assert other.seed == 5
+    with other.generate_input_samples() as samples:
+        assert [sample.inputs["x"][0] for sample in samples] == [0, 1, 2]
+
+
+def test_a_generator_keeps_its_abilities() -> None:
+    assert isinstance(make_pipeline(rows(3)).as_preloaded().generator, RandomAccess)
+    iterable = make_pipeline(IterableRowsParams(count=7, length_is_known=False), [AddParams()]).as_preloaded()
+    assert not isinstance(iterable.generator, RandomAccess)
+    assert iterable.epoch_size() == 7  # now it is known
+
+
+def test_batches_of_a_generator() -> None:
+    batch = Sample(inputs={"x": np.ones([2, 3])}, targets={"y": np.ones([2, 1], int)}, meta=None)
+    pipeline = make_pipeline([batch, batch])
+    pipeline.generator.yields_batches = lambda: True  # type: ignore[method-assign]
+    with pipeline.as_preloaded().generate_input_batches(False) as batches:
+        assert [made.size for made in batches] == [2, 2]
+
+
+class Rows(ArrayDataGenerator[DataGeneratorParams]):
+    def load(self) -> Sample:
+        return Sample(inputs={"x": np.zeros([4, 2])}, targets={"y": np.zeros([4, 1], int)}, meta=[{"id": 1}] * 4)
+
+
+class RowsParams(DataGeneratorParams):
+    @staticmethod
+    def cls() -> type[Rows]:
+        return Rows
+
+
+def test_arrays_stay_arrays() -> None:
+    assert (pipeline := make_pipeline(RowsParams())).as_preloaded() is pipeline
+    assert (pipeline := make_pipeline(RowsParams(), [NoiseParams()])).as_preloaded() is pipeline
+    assert make_pipeline(RowsParams(), [AddParams()]).as_preloaded() is not pipeline
+
+
+def test_a_later_processor_cannot_spoil_the_next_pass() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        epoch(make_pipeline(rows(3), [AddParams(), WritesParams(kind="refuses")]).as_preloaded())
+    params: Any = {"seed": 1, "batch_size": 3}
+    adds = [NoiseParams(high=1), AddParams(kind="adds a key")]
+    assert epoch(make_pipeline(rows(3), adds, **params).as_preloaded()) == epoch(make_pipeline(rows(3), adds, **params))
+
+
+@pai_dataclass
+@dataclass
+class WritesParams(AddParams):
+    """Writes into the array that it gets."""
+
+    @staticmethod
+    def cls() -> type[MappingDataProcessor[Any]]:
+        return Writes
+
+
+class Writes(Add):
+    def apply(self, sample: Sample) -> Sample:
+        sample.inputs["x"] += 1
+        return sample
+
+
+def test_a_failing_sample_is_named() -> None:
+    pipeline = make_pipeline(rows(4), [AddParams(kind="fails")])
+    with pytest.raises(OSError, match="damaged") as info:
+        pipeline.as_preloaded()
+    (note,) = info.value.__notes__
+    assert note.startswith("in Add.preload, sample 2 of the data: Sample(inputs={x: float64[3]}")
+
+
+def test_data_keeps_what_was_preloaded_for_a_mode() -> None:
+    data = RowData(RowDataParams(pre_proc=SequentialProcessorPipelineParams(processors=[AddParams()])))
+    params, generator = DataPipelineParams(), RawDataGeneratorParams([row(1)])
+    preloaded = data.preload(params, generator)
+    assert data.get_or_create_pipeline(params, generator) is preloaded
+    assert isinstance(preloaded.generator_params, PreloadedGeneratorParams)
+    assert data.get_or_create_pipeline(params, RawDataGeneratorParams([row(2)])) is not preloaded
+
+
+def test_a_bar_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    make_pipeline(rows(5), limit=3).as_preloaded(show_progress=False)
+    assert capsys.readouterr() == ("", "")
+    make_pipeline(rows(5), limit=3).as_preloaded(show_progress=True)
+    assert "Preloading training data" in (shown := capsys.readouterr().out)
+    assert "/3" in shown

@@ -1,0 +1,151 @@
+"""Data in memory: what is the same in every pass over the data is read and processed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
+from tfaip.params import pai_dataclass, pai_meta
+from tfaip.util.progress import track
+
+if TYPE_CHECKING:
+    from tfaip.data.pipeline.datapipeline import DataPipeline
+
+
+@pai_dataclass
+@dataclass
+class PreloadedGeneratorParams(RawDataGeneratorParams):
+    """Samples in memory that take the place of a generator."""
+
+    has_random_access: bool = field(default=True, metadata=pai_meta(mode="ignore", help="Whether the generator has."))
+    yields_batches: bool = field(default=False, metadata=pai_meta(mode="ignore", help="Whether the generator does."))
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return PreloadedGenerator
+
+    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
+        """A generator that can do what the original one could, so that the order of the data stays the same."""
+        return PreloadedGenerator(mode, self) if self.has_random_access else PreloadedIterable(mode, self)
+
+
+class PreloadedIterable(DataGenerator[PreloadedGeneratorParams]):
+    """Preloaded samples one after the other."""
+
+    def __init__(self, mode: PipelineMode, params: PreloadedGeneratorParams) -> None:
+        super().__init__(mode, params)
+        self._samples: Sequence[Sample] = params.samples  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def generate(self) -> Iterable[Sample]:
+        return (_fresh(sample) for sample in self._samples)
+
+    def yields_batches(self) -> bool:
+        return self.params.yields_batches
+
+
+class PreloadedGenerator(PreloadedIterable):
+    """Preloaded samples with random access."""
+
+    def __getitem__(self, index: int) -> Sample:
+        return _fresh(self._samples[index])
+
+
+def preload(pipeline: DataPipeline, show_progress: bool) -> tuple[PreloadedGeneratorParams | None, int]:
+    """Run the first processors of a pipeline on all samples of its generator.
+
+    These are the mapping processors up to the first one that does not support it or draws random numbers. A sample
+    that they declare invalid stays, so that the others keep their numbers.
+
+    Args:
+        pipeline: mode, limit, generator and processors.
+        show_progress: show a bar.
+
+    Returns:
+        the params of a generator of the processed samples (None: they already lie in memory), and the number of
+        processors that ran.
+    """
+    processors = _preloadable(pipeline)
+    generator = pipeline.generator
+    while True:
+        if not processors and isinstance(generator, BatchAccess):
+            return None, 0
+        for processor in processors:
+            processor._random = _NoRandomness()  # type: ignore[assignment]
+        try:
+            samples = [_processed(sample, index, processors) for index, sample in _raw_samples(pipeline, show_progress)]
+        except _RandomnessWanted as reason:
+            processors = processors[: reason.processor]
+            continue
+        random_access = isinstance(generator, RandomAccess)
+        params = PreloadedGeneratorParams(samples, random_access, generator.yields_batches())
+        return params, len(processors)
+
+
+class _RandomnessWanted(Exception):  # noqa: N818 (a turn of the program, not an error)
+    """A processor draws random numbers, which must be others in every pass."""
+
+    processor = 0
+
+
+class _NoRandomness:
+    """Takes the place of the random stream of a processor."""
+
+    def generator(self) -> np.random.Generator:
+        raise _RandomnessWanted
+
+
+def _preloadable(pipeline: DataPipeline) -> list[MappingDataProcessor[Any]]:
+    """New processors, since they will get other random streams."""
+    processors: Iterable[DataProcessor[Any]] = pipeline.data.params.pre_proc.create(
+        pipeline.params, pipeline.data.params
+    ).processors
+    mapping = takewhile(lambda p: isinstance(p, MappingDataProcessor) and p.supports_preload(), processors)
+    return list(mapping)  # type: ignore[arg-type]
+
+
+def _raw_samples(pipeline: DataPipeline, show_progress: bool) -> Iterable[tuple[int, Sample]]:
+    limit = pipeline.params.limit if pipeline.params.limit > 0 else None
+    try:
+        size = len(pipeline.generator)
+        size = size if limit is None else min(limit, size)
+    except TypeError:
+        size = limit  # type: ignore[assignment]
+    raw = enumerate(islice(pipeline.generator.generate(), limit))
+    return track(raw, f"Preloading {pipeline.mode.value} data", size, show_progress)
+
+
+def _processed(sample: Sample, index: int, processors: Sequence[MappingDataProcessor[Any]]) -> Sample:
+    for number, processor in enumerate(processors):
+        if not sample.is_valid():
+            break
+        try:
+            sample = processor.preload(sample)
+        except _RandomnessWanted as reason:
+            reason.processor = number
+            raise
+        except Exception as error:
+            error.add_note(f"in {type(processor).__name__}.preload, sample {index} of the data: {sample!r}")
+            raise
+    for part in (sample.inputs, sample.targets):
+        for value in part.values() if isinstance(part, dict) else ():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False  # a processor that wrote into it would change the next pass
+    return sample
+
+
+def _fresh(sample: Sample) -> Sample:
+    """A copy that may get other keys."""
+    fresh = sample.copy()
+    fresh.inputs = dict(sample.inputs) if isinstance(sample.inputs, dict) else sample.inputs
+    fresh.targets = dict(sample.targets) if isinstance(sample.targets, dict) else sample.targets
+    return fresh
