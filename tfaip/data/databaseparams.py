@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tfaip.data.pipeline.datagenerator import DataGenerator
 
 
+_ALLOWED_FAILURES = {"raise": 0, "skip": None}
+
+
 @pai_dataclass
 @dataclass
 class DataGeneratorParams(ParamsBase):
@@ -80,6 +83,13 @@ class DataPipelineParams(ParamsBase):
             "to choose from. Data with random access is always shuffled as a whole."
         ),
     )
+    on_error: str = field(
+        default="raise",
+        metadata=pai_meta(
+            help="What to do if a sample cannot be read or processed. raise: stop; skip: leave it out, count and log "
+            "it; skip:N: skip at most N, then stop."
+        ),
+    )
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -91,6 +101,16 @@ class DataPipelineParams(ParamsBase):
         if self.limit < -1 or self.limit == 0:
             raise ValueError(f"limit is {self.limit}, expected a number of samples or -1 for all")
         self._check_buckets()
+        self.allowed_failures()
+
+    def allowed_failures(self) -> int | None:
+        """How many samples may fail, as `on_error` says; None: any number."""
+        if self.on_error in _ALLOWED_FAILURES:
+            return _ALLOWED_FAILURES[self.on_error]
+        word, _, number = self.on_error.partition(":")
+        if word != "skip" or not number.isdecimal():
+            raise ValueError(f"on_error is {self.on_error!r}, expected raise, skip, or skip:N, e.g. skip:100")
+        return int(number)
 
     def _check_buckets(self) -> None:
         boundaries, sizes = self.bucket_boundaries, self.bucket_batch_sizes

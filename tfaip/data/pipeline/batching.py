@@ -73,6 +73,11 @@ class Batcher:
             [s.meta for s in samples],
         )
 
+    def from_ready_made(self, samples: Sequence[Sample]) -> Batch:
+        """The batch of one sample, see `from_stacked`."""
+        (sample,) = samples
+        return self.from_stacked(sample)
+
     def from_stacked(self, sample: Sample) -> Batch:
         """The batch of a sample whose arrays already have the batch dimension."""
         inputs = {key: stacker.cast(sample.inputs) for key, stacker in self._inputs.items()}

@@ -7,19 +7,22 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.arraystream import array_batches
 from tfaip.data.pipeline.batching import Batch, Batcher
+from tfaip.data.pipeline.blocks import BlockMaker
 from tfaip.data.pipeline.bucketing import LengthBuckets
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.order import RawOrder
 from tfaip.data.pipeline.preload import preload
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
-from tfaip.data.pipeline.stream import DropCounts, Position, SampleStream
+from tfaip.data.pipeline.source import BlockSource
+from tfaip.data.pipeline.stream import Position, SampleStream, StreamRules
 from tfaip.errors import UsageError
 
 if TYPE_CHECKING:
@@ -105,6 +108,10 @@ class DataPipeline:
     def _batcher(self) -> Batcher:
         data = self.data
         return Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), self.mode)
+
+    @cached_property
+    def _source(self) -> BlockSource:
+        return BlockSource(BlockMaker(self.generator, self._pre_proc.mapper, None))
 
     def generate_input_samples(self, auto_repeat: bool | None = None) -> AbstractContextManager[Iterator[Sample]]:
         """Context manager around an iterator over the valid processed samples.
@@ -211,7 +218,9 @@ class DataPipeline:
         return RawOrder(self.generator, self.params, self.mode, self.seed)
 
     def _stream(self) -> SampleStream:
-        return SampleStream(self._order(), self._pre_proc, self.mode, self._accepts, self.dropped)
+        failures = FailurePolicy(self.params.allowed_failures(), self.dropped)
+        rules = StreamRules(self.mode, self.samples_per_batch, self._accepts, self.dropped, failures)
+        return SampleStream(self._order(), self._source, self._pre_proc, rules)
 
     def _accepts(self, sample: Sample) -> bool:
         lacks_inputs = sample.inputs is None and self._batcher.needs_inputs
@@ -251,7 +260,8 @@ class DataPipeline:
                 yield self._batcher.batch(group), position
             return
         else:
-            batches = self._stacked(self._stream().samples(start, repeats), sizes)
+            stack = self._batcher.from_ready_made if generator.yields_batches() else self._batcher.batch
+            batches = self._stream().batches(start, sizes, repeats, stack)
         for batch, position in batches:
             if batch.size < smallest:
                 return
@@ -260,16 +270,3 @@ class DataPipeline:
     def _takes_samples_as_they_are(self) -> bool:
         measures = self.params.max_element_length is not None or self.params.bucket_boundaries
         return not (self._pre_proc.processors or measures or self.generator.yields_batches())
-
-    def _stacked(
-        self, samples: Iterator[tuple[Sample, Position]], sizes: Iterable[int]
-    ) -> Iterator[tuple[Batch, Position]]:
-        ready_made = self.generator.yields_batches()
-        for size in sizes:
-            group = list(islice(samples, size))
-            if not group:
-                return
-            if ready_made:
-                yield self._batcher.from_stacked(group[0][0]), group[0][1]
-            else:
-                yield self._batcher.batch([sample for sample, _ in group]), group[-1][1]

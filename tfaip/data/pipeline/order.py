@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import islice
+from itertools import chain, cycle, islice
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.data.pipeline.blocks import Block, Run
 from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 
@@ -16,6 +17,7 @@ T = TypeVar("T")
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 AUTOMATIC_BUFFER_SIZE = 256
+SPARE_SIZE = 16
 
 
 class RawOrder:
@@ -52,6 +54,27 @@ class RawOrder:
             samples = buffer_shuffle(samples, self._buffer_size, _rng(self.seed, pass_index))
         return islice(enumerate(samples), skip, None)
 
+    def blocks(self, pass_index: int, skip: int, sizes: Iterable[int], repeat: bool) -> Iterator[Block]:
+        """The raw samples behind the first `skip` of a pass, in blocks, which may reach into the next passes.
+
+        Args:
+            pass_index: where to begin.
+            skip: samples of this pass to leave out.
+            sizes: of the blocks. If they come to an end, spare blocks of `SPARE_SIZE` follow.
+            repeat: pass after pass without end (or up to one that is empty), or only to the end of the pass.
+        """
+        cursor = _Cursor(self, pass_index, skip)
+        for size, is_spare in chain(zip(sizes, cycle([False])), zip(cycle([SPARE_SIZE]), cycle([True]))):
+            runs = [cursor.take(size)]
+            missing = size - len(runs[0].items)
+            while missing and repeat and not cursor.is_empty:
+                cursor = _Cursor(self, cursor.pass_index + 1, 0)
+                runs.append(cursor.take(missing))
+                missing -= len(runs[-1].items)
+            yield Block(runs, is_spare)
+            if missing:
+                return
+
     def picked(self, pass_index: int, numbers: Collection[int]) -> Iterator[tuple[int, Sample]]:
         """Single samples of a pass.
 
@@ -74,6 +97,35 @@ class RawOrder:
                 error.add_note(f"while {type(generator).__name__} read sample {index}")
                 raise
             yield number, sample
+
+
+class _Cursor:
+    """Reads a pass piece by piece."""
+
+    def __init__(self, order: RawOrder, pass_index: int, skip: int) -> None:
+        self.pass_index = pass_index
+        self._next = skip
+        self._indices: Indices | None = None
+        self._samples: Iterator[tuple[int, Sample]] = iter(())
+        if isinstance(order.generator, RandomAccess):
+            self._indices = order.indices(pass_index)
+        else:
+            self._samples = order.samples(pass_index, skip)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the pass, read to its end, gave nothing at all."""
+        return self._next == 0
+
+    def take(self, count: int) -> Run:
+        """The next samples; fewer than `count` at the end of the pass."""
+        if self._indices is not None:
+            items = self._indices[self._next : self._next + count].tolist()
+        else:
+            items = [sample for _, sample in islice(self._samples, count)]
+        run = Run(self.pass_index, self._next, items)
+        self._next += len(items)
+        return run
 
 
 def buffer_shuffle(samples: Iterable[T], size: int, rng: np.random.Generator) -> Iterator[T]:

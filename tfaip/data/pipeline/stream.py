@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.blocks import FailedSample, Result
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.order import RawOrder
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.source import BlockSource
 from tfaip.errors import TfaipError
 
 
@@ -50,17 +55,35 @@ class Position:
         )
 
 
-@dataclass(slots=True)
-class DropCounts:
-    """Samples that did not make it into the stream.
+@dataclass(frozen=True)
+class StreamRules:
+    """What a stream does with processed samples.
 
     Args:
-        invalid: declared invalid, or without the inputs or targets that the mode needs.
-        too_long: longer than `max_element_length`.
+        mode: what the pipeline is for.
+        block_size: samples that are processed together where no batch sizes tell it.
+        accepts: whether a processed sample may be given out; counts those that may not.
+        drops: counts what processors declared invalid.
+        failures: told of samples that could not be read or processed.
     """
 
-    invalid: int = 0
-    too_long: int = 0
+    mode: PipelineMode
+    block_size: int
+    accepts: Callable[[Sample], bool]
+    drops: DropCounts
+    failures: FailurePolicy
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A position that moves."""
+
+    pass_index: int
+    consumed: int
+    emitted: int
+
+    def position(self) -> Position:
+        return Position(self.pass_index, self.consumed, self.emitted)
 
 
 class SampleStream:
@@ -68,25 +91,16 @@ class SampleStream:
 
     Args:
         order: the raw samples.
-        processors: run on them.
-        mode: what the pipeline is for.
-        accepts: whether a processed sample may be given out; counts those that may not.
-        drops: counts what processors declared invalid.
+        source: reads them and runs the mapping processors.
+        processors: the others of them are run here.
+        rules: what to do with the processed samples.
     """
 
-    def __init__(
-        self,
-        order: RawOrder,
-        processors: ProcessorPipeline,
-        mode: PipelineMode,
-        accepts: Callable[[Sample], bool],
-        drops: DropCounts,
-    ) -> None:
+    def __init__(self, order: RawOrder, source: BlockSource, processors: ProcessorPipeline, rules: StreamRules) -> None:
         self._order = order
+        self._source = source
         self._processors = processors
-        self._mode = mode
-        self._accepts = accepts
-        self._drops = drops
+        self._rules = rules
 
     def samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
         """The samples behind `start`, each with the position behind it.
@@ -99,20 +113,138 @@ class SampleStream:
         Raises:
             TfaipError: if a whole pass has no valid sample.
         """
+        if not self._processors.is_mapping:
+            yield from self._generated_samples(start, repeat)
+            return
+        walk = _Walk(start.pass_index, start.consumed, start.emitted)
+        for result in self._results(walk, itertools.repeat(self._rules.block_size), repeat):
+            for sample in self._accepted(result, walk):
+                yield sample, walk.position()
+        self._check_pass(walk, repeat)
+
+    def batches(
+        self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
+    ) -> Iterator[tuple[Batch, Position]]:
+        """Batches of the samples behind `start`, each with the position behind it.
+
+        Args:
+            start: as in `samples`.
+            sizes: of the batches; without `repeat` the last one may come out shorter.
+            repeat: as in `samples`.
+            stack: makes a batch of samples.
+        """
+        if self._processors.is_mapping:
+            return self._mapped_batches(start, sizes, repeat, stack)
+        return self._generated_batches(start, sizes, repeat, stack)
+
+    def _mapped_batches(
+        self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
+    ) -> Iterator[tuple[Batch, Position]]:
+        planned, wanted = itertools.tee(sizes)
+        size = next(wanted, None)
+        if size is None:
+            return
+        walk = _Walk(start.pass_index, start.consumed, start.emitted)
+        group: list[Sample] = []
+        for result in self._results(walk, planned, repeat, as_batches=True):
+            if result.batch is not None and not group and result.batch.size == size:
+                self._skip(result, walk)
+                yield result.batch, walk.position()
+                size = next(wanted, None)
+            else:
+                for sample in self._accepted(result, walk):
+                    group.append(sample)
+                    if len(group) == size:
+                        yield stack(group), walk.position()
+                        group, size = [], next(wanted, None)
+                        if size is None:
+                            break
+            if size is None:
+                return
+        self._check_pass(walk, repeat)
+        if group:
+            yield stack(group), walk.position()
+
+    def _generated_batches(
+        self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
+    ) -> Iterator[tuple[Batch, Position]]:
+        samples = self._generated_samples(start, repeat)
+        for size in sizes:
+            group = list(itertools.islice(samples, size))
+            if not group:
+                return
+            yield stack([sample for sample, _ in group]), group[-1][1]
+
+    def _generated_samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
         while True:
-            emitted = start.emitted
+            walk = _Walk(start.pass_index, 0, start.emitted)
             for sample, position in self._pass(start):
-                emitted = position.emitted
+                walk.emitted = position.emitted
                 yield sample, position
-            if emitted == 0 and (repeat or self._mode is not PipelineMode.PREDICTION):
-                raise TfaipError(
-                    f"pass {start.pass_index} over the {self._mode.value} data has no valid sample: so far "
-                    f"{self._drops.invalid} were invalid and {self._drops.too_long} longer than "
-                    f"max_element_length; check the lists or files of the generator and the processors"
-                )
+            self._check_pass(walk, repeat)
             if not repeat:
                 return
             start = Position(start.pass_index + 1)
+
+    def _pass(self, start: Position) -> Iterator[tuple[Sample, Position]]:
+        """The rest of a pass with generating processors, which has to run from its beginning."""
+        walk = _Walk(start.pass_index, 0, 0)
+
+        def mapped() -> Iterator[Sample]:
+            for result in self._results(walk, itertools.repeat(self._rules.block_size), repeat=False):
+                yield from self._valid(result, walk)
+
+        seed, rules = self._order.seed, self._rules
+        for sample in self._processors.stream(
+            mapped(), seed, walk.pass_index, self._count_invalid, lambda e: rules.failures.handle(FailedSample(e))
+        ):
+            if rules.accepts(sample):
+                walk.emitted += 1
+                if walk.emitted > start.emitted:
+                    yield sample, walk.position()
+
+    def _results(self, walk: _Walk, sizes: Iterable[int], repeat: bool, as_batches: bool = False) -> Iterator[Result]:
+        blocks = self._order.blocks(walk.pass_index, walk.consumed, sizes, repeat)
+        return self._source.results(blocks, self._order.seed, as_batches)
+
+    def _accepted(self, result: Result, walk: _Walk) -> Iterator[Sample]:
+        accepts = self._rules.accepts
+        for sample in self._valid(result, walk):
+            if accepts(sample):
+                walk.emitted += 1
+                yield sample
+
+    def _valid(self, result: Result, walk: _Walk) -> Iterator[Sample]:
+        for run, outcomes in result.runs():
+            self._enter_pass(walk, run.pass_index)
+            for walk.consumed, outcome in enumerate(outcomes, run.first + 1):
+                if isinstance(outcome, FailedSample):
+                    self._rules.failures.handle(outcome)
+                elif outcome._invalid:
+                    self._count_invalid()
+                else:
+                    yield outcome
+
+    def _skip(self, result: Result, walk: _Walk) -> None:
+        """Walk over a block whose samples are all given out."""
+        for run in result.block.runs:
+            self._enter_pass(walk, run.pass_index)
+            walk.consumed = run.first + len(run.items)
+            walk.emitted += len(run.items)
+
+    def _enter_pass(self, walk: _Walk, pass_index: int) -> None:
+        if pass_index != walk.pass_index:
+            self._check_pass(walk, repeat=True)
+            walk.pass_index, walk.consumed, walk.emitted = pass_index, 0, 0
+
+    def _check_pass(self, walk: _Walk, repeat: bool) -> None:
+        if walk.emitted == 0 and (repeat or self._rules.mode is not PipelineMode.PREDICTION):
+            drops = self._rules.drops
+            raise TfaipError(
+                f"pass {walk.pass_index} over the {self._rules.mode.value} data has no valid sample: so far "
+                f"{drops.invalid} were invalid, {drops.failed} failed and {drops.too_long} were longer than "
+                f"max_element_length; check the lists or files of the generator and the processors"
+            )
 
     def number(self, position: Position) -> int:
         """The number of the sample before `position`, by which `recall` finds it.
@@ -137,27 +269,5 @@ class SampleStream:
             if position.emitted >= start.emitted:
                 return
 
-    def _pass(self, start: Position) -> Iterator[tuple[Sample, Position]]:
-        """The rest of a pass; one with generating processors has to run from its beginning."""
-        begin = start if self._processors.is_mapping else replace(start, consumed=0, emitted=0)
-        consumed, emitted = begin.consumed, begin.emitted
-
-        def mapped() -> Iterator[Sample]:
-            nonlocal consumed
-            for number, raw in self._order.samples(begin.pass_index, begin.consumed):
-                consumed = number + 1
-                sample = self._processors.mapper.map(raw, self._order.seed, begin.pass_index, number)
-                if sample.is_valid():
-                    yield sample
-                else:
-                    self._count_invalid()
-
-        stream = self._processors.stream(mapped(), self._order.seed, begin.pass_index, self._count_invalid)
-        for sample in stream:
-            if self._accepts(sample):
-                emitted += 1
-                if emitted > start.emitted:
-                    yield sample, Position(begin.pass_index, consumed, emitted)
-
     def _count_invalid(self) -> None:
-        self._drops.invalid += 1
+        self._rules.drops.invalid += 1
