@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -29,6 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     params = TinyScenario.default_trainer_params()
     params.output_dir = str(tmp_path_factory.mktemp("runs") / "run")
     params.random_seed, params.lav_every_n, params.histogram_every_n = 1, 1, 2
+    params.profile, params.profile_steps = True, [3, 6]
     params.epochs = 2
     TinyScenario.create_trainer(params).train()
     params.epochs = 3
@@ -57,7 +59,9 @@ def server(run: Path) -> Iterator[str]:
 
 def read(server: str, route: str, **query: str) -> Any:
     with urllib.request.urlopen(f"{server}data/{route}?{urllib.parse.urlencode(query)}", timeout=60) as reply:  # noqa: S310
-        return json.load(reply)
+        content = reply.read()
+        # The profiler's page compresses, asked or not.
+        return json.loads(gzip.decompress(content) if reply.headers["Content-Encoding"] == "gzip" else content)
 
 
 def curve(server: str, run: str, tag: str) -> dict[int, float]:
@@ -96,6 +100,17 @@ def test_hyper_parameters_of_the_run(server: str) -> None:
     with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
         names = {info["name"] for info in json.load(reply)["hparamInfos"]}
     assert {"learning_rate.lr", "scenario.model.units", "gen.setup.train.batch_size", "optimizer.beta_1"} <= names
+
+
+def test_the_trace_of_the_profiler(run: Path, server: str) -> None:
+    traces = sorted(f"train/{path.name}" for path in (run / "train" / "plugins" / "profile").iterdir())
+    assert len(traces) == 2  # the resumed run wrote one too
+    assert sorted(read(server, "plugin/profile/runs")) == traces
+    (host,) = read(server, "plugin/profile/hosts", run=traces[0], tag="trace_viewer")
+    trace = read(server, "plugin/profile/data", run=traces[0], tag="trace_viewer", host=host["hostname"])
+    # Executions of two batches, counted from 0; TensorBoard groups what ran in them if it knows the device.
+    steps = [event for event in trace["traceEvents"] if event.get("name") in ("train", "train 2", "train 4")]
+    assert [event["args"]["step_num"] for event in steps] == ["2", "4"]
 
 
 @pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")

@@ -23,7 +23,7 @@ from tfaip.scenario.modeldirectory import ModelDirectoryWriter
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.callbacks.progress import create_progress
-from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
+from tfaip.trainer.callbacks.tensorboard import TRAIN, TensorBoardEvents
 from tfaip.trainer.checkpoint import CheckpointStore
 from tfaip.trainer.freezing import freeze_layers
 from tfaip.trainer.lognames import EPOCH_MEAN
@@ -32,6 +32,7 @@ from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.output import RunOutput
 from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.profiling import Profiler
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import TrainState
@@ -96,6 +97,7 @@ def build_parts(
         ),
         progress=progress,
         stop=stop,
+        profiler=_profiler(params, directory),
     )
 
 
@@ -183,6 +185,14 @@ def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, 
         check_serving(models.serving, scenario.graph.predict, _first_batch(sample_data).inputs)
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints) if params.write_checkpoints else None
     return RunOutput(directory, store, models, best=params.export_best, final=params.export_final)
+
+
+def _profiler(params: Params, directory: RunDirectory | None) -> Profiler | None:
+    if not params.profile:
+        return None
+    if directory is None:
+        raise UsageError("profiling writes to the output directory: set --trainer.output_dir")
+    return Profiler(directory.events(TRAIN), *params.profile_steps)
 
 
 def _collector(model: TrainingModel, pipeline: DataPipeline) -> Callable[[], list[CollectedValue]]:

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from tfaip.trainer.callbacks.progress import EpochProgress
+from tfaip.trainer.profiling import Profiler
 from tfaip.util.typing import Logs
 
 
@@ -26,6 +27,7 @@ class StepHooks(keras.callbacks.CallbackList):
         on_border: called with the number of trained batches; True ends the epoch here.
         on_begin: called after Keras has reset the metrics.
         user_callbacks: callbacks of the user, for their batch methods; None if they have none.
+        profiler: traces executions of the training.
     """
 
     def __init__(
@@ -37,15 +39,18 @@ class StepHooks(keras.callbacks.CallbackList):
         on_border: Callable[[int], bool],
         on_begin: Callable[[], None] | None = None,
         user_callbacks: keras.callbacks.CallbackList | None = None,
+        profiler: Profiler | None = None,
     ) -> None:
         # No super().__init__: it would start a thread and collect what `fit` adds on its own.
         self._training_model = model
         self._total = total
         self._done = done
+        self._at_border = done
         self._progress = progress
         self._on_border = on_border
         self._on_begin = on_begin
         self._user_callbacks = user_callbacks
+        self._profiler = profiler
         self.user_stops = bool(model.stop_training)
         """Whether the user set `model.stop_training`, which ends the training after the epoch."""
 
@@ -66,10 +71,15 @@ class StepHooks(keras.callbacks.CallbackList):
         if self._user_callbacks is not None:
             self._user_callbacks.on_train_batch_begin(self._done + batch)
             self._keep_stop()
+        if self._profiler is not None:
+            self._profiler.before_execution()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         # With several steps per execution Keras passes the last step that a full execution would have had.
         done = self._done + batch + 1 if self._total is None else min(self._done + batch + 1, self._total)
+        if self._profiler is not None:
+            self._profiler.after_execution(done - self._at_border, lambda: python_logs(logs))
+        self._at_border = done
         if self._user_callbacks is not None:
             self._user_callbacks.on_train_batch_end(done - 1, python_logs(logs))
             self._keep_stop()

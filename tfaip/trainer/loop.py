@@ -21,6 +21,7 @@ from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.hooks import StepHooks, has_batch_methods, python_logs, user_callback_list
 from tfaip.trainer.output import RunOutput
 from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.profiling import Profiler
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 from tfaip.trainer.state import TrainState, Volatile
 from tfaip.trainer.validation import EpochEvaluation, with_epoch_mean
@@ -46,6 +47,7 @@ class LoopParts:
         events: writes TensorBoard events.
         progress: shows progress.
         stop: tells whether a signal asked to stop.
+        profiler: traces a part of the training; None: nothing is profiled.
     """
 
     params: TrainerParams[Any, Any]
@@ -59,6 +61,7 @@ class LoopParts:
     events: TensorBoardEvents
     progress: EpochProgress
     stop: StopRequest
+    profiler: Profiler | None
 
 
 class TrainingLoop:
@@ -199,6 +202,7 @@ class TrainingLoop:
             on_border,
             self._restore_metrics,
             self._batch_user,
+            self._parts.profiler,
         )
         self._model.fit(
             feed.dataset,

@@ -135,6 +135,17 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     histogram_every_n: int = field(
         default=0, metadata=pai_meta(help="Write histograms of the weights for TensorBoard every n epochs (0: never)")
     )
+    profile: bool = field(
+        default=False,
+        metadata=pai_meta(help="Trace a part of the training for TensorBoard (pip install 'tfaip[profile]')"),
+    )
+    profile_steps: list[int] = field(
+        default_factory=lambda: [10, 20],
+        metadata=pai_meta(
+            help="First and last batch to trace, counted from 1; the last one is rounded up to whole executions "
+            "(steps_per_execution), as is the first"
+        ),
+    )
     force_eager: bool = field(default=False, metadata=pai_meta(help="Run eagerly, to debug the model in Python"))
     skip_model_load_test: bool = field(
         default=False,
@@ -217,6 +228,11 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             self._check_at_least("samples_per_epoch", 1)
         if self.no_train_scope is not None:
             compile_pattern(self.no_train_scope, "--trainer.no_train_scope")
+        if len(self.profile_steps) != 2 or not 1 <= self.profile_steps[0] <= self.profile_steps[1]:
+            raise ValueError(
+                f"profile_steps is {self.profile_steps}, expected two numbers, the first at least 1 and the second not "
+                "below it: change --trainer.profile_steps"
+            )
         if self.steps_per_execution is not None:
             self._check_at_least("steps_per_execution", 1)
         if not self.scale_epoch_size > 0:

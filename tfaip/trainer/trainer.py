@@ -124,6 +124,8 @@ class Trainer(Generic[P]):
             warmstarter = self.create_warmstarter() if restored is None else None
             parts = build_parts(self._params, self._scenario, directory, self._stop, warmstarter)
             stack.callback(parts.events.close)
+            if parts.profiler is not None:
+                stack.callback(parts.profiler.close)
             if restored is not None:
                 parts.state.restore(restored)
             if directory is not None:

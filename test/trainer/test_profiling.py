@@ -1,0 +1,92 @@
+"""Traces of a training: which batches are in them, read back from the file that TensorBoard shows."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.trainer.line import CallbackOf, LineTrainerParams, line_params, train
+from tfaip.errors import UsageError
+
+pytestmark = pytest.mark.backend
+
+
+def params_of(output_dir: Path | None, steps: list[int], batches: int = 8, **fields: Any) -> LineTrainerParams:
+    """Executions of two batches."""
+    fields = {"steps_per_execution": 2, "write_checkpoints": False, **fields}
+    return line_params([1.0] * batches, output_dir=output_dir, profile=True, profile_steps=steps, **fields)
+
+
+def traced(run: Path) -> list[int]:
+    """The batches, counted from 0, that the executions in the only trace began with."""
+    # The format is the same for both backends, and so is what reads it.
+    from jax.profiler import ProfileData
+
+    (trace,) = run.glob("train/plugins/profile/*/*.xplane.pb")
+    events = [e for plane in ProfileData.from_file(str(trace)).planes for line in plane.lines for e in line.events]
+    return [dict(event.stats)["step_num"] for event in events if event.name == "train"]
+
+
+def test_the_batches_that_were_asked_for_are_in_the_trace(tmp_path: Path) -> None:
+    train(params_of(tmp_path, [3, 6]))
+    assert traced(tmp_path) == [2, 4]
+
+
+def test_an_execution_is_never_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    # Executions of batches 1-2, 3-4, 5; 1-2, ...: begun at 4 or later, and until 6 is trained. Epochs are no border.
+    with caplog.at_level(logging.INFO, logger="tfaip"):
+        train(params_of(tmp_path, [4, 6], batches=5, epochs=2))
+    assert traced(tmp_path) == [4, 5]
+    assert f"profiled batches 5 to 7: {tmp_path / 'train' / 'plugins' / 'profile'}" in caplog.messages
+
+
+def test_a_training_that_ends_within_ends_the_trace(tmp_path: Path) -> None:
+    def fail(epoch: int, logs: Any) -> None:
+        raise ZeroDivisionError("mine")
+
+    for name, callbacks in (("complete", []), ("failed", [CallbackOf(on_epoch_end=fail)])):
+        try:
+            train(params_of(tmp_path / name, [1, 100]), *callbacks)
+        except ZeroDivisionError:
+            assert name == "failed"
+        assert traced(tmp_path / name) == [0, 2, 4, 6]
+
+
+def test_a_training_that_ends_before_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    train(params_of(tmp_path, [10, 20]))
+    message = "nothing was profiled: 8 batches were trained, and profiling begins at batch 10"
+    assert [record.message for record in caplog.records if message in record.message]
+    assert not (tmp_path / "train" / "plugins").exists()
+
+
+def test_the_trained_numbers_are_those_of_a_run_without_it(tmp_path: Path) -> None:
+    plain = params_of(tmp_path / "plain", [3, 6])
+    plain.profile = False
+    histories = []
+    for params in (plain, params_of(tmp_path / "profiled", [3, 6])):
+        trainer = train(params)
+        histories.append(trainer.scenario.graph.line.kernel.numpy().tolist())
+    assert histories[0] == histories[1] == [[-8.0]]
+    assert not (tmp_path / "plain" / "train" / "plugins").exists()
+
+
+def test_without_the_plugin_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard_plugin_profile", None)
+    with pytest.raises(UsageError, match=r"not installed: pip install 'tfaip\[profile\]', or set --trainer.profile F"):
+        train(params_of(tmp_path / "run", [3, 6]))
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_an_output_directory_there_is_no_place_for_it() -> None:
+    with pytest.raises(UsageError, match="set --trainer.output_dir"):
+        train(params_of(None, [3, 6]))
+
+
+@pytest.mark.parametrize("steps", [[], [3], [0, 4], [5, 4], [1, 2, 3]])
+def test_impossible_steps_name_the_flag(steps: list[int]) -> None:
+    with pytest.raises(ValueError, match="expected two numbers.*--trainer.profile_steps"):
+        train(params_of(None, steps))
