@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,19 @@ class LAVCallback:
 
     def on_lav_end(self, generator_params: DataGeneratorParams, results: dict[str, Any]) -> None:
         """All samples of a generator were evaluated."""
+
+
+def on_sample_of(callbacks: Sequence[LAVCallback], generator: DataGeneratorParams) -> Callable[[Sample], None] | None:
+    """What to call with every sample; None if no callback looks at samples, which is faster."""
+    watching = [c for c in callbacks if type(c).on_sample_end is not LAVCallback.on_sample_end]
+    if not watching:
+        return None
+
+    def on_sample(sample: Sample) -> None:
+        for callback in watching:
+            callback.on_sample_end(generator, sample)
+
+    return on_sample
 
 
 class DumpCallback(LAVCallback):

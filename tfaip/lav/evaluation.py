@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 import numpy as np
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
@@ -21,13 +22,34 @@ from tfaip.predict.benchmark import BenchmarkResults
 from tfaip.predict.unbatch import samples_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.util.logging import logger
-from tfaip.util.typing import Logs
+from tfaip.util.typing import Logs, TensorDict
 
 log = logger(__name__)
 
 
 class EvaluationStopped(Exception):  # noqa: N818 (a request, not an error)
     """The evaluation was asked to stop."""
+
+
+class Step(Protocol):
+    """Scores one batch after the other."""
+
+    def reset(self) -> None:
+        """Begin a new evaluation."""
+
+    def __call__(self, batch: Batch) -> TensorDict:
+        """Score a batch; returns its outputs."""
+        ...
+
+    def result(self) -> Logs:
+        """Losses and metrics over all batches since `reset`."""
+        ...
+
+
+def built(model: EvaluationModel, scenario: ScenarioBase[Any, Any]) -> EvaluationModel:
+    """The model with all its variables, for the data of a scenario."""
+    model.build_symbolically(scenario.data.create_input_layers(), scenario.data.create_target_layers())
+    return model
 
 
 class PredictionEvaluation:
@@ -40,6 +62,8 @@ class PredictionEvaluation:
         silent: do not print samples.
         run_eagerly: do not compile the model.
         should_stop: asked after every batch; True raises `EvaluationStopped`.
+        step: scores the batches; None: the graph of the scenario does.
+        finalize: what a sample goes through after the post-processing.
     """
 
     def __init__(
@@ -50,11 +74,13 @@ class PredictionEvaluation:
         silent: bool = False,
         run_eagerly: bool = False,
         should_stop: Callable[[], bool] = lambda: False,
+        step: Step | None = None,
+        finalize: Callable[[Sample], Sample] = lambda sample: sample,
     ) -> None:
-        data = scenario.data
-        model = EvaluationModel(scenario.model, scenario.graph)
-        model.build_symbolically(data.create_input_layers(), data.create_target_layers())
-        self._step = EvaluationStep(model, run_eagerly)
+        if step is None:
+            step = EvaluationStep(built(EvaluationModel(scenario.model, scenario.graph), scenario), run_eagerly)
+        self._step = step
+        self._finalize = finalize
         self._scenario = scenario
         self._pipeline = pipeline
         self._seed = seed
@@ -84,7 +110,8 @@ class PredictionEvaluation:
             every_sample = on_sample is not None or type(evaluator).update_state is not EvaluatorBase.update_state
             number = 0
             predicted = self._predicted(pipeline, lambda: every_sample or number < self._num_printed)
-            for number, sample in enumerate(pipeline.process_output(predicted), start=1):
+            samples = map(self._finalize, pipeline.process_output(predicted))
+            for number, sample in enumerate(samples, start=1):
                 evaluator.update_state(sample)
                 if number <= self._num_printed:
                     self._scenario.model._print_evaluate(sample, self._scenario.data, log.info)
@@ -100,7 +127,7 @@ class PredictionEvaluation:
             for batch in batches:
                 watched = is_watched()
                 with benchmark.measured_batch(batch.size, started):
-                    outputs = self._step(batch.inputs, batch.targets)
+                    outputs = self._step(batch)
                     if watched:
                         outputs = {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
                 if watched:

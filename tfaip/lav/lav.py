@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
-from tfaip.lav.callbacks import LAVCallback
+from tfaip.lav.callbacks import LAVCallback, on_sample_of
 from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.lav.params import LAVParams
 from tfaip.predict.benchmark import BenchmarkResults
@@ -96,16 +95,3 @@ class LAV:
         loaded = scenario(self._scenario_params)
         load_weights(loaded, Path(self._params.model_path))
         return loaded
-
-
-def on_sample_of(callbacks: Sequence[LAVCallback], generator: DataGeneratorParams) -> Callable[[Sample], None] | None:
-    """What to call with every sample; None if no callback looks at samples, which is faster."""
-    watching = [c for c in callbacks if type(c).on_sample_end is not LAVCallback.on_sample_end]
-    if not watching:
-        return None
-
-    def on_sample(sample: Sample) -> None:
-        for callback in watching:
-            callback.on_sample_end(generator, sample)
-
-    return on_sample

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.serialization import load_params
 from tfaip.scenario.loading import Scenario
@@ -24,8 +23,8 @@ class TrainingDataParams(ParamsBase):
     random_seed: int = field(default=0, metadata=pai_meta(help="Seed of the data"))
 
 
-def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = ()) -> TrainingDataParams:
-    """The data that the model in a directory was trained with.
+def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = ()) -> TrainingDataParams | None:
+    """The data that the model in a directory was trained with; None: no training wrote it.
 
     Args:
         path: directory of the model.
@@ -33,9 +32,9 @@ def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = 
         trusted: packages that the file may name classes of, besides tfaip and the scenario's own.
 
     Raises:
-        UsageError: the directory has no such file (a model that no training wrote), or a damaged one.
+        UsageError: the file is damaged, or names what it must not.
     """
     file = path / TRAINING_DATA_FILE
     if not file.is_file():
-        raise UsageError(f"{path} does not say which data it was trained with: it has no {TRAINING_DATA_FILE}")
+        return None
     return load_params(file, TrainingDataParams, trusted=[scenario.__module__.split(".")[0], *trusted])

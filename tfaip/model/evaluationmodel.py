@@ -9,6 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from tfaip.data.pipeline.batching import Batch
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor, TensorDict
@@ -63,6 +64,26 @@ class EvaluationModel(TrainingModel):
         if self._values.without_loss:
             result.pop("loss")
         return result
+
+
+class ScoringModel(EvaluationModel):
+    """Scores outputs that come with the batch: its inputs are `{"inputs": ..., "outputs": ...}`.
+
+    Losses of layers are left out: they belong to a model, not to outputs.
+    """
+
+    def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
+        super().build_symbolically({"inputs": inputs, OUTPUTS: self.graph.predict(inputs)}, targets)
+
+    def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
+        return inputs[0][OUTPUTS]
+
+    @property
+    def losses(self) -> list[Tensor]:
+        return []
+
+    def _loss_arguments(self, x: tuple[TensorDict, TensorDict], outputs: TensorDict) -> tuple[TensorDict, TensorDict]:
+        return super()._loss_arguments((x[0]["inputs"], x[1]), outputs)
 
 
 class _MissingOutput(KeyError):
@@ -120,8 +141,12 @@ class EvaluationStep:
             )
             self._state = tuple([variable.value for variable in group] for group in groups)
 
-    def __call__(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+    def __call__(self, batch: Batch) -> TensorDict:
         """Score a batch; returns its outputs, on the device."""
+        return self.score(batch.inputs, batch.targets)
+
+    def score(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+        """Score a batch of what the model takes; returns its outputs, on the device."""
         data = ((inputs, targets),)
         if self._state is None:
             return self._step(data)[OUTPUTS]

@@ -67,8 +67,7 @@ class SampleWriter:
 
     def write(self, sample: Sample) -> None:
         """Add a sample; parts that are None are left out."""
-        values = {part: getattr(sample, part) for part in self._parts}
-        self._form.add({part: value for part, value in values.items() if value is not None})
+        self._form.add(_parts_of(sample, self._parts))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -80,6 +79,20 @@ class SampleWriter:
             os.replace(self._temporary, self._path)
         else:
             self._temporary.unlink()
+
+
+def sample_line(sample: Sample) -> str:
+    """A sample without its inputs as one line of JSON."""
+    return _to_json(_parts_of(sample, PARTS[1:]))
+
+
+def to_plain(value: Any) -> Any:
+    """A value as JSON has it; arrays as nested lists.
+
+    Raises:
+        UsageError: it holds something that JSON cannot express.
+    """
+    return _plain(value, "", {})
 
 
 def check_suffix(path: Path) -> None:
@@ -105,6 +118,10 @@ def read_samples(path: Path) -> Iterator[Sample]:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, BadZipFile) as error:
         raise UsageError(f"{path} holds no predicted samples, or is damaged: {error!r}") from error
+
+
+def _parts_of(sample: Sample, parts: Sequence[str]) -> dict[str, Any]:
+    return {part: value for part in parts if (value := getattr(sample, part)) is not None}
 
 
 class _JsonLines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -15,8 +15,14 @@ from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 if TYPE_CHECKING:
     from tfaip.data.data import DataBase
     from tfaip.evaluator.evaluator import EvaluatorBase
+    from tfaip.lav.lav import LAV
+    from tfaip.lav.multilav import MultiLAV
+    from tfaip.lav.params import LAVParams
     from tfaip.model.graphbase import GenericGraphBase
     from tfaip.model.modelbase import ModelBase
+    from tfaip.predict.multimodelpredictor import MultiModelPredictor
+    from tfaip.predict.params import PredictorParams
+    from tfaip.predict.predictor import Predictor
     from tfaip.trainer.params import TrainerParams
     from tfaip.trainer.trainer import Trainer
 
@@ -90,6 +96,34 @@ class ScenarioBase(Generic[SP, TP]):
         return Trainer
 
     @classmethod
+    def lav_cls(cls) -> type[LAV]:
+        """Class that loads and validates a model."""
+        from tfaip.lav.lav import LAV
+
+        return LAV
+
+    @classmethod
+    def multi_lav_cls(cls) -> type[MultiLAV]:
+        """Class that loads and validates several models."""
+        from tfaip.lav.multilav import MultiLAV
+
+        return MultiLAV
+
+    @classmethod
+    def predictor_cls(cls) -> type[Predictor]:
+        """Class that applies a model."""
+        from tfaip.predict.predictor import Predictor
+
+        return Predictor
+
+    @classmethod
+    def multi_predictor_cls(cls) -> type[MultiModelPredictor]:
+        """Class that applies several models; override it to have them vote in another way."""
+        from tfaip.predict.multimodelpredictor import MultiModelPredictor
+
+        return MultiModelPredictor
+
+    @classmethod
     def static_data_kwargs(cls, params: Any) -> dict[str, Any]:
         """Further constructor arguments of the data class."""
         return {}
@@ -103,6 +137,38 @@ class ScenarioBase(Generic[SP, TP]):
     def create_trainer(cls, trainer_params: TrainerParams[Any, Any], **kwargs: Any) -> Trainer[Any]:
         """The trainer of a run; `kwargs` are further arguments of `Trainer`, e.g. `restore=True`."""
         return cls.trainer_cls()(trainer_params, cls(trainer_params.scenario), **kwargs)
+
+    @classmethod
+    def create_lav(cls, lav_params: LAVParams, scenario_params: SP) -> LAV:
+        """What loads and validates the model in `lav_params.model_path`, whose scenario params are given."""
+        return cls.lav_cls()(lav_params, scenario_params, cls)
+
+    @classmethod
+    def create_multi_lav(
+        cls, lav_params: LAVParams, model_paths: Sequence[str | Path], trusted: Iterable[str] = ()
+    ) -> MultiLAV:
+        """What loads and validates several models; `trusted` as in `params_from_path`."""
+        return cls.multi_lav_cls()(lav_params, model_paths, cls, trusted)
+
+    @classmethod
+    def create_predictor(
+        cls, model_path: str | Path, params: PredictorParams, trusted: Iterable[str] = ()
+    ) -> Predictor:
+        """What applies an exported model; `trusted` as in `params_from_path`."""
+        from tfaip.scenario.exported import load_weights
+
+        scenario = cls(cls.params_from_path(model_path, trusted))
+        load_weights(scenario, Path(model_path))
+        predictor = cls.predictor_cls()(params, scenario.data)
+        predictor.set_model(scenario.graph)
+        return predictor
+
+    @classmethod
+    def create_multi_predictor(
+        cls, model_paths: Sequence[str | Path], params: PredictorParams, trusted: Iterable[str] = ()
+    ) -> MultiModelPredictor:
+        """What applies several exported models and votes; `trusted` as in `params_from_path`."""
+        return cls.multi_predictor_cls().from_paths(model_paths, params, cls, trusted)
 
     @classmethod
     def create_evaluator(cls, params: Any) -> EvaluatorBase[Any]:

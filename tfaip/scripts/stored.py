@@ -14,14 +14,31 @@ from tfaip.util.backend import BACKENDS, select_backend
 
 def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """Split `--trust PKG [PKG ...]` off the flags; returns the packages and the other flags."""
-    flags = [word for flag in flags for word in (flag.split("=", 1) if flag.startswith("--trust=") else [flag])]
-    if "--trust" not in flags:
+    return take_words("--trust", "the name of a package", flags)
+
+
+def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split a flag off that decides which other flags there are.
+
+    Args:
+        flag: with dashes.
+        what: it needs, for the message.
+        flags: the command line.
+
+    Returns:
+        the words behind the flag (none: it is not there), and the other flags.
+
+    Raises:
+        UsageError: there is no word behind it.
+    """
+    flags = [word for given in flags for word in (given.split("=", 1) if given.startswith(f"{flag}=") else [given])]
+    if flag not in flags:
         return [], flags
-    start = flags.index("--trust")
+    start = flags.index(flag)
     end = next((i for i in range(start + 1, len(flags)) if flags[i].startswith("-")), len(flags))
     if end == start + 1:
-        raise UsageError("--trust needs the name of a package")
-    return list(flags[start + 1 : end]), [*flags[:start], *flags[end:]]
+        raise UsageError(f"{flag} needs {what}")
+    return flags[start + 1 : end], [*flags[:start], *flags[end:]]
 
 
 def load_trainer_params(path: Path, trusted: Sequence[str]) -> tuple[Any, Any]:

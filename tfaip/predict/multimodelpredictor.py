@@ -1,0 +1,129 @@
+"""Several models that vote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataBaseParams
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.errors import UsageError
+from tfaip.params.resource import Resource
+from tfaip.params.tree import Change, diff
+from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
+from tfaip.predict.params import PredictorParams
+from tfaip.predict.predictor import Model, Predictor, Step
+from tfaip.predict.unbatch import samples_of
+from tfaip.scenario.exported import load_weights
+from tfaip.scenario.loading import Scenario
+from tfaip.scenario.scenariobase import ScenarioBase
+
+
+class MultiModelPredictor(Predictor):
+    """Applies several models to the same data and votes, before the post-processing.
+
+    Override `create_voter` and name the class in `ScenarioBase.multi_predictor_cls`.
+
+    Args:
+        params: how.
+        data: makes the pipelines.
+    """
+
+    def __init__(self, params: PredictorParams, data: DataBase[Any]) -> None:
+        super().__init__(params, data)
+        self._steps: list[Step] = []
+        self._voter = self.create_voter(data.params)
+
+    @classmethod
+    def from_paths(
+        cls, paths: Sequence[str | Path], params: PredictorParams, scenario: Scenario, trusted: Iterable[str] = ()
+    ) -> Self:
+        """A predictor of exported models.
+
+        Args:
+            paths: directories of the models.
+            params: how.
+            scenario: class of the scenario.
+            trusted: packages that stored params may name classes of, besides tfaip and the scenario's own.
+
+        Raises:
+            UsageError: a directory is not that of a model, or the models differ in their pre-processing.
+            TfaipError: weights are damaged.
+        """
+        models = load_models(paths, scenario, trusted)
+        predictor = cls(params, models[0].data)
+        predictor.set_models([model.graph for model in models])
+        return predictor
+
+    def create_voter(self, data_params: DataBaseParams) -> MultiModelVoter[Any]:
+        """What votes; default: `MeanVoter`."""
+        return MeanVoter(data_params)
+
+    def set_model(self, model: Model) -> None:
+        """Choose a single model, which then votes alone."""
+        self.set_models([model])
+
+    def set_models(self, models: Sequence[Model]) -> None:
+        """Choose the models; each as in `Predictor.set_model`."""
+        if not models:
+            raise UsageError("no model to predict with: give at least one")
+        self._steps = [self._create_step(model) for model in models]
+
+    def _require_model(self) -> None:
+        if not self._steps:
+            raise UsageError("the predictor has no models: call set_models")
+
+    def _predict_batch(self, batch: Batch) -> Iterator[Sample]:
+        return voted_samples(batch, self._steps, self._voter)
+
+    def _finished(self, sample: Sample) -> Sample:
+        return super()._finished(self._voter.finalize_sample(sample))
+
+
+def voted_samples(batch: Batch, steps: Sequence[Step], voter: MultiModelVoter[Any]) -> Iterator[Sample]:
+    """The samples of a batch with voted outputs."""
+    outputs = [step(batch.inputs) for step in steps]
+    for same_sample in zip(*(samples_of(batch, one) for one in outputs), strict=True):
+        yield voter.vote(same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
+
+
+def load_models(
+    paths: Sequence[str | Path], scenario: Scenario, trusted: Iterable[str] = ()
+) -> list[ScenarioBase[Any, Any]]:
+    """Exported models whose outputs can be compared, since they see the same inputs.
+
+    Raises:
+        UsageError: a directory is not that of a model, or the models differ in their pre-processing.
+        TfaipError: weights are damaged.
+    """
+    trusted = list(trusted)
+    models = [scenario(scenario.params_from_path(path, trusted)) for path in paths]
+    for path, model in zip(paths[1:], models[1:], strict=True):
+        _require_same_inputs(str(paths[0]), models[0].params.data, str(path), model.params.data)
+    for path, model in zip(paths, models, strict=True):
+        load_weights(model, Path(path))
+    return models
+
+
+def _require_same_inputs(first: str, first_data: DataBaseParams, other: str, other_data: DataBaseParams) -> None:
+    changes = [c for c in diff(first_data, other_data) if not (_is_same_file(c) or _is_behind_the_model(c))]
+    if changes:
+        raise UsageError(
+            f"{first} and {other} differ in their pre-processing, so they cannot vote: "
+            f"{'; '.join(f'data.{change}' for change in changes)}"
+        )
+
+
+def _is_behind_the_model(change: Change) -> bool:
+    return change.path.split(".")[0] == "post_proc"
+
+
+def _is_same_file(change: Change) -> bool:
+    """Whether both models hold the same file, each in its own directory."""
+    files = (change.old, change.new)
+    return all(isinstance(f, Resource) and f.path.is_file() for f in files) and (
+        change.old.path.read_bytes() == change.new.path.read_bytes()
+    )

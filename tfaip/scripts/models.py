@@ -1,0 +1,95 @@
+"""What the commands that use exported models have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.scripts.stored import take_trusted, take_words
+from tfaip.util.backend import select_backend
+
+
+@dataclass
+class Models:
+    """Exported models that a user named.
+
+    Args:
+        paths: their directories.
+        trusted: packages that stored params may name classes of, besides tfaip and the scenario's own.
+        flags: the rest of the command line.
+        scenario: class of the scenario of the first one.
+        params: its scenario params.
+        training_data: the data that it was trained with; None: it does not say.
+    """
+
+    paths: list[Path]
+    trusted: list[str]
+    flags: list[str]
+    scenario: Any
+    params: Any
+    training_data: Any
+
+
+def take_models(argv: Sequence[str], flag: str, prog: str, usage: str, several: bool) -> Models | None:
+    """Read from the command line which models are meant, and look at them; imports no backend.
+
+    Args:
+        argv: the command line.
+        flag: that names them.
+        prog: the command.
+        usage: printed for `--help` without models.
+        several: whether there may be several.
+
+    Returns:
+        the models; None: the usage was printed.
+
+    Raises:
+        UsageError: no model is named, or one of them is none.
+    """
+    words, rest = take_words(flag, "the directory of an exported model", argv)
+    if not words:
+        if rest and rest[0] in ("-h", "--help"):
+            print(usage)
+            return None
+        raise UsageError(f"which model? expected: {prog} {flag} DIR [flags]; see {prog} --help")
+    if len(words) > 1 and not several:
+        raise UsageError(f"{flag} takes one directory, got {' '.join(words)}; tfaip-multi-lav takes several")
+    from tfaip.lav.trainingdata import load_training_data
+    from tfaip.scenario.exported import load_exported_params
+
+    select_backend()  # before the code of the scenario, which may import Keras
+    trusted, flags = take_trusted(rest)
+    paths = [Path(word) for word in words]
+    scenario, params = load_exported_params(paths[0], trusted)
+    return Models(paths, trusted, flags, scenario, params, load_training_data(paths[0], scenario, trusted))
+
+
+def chosen_data(chosen: Any, defaults: Sequence[Any]) -> list[Any]:
+    """The generators to use.
+
+    Args:
+        chosen: what the flags `--data.*` made of the first default.
+        defaults: generators of the training.
+
+    Returns:
+        all defaults if no flag changed anything, else what was chosen.
+
+    Raises:
+        UsageError: there is no default, and nothing was chosen.
+    """
+    from tfaip.data.databaseparams import DataGeneratorParams
+    from tfaip.params.tree import diff, is_hidden
+
+    if defaults and type(chosen) is type(defaults[0]):
+        changes = diff(defaults[0], chosen)
+        if all(is_hidden(chosen, change.path) for change in changes):
+            return list(defaults)
+    if type(chosen) is DataGeneratorParams:
+        raise UsageError(
+            "which data? the training of the model had no validation data: name a generator, as in "
+            "--data my.package:MyGeneratorParams, and what it needs with --data.*"
+        )
+    return [chosen]

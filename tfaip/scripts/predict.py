@@ -1,0 +1,92 @@
+"""`tfaip-predict --export_dir DIR [DIR ...] [flags]`: apply an exported model, or several that vote, to data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tfaip.scripts.models import Models, chosen_data, take_models
+from tfaip.scripts.roof import run_command
+
+PROG = "tfaip-predict"
+FLAG = "--export_dir"
+USAGE = f"""usage: {PROG} {FLAG} DIR [DIR ...] [flags]
+
+Apply an exported model (best/ or export/ of a run) to data, by default to what its training validated on. Several
+models of one scenario vote. The samples are printed as JSON lines, or written into the file that --dump names.
+
+  --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
+
+{PROG} {FLAG} DIR --help shows all flags."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    return run_command(_work, argv)
+
+
+def _work(argv: Sequence[str]) -> None:
+    models = take_models(argv, FLAG, PROG, USAGE, several=True)
+    if models is None:
+        return
+    args, generator = _parse(models)
+    predictor = _predictor(models, args.predict)
+    samples = predictor.predict(generator)
+    if args.dump is None:
+        _print(samples)
+    else:
+        from tfaip.predict.samplefile import SampleWriter
+
+        with SampleWriter(Path(args.dump), args.dump_inputs) as writer:
+            for sample in samples:
+                writer.write(sample)
+
+
+def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
+    from tfaip.data.databaseparams import DataGeneratorParams
+    from tfaip.params.cli import ParamsParser
+    from tfaip.predict.params import PredictorParams
+
+    stored = models.training_data
+    defaults = [] if stored is None else [generator for generator in [stored.gen.val_gen()] if generator is not None]
+    predict = PredictorParams()
+    if stored is not None:
+        predict.pipeline, predict.random_seed = stored.gen.setup.val, stored.random_seed
+    parser = ParamsParser(
+        prog=f"{PROG} {FLAG} {' '.join(map(str, models.paths))}", description=f"Apply {models.scenario.__name__}."
+    )
+    parser.add_option(
+        "--dump",
+        type=str | None,
+        help="Write the predicted samples into this file, .jsonl (JSON lines) or .npz (NumPy)",
+    )
+    parser.add_option("--dump_inputs", help="Write the inputs into --dump too")
+    parser.add_params("predict", PredictorParams, default=predict, metadata={"fix_dc": True})
+    parser.add_params("data", DataGeneratorParams, default=defaults[0] if defaults else None)
+    args = parser.parse(models.flags)
+    # What is printed is read by programs.
+    args.predict.silent = args.predict.silent or args.dump is None
+    return args, chosen_data(args.data, defaults)[0]
+
+
+def _predictor(models: Models, params: Any) -> Any:
+    from tfaip.util.backend import import_backend
+
+    import_backend()
+    if len(models.paths) == 1:
+        return models.scenario.create_predictor(models.paths[0], params, models.trusted)
+    return models.scenario.create_multi_predictor(models.paths, params, models.trusted)
+
+
+def _print(samples: Iterable[Any]) -> None:
+    from tfaip.predict.samplefile import sample_line
+
+    for sample in samples:
+        print(sample_line(sample))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
