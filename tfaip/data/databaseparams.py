@@ -112,6 +112,13 @@ class DataPipelineParams(ParamsBase):
             raise ValueError(f"on_error is {self.on_error!r}, expected raise, skip, or skip:N, e.g. skip:100")
         return int(number)
 
+    def bucket_lengths(self) -> list[int]:
+        """The longest length of each bucket that has one."""
+        limits = [] if self.max_element_length is None else [self.max_element_length]
+        return (
+            sorted({*(boundary - 1 for boundary in self.bucket_boundaries), *limits}) if self.bucket_boundaries else []
+        )
+
     def _check_buckets(self) -> None:
         boundaries, sizes = self.bucket_boundaries, self.bucket_batch_sizes
         if boundaries != sorted(set(boundaries)) or (boundaries and boundaries[0] < 1):

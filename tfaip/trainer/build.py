@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,7 +23,7 @@ from tfaip.model.weights import variable_arrays
 from tfaip.scenario.modeldirectory import ModelDirectoryWriter
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.best import BestModel
-from tfaip.trainer.callbacks.progress import create_progress
+from tfaip.trainer.callbacks.progress import create_progress, shows_bar
 from tfaip.trainer.callbacks.tensorboard import TRAIN, TensorBoardEvents
 from tfaip.trainer.checkpoint import CheckpointStore
 from tfaip.trainer.freezing import freeze_layers
@@ -70,6 +71,9 @@ def build_parts(
     """
     train = _pipeline(params, scenario, PipelineMode.TRAINING)
     val = _validation_pipeline(params, scenario)
+    if params.preload_data:
+        train = _preloaded(train, params)
+        val = None if val is None else _preloaded(val, params)
     epoch_steps = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     model = build_training_model(params, scenario, epoch_steps, warmstarter)
     sample_data = val if val is not None else train.to_mode(PipelineMode.EVALUATION)
@@ -162,6 +166,13 @@ def _pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> DataPip
     assert params.random_seed is not None  # noqa: S101 (set by the trainer)
     pipeline.seed = params.random_seed
     return pipeline
+
+
+def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
+    started = time.monotonic()
+    preloaded = pipeline.as_preloaded(shows_bar(params.progress_bar_mode))
+    log.info("%s data is in memory after %.1f s", pipeline.mode.value, time.monotonic() - started)
+    return preloaded
 
 
 def _validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:

@@ -164,7 +164,8 @@ class TrainingLoop:
             batches = self._parts.train.training_batches(progress.position, left)
             self._parts.progress.start(f"Epoch {epoch}/{self._parts.params.epochs}", self._steps, done)
             try:
-                with Feed(batches, self._parts.data, keras.backend.backend()) as feed:
+                lengths = self._parts.train.params.bucket_lengths()
+                with Feed(batches, self._parts.data, keras.backend.backend(), lengths) as feed:
                     self._fit(feed, epoch, done)
             finally:
                 self._parts.progress.stop()

@@ -132,6 +132,12 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         default=None,
         metadata=pai_meta(help="Seed of weights, data order and dropout (None: drawn and stored)"),
     )
+    preload_data: bool = field(
+        default=False,
+        metadata=pai_meta(
+            help="Hold training and validation data in memory, behind the processors that give the same in every pass"
+        ),
+    )
     histogram_every_n: int = field(
         default=0, metadata=pai_meta(help="Write histograms of the weights for TensorBoard every n epochs (0: never)")
     )

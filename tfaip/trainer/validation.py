@@ -97,7 +97,11 @@ class EpochEvaluation:
         )
         try:
             batches = _without_positions(self._val)
-            with Feed(batches, self._scenario.data, keras.backend.backend()) as feed, warnings.catch_warnings():
+            lengths = self._val.params.bucket_lengths()
+            with (
+                Feed(batches, self._scenario.data, keras.backend.backend(), lengths) as feed,
+                warnings.catch_warnings(),
+            ):
                 # The number of batches is known when the data ends, which Keras takes for an accident.
                 warnings.filterwarnings("ignore", message="Your input ran out of data")
                 values = self._model.evaluate(feed.dataset, verbose=0, callbacks=hooks, return_dict=True)

@@ -19,7 +19,7 @@ from tfaip.data.pipeline.feed import CHUNK_BATCHES, Feed
 from tfaip.data.pipeline.stream import Position
 from tfaip.data.specs import TensorSpec
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.usefixtures("_on_a_device")]
 
 Item = tuple[Batch, Position | None]
 BACKEND = keras.backend.backend()
@@ -39,6 +39,9 @@ class Data(DataBase[DataBaseParams]):
 
     def _target_layer_specs(self) -> dict[str, TensorSpec]:
         return self._given[1]
+
+    def _padding_values(self) -> dict[str, Any]:
+        return {"x": -1} if "x" in self._given[0] else {}
 
 
 def batch(number: int, size: int = 2, length: int = 3) -> Batch:
@@ -77,9 +80,20 @@ def arrays(element: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return {k: np.asarray(v) for k, v in inputs.items()}, {k: np.asarray(v) for k, v in targets.items()}
 
 
-def read(source: AbstractContextManager[Iterator[Item]], data: DataBase[Any] | None = None) -> list[Any]:
-    with Feed(source, data or Data(ROW, NUMBER), BACKEND) as feed:
+def read(source: AbstractContextManager[Iterator[Item]], data: DataBase[Any] | None = None, **params: Any) -> list[Any]:
+    with Feed(source, data or Data(ROW, NUMBER), BACKEND, **params) as feed:
         return [arrays(element) for element in feed.dataset]
+
+
+@pytest.fixture(params=["inline", "ahead"])
+def _on_a_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On JAX the tests run once more as on a device that is no CPU, where a thread reads ahead."""
+    if request.param == "ahead":
+        if BACKEND != "jax":
+            pytest.skip("tf.data has threads of its own")
+        import jax
+
+        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
 
 @pytest.mark.parametrize("count", [1, CHUNK_BATCHES - 1, CHUNK_BATCHES, CHUNK_BATCHES + 1, 3 * CHUNK_BATCHES])
@@ -190,3 +204,36 @@ def test_what_ends_the_process_goes_through(kind: type[BaseException]) -> None:
     source = Source([batch(0)], kind())
     with pytest.raises(kind):
         read(source.open())
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_each_process_gets_its_rows(rank: int) -> None:
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    y = np.arange(8, dtype=np.int32).reshape(8, 1)
+    made = [Batch({"x": x + 100 * number}, {"y": y}, [None] * 8) for number in range(2)]
+    first, second = read(Source(made).open(), shard=(rank, 3))
+    rows = list(range(8))[rank::3]
+    assert first[1]["y"][:, 0].tolist() == second[1]["y"][:, 0].tolist() == rows
+    assert second[0]["x"][:, 0].tolist() == [100 + 2 * row for row in rows]
+
+
+def test_jax_gets_few_shapes() -> None:
+    lengths = [1, 4, 3, 5, 8, 9, 4]
+    elements = read(Source([batch(9, length=length) for length in lengths]).open(), lengths=[4, 8])
+    shown = [inputs["x"].shape[1] for inputs, _ in elements]
+    assert shown == ([4, 4, 4, 8, 8, 9, 4] if BACKEND == "jax" else lengths)
+    assert {targets["y"].shape for _, targets in elements} == {(2, 1)}  # not a variable dimension
+    if BACKEND == "jax":
+        assert elements[0][0]["x"].tolist() == [[9, -1, -1, -1]] * 2
+
+
+def test_batches_are_on_the_device_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    if BACKEND != "jax":
+        pytest.skip("TensorFlow has its own way")
+    import jax
+
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    with Feed(Source([batch(0)]).open(), Data(ROW, NUMBER), BACKEND) as feed:
+        (((inputs, targets),),) = feed.dataset
+    assert isinstance(inputs["x"], jax.Array)
+    assert isinstance(targets["y"], jax.Array)

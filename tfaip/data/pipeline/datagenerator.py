@@ -50,7 +50,8 @@ class DataGenerator(Generic[P]):
         """Whether each sample is already a batch, with a leading batch dimension and `meta` a list or None.
 
         Such a batch runs through the processors as one sample and is neither batched nor padded again;
-        `limit`, `__len__` and the size of an epoch then count batches.
+        `limit`, `__len__` and the size of an epoch then count batches. Do not write into its arrays again:
+        they may be trained later.
         """
         return False
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from tfaip.data.data import DataBase
-from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.batching import Batch, LengthPadding
+from tfaip.data.pipeline.readahead import ReadAhead
 from tfaip.data.pipeline.stream import Position
 
 # TensorFlow pays about 150 us per element that crosses from Python into tf.data; many batches cross as one chunk.
@@ -20,6 +21,10 @@ CHUNK_BATCHES = 32
 CHUNK_BYTES = 16 * 2**20
 PREFETCHED_CHUNKS = 2
 PREFETCHED_BATCHES = 16
+# JAX: the batch that is trained, one that waits on the device, and one that is on its way there.
+WAITING_ON_DEVICE = 1
+
+WHOLE_BATCH = slice(0, None, 1)
 
 Element = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
@@ -31,6 +36,9 @@ class Feed:
         batches: opens a stream of batches, each with the position of the data behind it (None: does not matter).
         data: gives the specs of inputs and targets.
         backend: name of the Keras backend.
+        lengths: JAX only: variable dimensions are padded up to the next of these, so that few shapes are compiled.
+        shard: (rank, n): only the rows rank, rank + n, ... of each batch, for one of n processes that train together.
+            All of them see the same batches; the sizes of the parts differ by one where n does not divide a batch.
     """
 
     def __init__(
@@ -38,15 +46,18 @@ class Feed:
         batches: AbstractContextManager[Iterator[tuple[Batch, Position | None]]],
         data: DataBase[Any],
         backend: str,
+        lengths: Sequence[int] = (),
+        shard: tuple[int, int] = (0, 1),
     ) -> None:
         self._data = data
+        self._rows = slice(shard[0], None, shard[1])
         self._positions: deque[Position | None] = deque()
         self._released = 0
         self._error: BaseException | None = None
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self._iterator: Iterator[tuple[Batch, Position | None]] | None = self._stack.enter_context(batches)
-        self.dataset: Any = self._tensorflow_dataset() if backend == "tensorflow" else self._python_iterator()
+        self.dataset: Any = self._tensorflow_dataset() if backend == "tensorflow" else self._jax_iterator(lengths)
 
     def __enter__(self) -> Feed:
         return self
@@ -55,7 +66,7 @@ class Feed:
         """Close the stream. An error of the data pipeline is raised as itself, not as what the backend made of it."""
         with self._lock:
             self._iterator = None
-            self._stack.close()
+        self._stack.close()
         if self._error is not None and error is not self._error:
             raise self._error from None
 
@@ -81,10 +92,27 @@ class Feed:
                     return
                 batch, position = item
                 self._positions.append(position)
-            yield batch.inputs, batch.targets
+            if self._rows == WHOLE_BATCH:
+                yield batch.inputs, batch.targets
+            else:
+                yield _rows_of(batch.inputs, self._rows), _rows_of(batch.targets, self._rows)
 
-    def _python_iterator(self) -> Iterator[tuple[Element]]:
-        return ((element,) for element in self._elements())
+    def _jax_iterator(self, lengths: Sequence[int]) -> Iterator[tuple[Any]]:
+        """Batches for a plain generator, which is what Keras takes.
+
+        A step on JAX runs while Python goes on. On a CPU that is enough: a thread only competes with it for the
+        interpreter, which costs 150 us a step. On other devices a thread makes the next batch and sends it while
+        Keras waits for a value.
+        """
+        import jax
+
+        elements: Iterator[Any] = self._elements()
+        if lengths:
+            elements = map(LengthPadding(self._data, lengths), elements)
+        if jax.default_backend() != "cpu":
+            elements = ReadAhead(map(_on_device, elements), WAITING_ON_DEVICE)
+            self._stack.callback(elements.close)
+        return ((element,) for element in elements)
 
     def _tensorflow_dataset(self) -> Any:
         import tensorflow as tf
@@ -100,6 +128,19 @@ class Feed:
         # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up.
         options.autotune.enabled = False
         return batches.with_options(options)
+
+
+def _rows_of(part: dict[str, np.ndarray], rows: slice) -> dict[str, np.ndarray]:
+    return {key: array[rows] for key, array in part.items()}
+
+
+def _on_device(element: Element) -> Element:
+    import jax
+    import keras
+
+    if keras.distribution.distribution() is not None:
+        return element  # Keras knows which device gets which rows
+    return jax.device_put(element)
 
 
 def _slices(tf: Any) -> Callable[..., Any]:

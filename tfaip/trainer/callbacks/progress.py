@@ -82,11 +82,14 @@ class ProgressBar:
             self._progress = None
 
 
+def shows_bar(mode: ProgressBarMode) -> bool:
+    """Whether `trainer.progress_bar_mode` asks for a bar; automatic: on a terminal."""
+    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and sys.stdout.isatty())
+
+
 def create_progress(mode: ProgressBarMode) -> EpochProgress:
-    """What `trainer.progress_bar_mode` asks for; a bar needs a terminal."""
-    if mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and sys.stdout.isatty()):
-        return ProgressBar()
-    return NoProgress()
+    """What `trainer.progress_bar_mode` asks for."""
+    return ProgressBar() if shows_bar(mode) else NoProgress()
 
 
 def print_summary(rows: Mapping[str, str]) -> None:
