@@ -1,21 +1,21 @@
-"""The SavedModel: equal outputs, the weights of the moment, and graphs that cannot be exported."""
+"""The SavedModel: used as others use it, the weights of the moment, and graphs that cannot be exported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import pytest
-from keras import ops
 
+from test.model.exported import BATCH, largest_difference, outputs, run_client, word_graphs
 from test.model.support import ScaleGraph, column, keras_inputs
 from tfaip.errors import TfaipError, UsageError
-from tfaip.model.export import SERVE_DIR, ServedModel, ServingExporter, check_serving
-from tfaip.model.graphbase import GraphBase
-from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.model.export import SERVE_DIR, ServingExporter
+from tfaip.model.exportcheck import compare_outputs
+from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.model.formats import ExportFormats
+from tfaip.model.servedmodel import ServedModel
 from tfaip.util.typing import TensorDict
 
 pytestmark = [
@@ -24,73 +24,103 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The `native_serialization` parameter is deprecated:DeprecationWarning"),
 ]
 
+# What a user of the SavedModel writes, who has neither this toolkit nor Keras.
+CLIENT = """
+import sys
+import numpy as np
+import tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+batch = np.load(sys.argv[2])
+result = {}
+for name, keys in (("serve", ["x", "length"]), ("encode", ["x"]), ("serving_default", ["x", "length"])):
+    outputs = model.signatures[name](**{key: tf.constant(batch[key]) for key in keys})
+    result |= {f"{name}/{key}": value.numpy() for key, value in outputs.items()}
+result["dict/prob"] = model.serve({key: tf.constant(batch[key]) for key in batch})["prob"].numpy()
+np.savez(sys.argv[3], **result)
+assert "tfaip" not in sys.modules
+"""
 
-def exporter(graph: GraphBase[Any], **endpoints: Callable[[TensorDict], TensorDict]) -> ServingExporter:
+
+def scale_graphs(graph: ScaleGraph | None = None, function: object = None) -> ExportGraphs:
+    graph = graph or ScaleGraph()
     inputs = keras_inputs({"x": (1,)})
     graph.predict(inputs)
-    return ServingExporter(graph, endpoints or {"serve": graph.predict}, inputs)
+    return ExportGraphs(graph, {"serve": function or graph.predict}, inputs)  # type: ignore[dict-item]
 
 
-class NormGraph(GraphBase[ModelBaseParams]):
-    """Two outputs, with weights, statistics and dropout."""
-
-    def __init__(self) -> None:
-        super().__init__(ModelBaseParams())
-        self.norm = keras.layers.BatchNormalization()
-        self.dense = keras.layers.Dense(3, activation="softmax")
-        self.dropout = keras.layers.Dropout(0.5)
-
-    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-        prob = self.dense(self.dropout(self.norm(inputs["x"], training=training), training=training))
-        return {"prob": prob, "class": ops.argmax(prob, axis=-1)}
+def check(graphs: ExportGraphs, x: list[float]) -> None:
+    ExportFormats(graphs, [SERVE_DIR]).check({"x": column(x)})
 
 
-def test_outputs_are_equal_for_any_batch_size(tmp_path: Path) -> None:
-    graph = NormGraph()
-    made = exporter(graph)
-    graph.norm.moving_mean.assign([2.0])
-    made.write(tmp_path / SERVE_DIR)
-    served = ServedModel(tmp_path / SERVE_DIR)
-    for size in (1, 5):
-        x = np.linspace(-1, 3, size, dtype=np.float32)[:, None]
-        outputs, expected = served({"x": x}), graph.predict({"x": x})
-        assert set(outputs) == {"prob", "class"}
-        assert outputs["prob"].dtype == np.float32
-        np.testing.assert_allclose(outputs["prob"], ops.convert_to_numpy(expected["prob"]), rtol=1e-6)
-        np.testing.assert_array_equal(outputs["class"], ops.convert_to_numpy(expected["class"]))
-    check_serving(made, graph.predict, {"x": x})
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[ExportGraphs, Path, Path]:
+    """Written with other statistics, and then, by the same exporter, with the present ones."""
+    graphs, directory = word_graphs(), tmp_path_factory.mktemp("words")
+    exporter, variance = ServingExporter(graphs), graphs.root.encoder.norm.moving_variance
+    present = keras.ops.convert_to_numpy(variance.value).copy()
+    variance.assign(present + 3)
+    exporter.write(directory / "other")
+    variance.assign(present)
+    exporter.write(directory / SERVE_DIR)
+    return graphs, directory / SERVE_DIR, directory / "other"
 
 
-def test_a_later_write_has_the_new_weights(tmp_path: Path) -> None:
+@pytest.fixture
+def words(written: tuple[ExportGraphs, Path, Path]) -> tuple[ExportGraphs, Path]:
+    return written[:2]
+
+
+def test_plain_tensorflow_gives_the_outputs_of_every_graph(words: tuple[ExportGraphs, Path], tmp_path: Path) -> None:
+    graphs, path = words
+    np.savez(tmp_path / "batch.npz", **BATCH)
+    files = [str(path), str(tmp_path / "batch.npz"), str(tmp_path / "result.npz")]
+    run_client(CLIENT, *files)
+    result = np.load(tmp_path / "result.npz")
+    serve = outputs(graphs.by_name["serve"], BATCH)
+    encode = outputs(graphs.by_name["encode"], BATCH)
+    expected = {f"{name}/{key}": value for name in ("serve", "serving_default") for key, value in serve.items()}
+    expected |= {"encode/code": encode["code"], "dict/prob": serve["prob"]}
+    # Another compiler, and other kernels on the other backend: the last bits of float32.
+    assert largest_difference(result, expected) < 1e-6
+
+
+def test_signatures_have_the_names_and_shapes_of_the_scenario(words: tuple[ExportGraphs, Path]) -> None:
+    served = ServedModel(words[1])
+    assert served.endpoints == ["encode", "serve"]
+    assert {name: (spec.shape, spec.dtype) for name, spec in served.inputs.items()} == {
+        "x": ((None, None, 2), "float32"),
+        "length": ((None, 1), "int32"),
+    }
+    assert set(served.outputs) == {"prob", "class"}
+    encode = ServedModel(words[1], "encode")
+    assert (list(encode.inputs), list(encode.outputs)) == (["x"], ["code"])
+
+
+def test_outputs_are_equal_for_any_batch_size_and_length(words: tuple[ExportGraphs, Path]) -> None:
+    graphs, path = words
+    served = ServedModel(path)
+    for size, steps in ((1, 5), (2, 3)):
+        batch = {"x": BATCH["x"][:size, :steps], "length": BATCH["length"][:size]}
+        assert largest_difference(served(batch), outputs(graphs.by_name["serve"], batch)) < 1e-6
+
+
+def test_a_later_write_has_the_new_weights(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     graph = ScaleGraph()
-    made = exporter(graph)
+    made = ServingExporter(scale_graphs(graph))
     made.write(tmp_path / "first")
     graph.dense.kernel.assign([[10.0]])
     made.write(tmp_path / "second")
     inputs = {"x": column([1, 3])}
     assert ServedModel(tmp_path / "first")(inputs)["y"][:, 0].tolist() == [2.0, 6.0]
     assert ServedModel(tmp_path / "second")(inputs)["y"][:, 0].tolist() == [10.0, 30.0]
+    assert capfd.readouterr() == ("", "")
 
 
-def test_statistics_are_updated_too(tmp_path: Path) -> None:
-    graph = NormGraph()
-    made = exporter(graph)
-    made.write(tmp_path / "first")
-    graph.norm.moving_mean.assign([5.0])
-    graph.norm.moving_variance.assign([4.0])
-    check_serving(made, graph.predict, {"x": column([1, 3])})
-
-
-def test_several_endpoints(tmp_path: Path) -> None:
-    graph = ScaleGraph()
-
-    def negative(inputs: TensorDict) -> TensorDict:
-        return {"negative": -graph.predict(inputs)["y"]}
-
-    exporter(graph, serve=graph.predict, negative=negative).write(tmp_path / SERVE_DIR)
-    inputs = {"x": column([4])}
-    assert ServedModel(tmp_path / SERVE_DIR, "negative")(inputs)["negative"].tolist() == [[-8.0]]
-    assert ServedModel(tmp_path / SERVE_DIR)(inputs)["y"].tolist() == [[8.0]]
+def test_statistics_are_those_of_the_moment(written: tuple[ExportGraphs, Path, Path]) -> None:
+    graphs, present, other = written
+    expected = outputs(graphs.by_name["encode"], BATCH)
+    assert largest_difference(ServedModel(present, "encode")(BATCH), expected) < 1e-6
+    assert largest_difference(ServedModel(other, "encode")(BATCH), expected) > 0.01
 
 
 class CountingGraph(ScaleGraph):
@@ -101,66 +131,63 @@ class CountingGraph(ScaleGraph):
         return {"y": self.dense(inputs["x"]) * self.calls}
 
 
-def test_a_graph_that_depends_on_python_state_is_caught() -> None:
-    graph = CountingGraph()
-    with pytest.raises(TfaipError, match="gives other values for output 'y' than the graph: .*skip_model_load_test"):
-        check_serving(exporter(graph), graph.predict, {"x": column([1])})
-
-
-def test_a_missing_output_is_caught() -> None:
-    graph = NormGraph()
-
-    def forgetful(inputs: TensorDict) -> TensorDict:
-        return {"prob": graph.predict(inputs)["prob"]}
-
-    made = exporter(graph, serve=forgetful)
-    with pytest.raises(TfaipError, match=r"has the outputs \['prob'\], the graph \['class', 'prob'\]"):
-        check_serving(made, graph.predict, {"x": column([1])})
-
-
-def test_a_batch_dimension_that_was_lost_is_caught() -> None:
-    graph = ScaleGraph()
-
-    def summed(inputs: TensorDict) -> TensorDict:
-        return {"y": ops.sum(graph.predict(inputs)["y"], axis=0)}
-
-    with pytest.raises(TfaipError, match="other values for output 'y'"):
-        check_serving(exporter(graph, serve=summed), graph.predict, {"x": column([1, 2])})
-
-
-def test_values_that_are_not_finite_are_compared_too() -> None:
-    graph = ScaleGraph()
-    made = exporter(graph)
-    check_serving(made, graph.predict, {"x": column([float("nan"), float("inf"), -float("inf"), 1.0])})
-    check_serving(made, graph.predict, {"x": column([1e30, 1e-30])})
-
-
-@pytest.mark.parametrize("large", [1.0, float("inf"), float("nan")])
-def test_a_difference_is_seen_beside_any_other_value(large: float) -> None:
-    graph = ScaleGraph()
-
-    def wrong(inputs: TensorDict) -> TensorDict:
-        return {"y": graph.predict(inputs)["y"] + ops.cast(inputs["x"] < 0, "float32")}
-
-    with pytest.raises(TfaipError, match="other values for output 'y'"):
-        check_serving(exporter(graph, serve=wrong), graph.predict, {"x": column([large, -1.0])})
-
-
-def test_the_check_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_that_depends_on_python_state_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    graph = ScaleGraph()
-    check_serving(exporter(graph), graph.predict, {"x": column([1])})
+    with pytest.raises(
+        TfaipError, match="graph 'serve' in serve/: .*other values for output 'y' .*skip_model_load_test"
+    ):
+        check(scale_graphs(CountingGraph()), [1.0])
+    check(scale_graphs(), [float("nan"), float("inf"), -float("inf"), 1.0])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_export_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    exporter(ScaleGraph()).write(tmp_path / SERVE_DIR)
-    captured = capfd.readouterr()
-    assert (captured.out, captured.err) == ("", "")
+def test_a_graph_with_other_inputs_names_them() -> None:
+    graph = ScaleGraph()
+    inputs = keras_inputs({"x": (1,)})
+    with pytest.raises(ValueError, match=r"graph 'half' reads the inputs \['z'\], but the scenario has \['x'\]"):
+        ExportGraphs(graph, {"half": ExportGraph(graph.predict, inputs=["z"])}, inputs)
+    for name in ("variables", "serving_default", "a-b", "_hidden", ""):
+        with pytest.raises(ValueError, match=f"names a graph '{name}', expected a free identifier"):
+            ExportGraphs(graph, {name: graph.predict}, inputs)
+    with pytest.raises(ValueError, match="returned nothing"):
+        ExportGraphs(graph, {}, inputs)
+
+
+def test_a_missing_output_is_caught() -> None:
+    a, b = np.zeros(1), np.zeros(1)
+    with pytest.raises(TfaipError, match=r"has the outputs \['prob'\], the graph \['class', 'prob'\]"):
+        compare_outputs({"prob": a}, {"prob": a, "class": b})
+
+
+@pytest.mark.parametrize(
+    ("exported", "expected"),
+    [
+        ([1.0, 2.0], [[1.0], [2.0]]),
+        ([3.0], [1.0, 2.0]),
+        ([1.0, 2.001], [1.0, 2.0]),
+        ([0.0, 2.0], [np.nan, 2.0]),
+        ([np.nan, 2.0], [0.0, 2.0]),
+        ([np.inf, 2.0], [-np.inf, 2.0]),
+        ([np.inf, 2.5], [np.inf, 2.0]),
+        ([np.nan, 2.5], [np.nan, 2.0]),
+        ([1, 2, 3], [3, 2, 1]),
+    ],
+)
+def test_differences_are_seen_beside_any_other_value(exported: list[float], expected: list[float]) -> None:
+    with pytest.raises(TfaipError, match="other values for output 'y'"):
+        compare_outputs({"y": np.array(exported)}, {"y": np.array(expected)})
+
+
+def test_the_difference_is_relative_to_the_largest_value() -> None:
+    given = {"y": np.array([1e30, 0.0, np.inf, np.nan]), "z": np.array([0.0]), "class": np.array([1] * 100)}
+    exported = {**given, "y": np.array([1e30, 5e24, np.inf, np.nan]), "class": np.array([1] * 99 + [2])}
+    assert compare_outputs(exported, given) == pytest.approx(5e-6)
+    with pytest.raises(TfaipError, match="difference 5e-06, allowed 1e-06"):
+        compare_outputs(exported, given, 1e-6)
 
 
 def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = scale_graphs()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    graph = ScaleGraph()
     with pytest.raises(UsageError, match="tensorflow, which is not installed: .* --scenario.export_serve False"):
-        ServingExporter(graph, {"serve": graph.predict}, {})
+        ServingExporter(graphs)

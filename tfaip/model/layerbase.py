@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 import keras
@@ -15,6 +19,21 @@ __all__ = ["LayerBase", "LayerBaseParams", "TFAIPLayerBase"]
 
 P = TypeVar("P")
 L = TypeVar("L", bound=LayerBaseParams)
+
+_inlined: ContextVar[bool] = ContextVar("tfaip_inlined_layers", default=False)
+
+
+@contextlib.contextmanager
+def inlined_layers() -> Iterator[None]:
+    """Within the block, our layers and graphs leave no trace in a symbolic call: only what they call themselves.
+
+    A functional Keras model that is made so consists of layers that Keras knows. Everything runs in inference mode.
+    """
+    token = _inlined.set(True)
+    try:
+        yield
+    finally:
+        _inlined.reset(token)
 
 
 class TFAIPLayerBase(keras.layers.Layer):
@@ -42,6 +61,19 @@ class ParamsLayer(TFAIPLayerBase, Generic[P]):
     def params(self) -> P:
         """The params that the layer was built from."""
         return self._params
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As in Keras, unless the layer is inlined."""
+        if not _inlined.get():
+            return super().__call__(*args, **kwargs)
+        if "training" in inspect.signature(self.call).parameters:
+            kwargs = {"training": False, **kwargs}
+        return self.call(*args, **kwargs)
+
+    def add_loss(self, loss: Tensor) -> None:
+        """As in Keras, unless the layer is inlined: a model without it has nobody who would add the loss up."""
+        if not _inlined.get():
+            super().add_loss(loss)
 
 
 class LayerBase(ParamsLayer[L], Generic[L]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
@@ -13,6 +13,7 @@ from tfaip.util.typing import Tensor, TensorDict
 if TYPE_CHECKING:
     from tfaip.data.data import DataBase
     from tfaip.data.pipeline.definitions import Sample
+    from tfaip.model.exportgraph import ExportGraph
     from tfaip.model.graphbase import GenericGraphBase
     from tfaip.model.modelbaseparams import ModelBaseParams
 
@@ -74,8 +75,14 @@ class ModelBase(Generic[P]):
     def _print_evaluate(self, sample: Sample, data: DataBase[Any], print_fn: Callable[[str], None]) -> None:
         """Print one predicted sample with its targets; default: prints nothing."""
 
-    def _export_graphs(self, graph: GenericGraphBase[Any]) -> dict[str, Callable[[TensorDict], TensorDict]]:
-        """Functions `inputs -> outputs` by the name of their endpoint in the SavedModel; default: `serve`."""
+    def _export_graphs(
+        self, graph: GenericGraphBase[Any]
+    ) -> Mapping[str, Callable[[TensorDict], TensorDict] | ExportGraph]:
+        """What is exported: functions `inputs -> outputs` by name; the first one is the default of the SavedModel.
+
+        Default: the prediction graph as `serve`. A function that reads some of the inputs only is given as
+        `ExportGraph(function, inputs=["x"])`; others cannot be fed to it then.
+        """
         return {"serve": graph.predict}
 
     def pre_proc_targets(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +10,11 @@ from typing import Any
 import keras
 
 from tfaip import __version__
-from tfaip.model.export import SERVE_DIR, ServingExporter
+from tfaip.model.export import SERVE_DIR
+from tfaip.model.exportgraph import ExportGraphs
+from tfaip.model.formats import ExportFormats
+from tfaip.model.kerasexport import KERAS_DIR
+from tfaip.model.onnxexport import ONNX_DIR
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays, variable_arrays
 from tfaip.params import ParamsBase
@@ -29,7 +33,7 @@ class ModelDirectoryWriter:
         further_params: params that are stored beside those of the scenario, by the name of their file.
 
     Raises:
-        UsageError: `export_serve` is on and TensorFlow is not installed.
+        UsageError: a format that the params ask for (`export_serve` ...) cannot be written here.
     """
 
     def __init__(
@@ -37,10 +41,9 @@ class ModelDirectoryWriter:
     ) -> None:
         self._scenario = scenario
         self._further_params = dict(further_params)
-        self.serving: ServingExporter | None = None
-        if scenario.params.export_serve:
-            endpoints = scenario.model._export_graphs(scenario.graph)
-            self.serving = ServingExporter(scenario.graph, endpoints, scenario.data.create_input_layers())
+        params = scenario.params
+        wanted = {SERVE_DIR: params.export_serve, KERAS_DIR: params.export_keras, ONNX_DIR: params.export_onnx}
+        self.formats = create_formats(scenario, [name for name, is_on in wanted.items() if is_on])
 
     def write(self, path: Path) -> None:
         """Replace the directory `path` in one commit."""
@@ -51,9 +54,28 @@ class ModelDirectoryWriter:
             for name, further in self._further_params.items():
                 save_params(directory / name, further)
             save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
-            if self.serving is not None:
-                self.serving.write(directory / SERVE_DIR)
+            if self.formats is not None:
+                self.formats.write(directory)
             write_manifest(directory, _origin())
+
+
+def create_formats(scenario: ScenarioBase[Any, Any], names: Sequence[str]) -> ExportFormats | None:
+    """What writes the graphs of a scenario for other programs; None if no format is asked for.
+
+    Args:
+        scenario: its graph must be built.
+        names: of `tfaip.model.formats.FORMATS`.
+
+    Raises:
+        UsageError: a format cannot be written here.
+    """
+    return ExportFormats(export_graphs(scenario), names) if names else None
+
+
+def export_graphs(scenario: ScenarioBase[Any, Any]) -> ExportGraphs:
+    """What is exported of a scenario; its graph must be built."""
+    functions = scenario.model._export_graphs(scenario.graph)
+    return ExportGraphs(scenario.graph, functions, scenario.data.create_input_layers())
 
 
 def _origin() -> dict[str, Any]:

@@ -51,6 +51,19 @@ class ScenarioBaseParams(ParamsBase, Generic[TData, TModel]):
     input_gradient_regularization_lambda: float = field(
         default=0.1, metadata=pai_meta(help="Input gradient regularization: factor of the penalty in the loss")
     )
+    export_keras: bool = field(
+        default=False,
+        metadata=pai_meta(
+            help="Write .keras files (keras/) into best and export, which plain Keras loads; needs graphs of Keras "
+            "layers and keras.ops on symbolic tensors"
+        ),
+    )
+    export_onnx: bool = field(
+        default=False,
+        metadata=pai_meta(
+            help="Write ONNX files (onnx/) into best and export; needs the tensorflow backend and tf2onnx"
+        ),
+    )
     scenario_id: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="module:Class of the scenario"))
 
     def __post_init__(self) -> None:

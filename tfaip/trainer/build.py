@@ -14,7 +14,6 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
 from tfaip.lav.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
-from tfaip.model.export import check_serving
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_values
 from tfaip.model.trainingmodel import TrainingModel
@@ -192,8 +191,8 @@ def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, 
     if params.export_best or params.export_final:
         training_data = TrainingDataParams(params.gen, params.random_seed or 0)
         models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data})
-    if models is not None and models.serving is not None and not params.skip_model_load_test:
-        check_serving(models.serving, scenario.graph.predict, _first_batch(sample_data).inputs)
+    if models is not None and models.formats is not None and not params.skip_model_load_test:
+        models.formats.check(_first_batch(sample_data).inputs)
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints) if params.write_checkpoints else None
     return RunOutput(directory, store, models, best=params.export_best, final=params.export_final)
 
