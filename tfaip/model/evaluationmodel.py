@@ -73,7 +73,7 @@ class ScoringModel(EvaluationModel):
     """
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
-        super().build_symbolically({"inputs": inputs, OUTPUTS: self.graph.predict(inputs)}, targets)
+        self._trace({"inputs": inputs, OUTPUTS: self.graph.predict(inputs)}, targets)
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         return inputs[0][OUTPUTS]

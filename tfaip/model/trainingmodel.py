@@ -89,6 +89,10 @@ class TrainingModel(keras.Model):
             targets: likewise.
         """
         self.graph.predict(inputs)
+        self._trace(inputs, targets)
+
+    def _trace(self, inputs: TensorDict, targets: TensorDict) -> None:
+        """Create the variables of what `call`, the losses and the metrics use."""
         _SymbolicStep(self)((inputs, targets))
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:

@@ -84,10 +84,12 @@ class MultiModelPredictor(Predictor):
 
 
 def voted_samples(batch: Batch, steps: Sequence[Step], voter: MultiModelVoter[Any]) -> Iterator[Sample]:
-    """The samples of a batch with voted outputs."""
-    outputs = [step(batch.inputs) for step in steps]
-    for same_sample in zip(*(samples_of(batch, one) for one in outputs), strict=True):
-        yield voter.vote(same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
+    """The samples of a batch, which the models predict now, with outputs that are voted on one by one."""
+    by_model = [samples_of(batch, step(batch.inputs)) for step in steps]
+    return (
+        voter.vote(same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
+        for same_sample in zip(*by_model, strict=True)
+    )
 
 
 def load_models(

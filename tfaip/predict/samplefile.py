@@ -67,7 +67,8 @@ class SampleWriter:
 
     def write(self, sample: Sample) -> None:
         """Add a sample; parts that are None are left out."""
-        self._form.add(_parts_of(sample, self._parts))
+        parts = {part: getattr(sample, part) for part in self._parts}
+        self._form.add({part: value for part, value in parts.items() if value is not None})
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -79,11 +80,6 @@ class SampleWriter:
             os.replace(self._temporary, self._path)
         else:
             self._temporary.unlink()
-
-
-def sample_line(sample: Sample) -> str:
-    """A sample without its inputs as one line of JSON."""
-    return _to_json(_parts_of(sample, PARTS[1:]))
 
 
 def to_plain(value: Any) -> Any:
@@ -118,10 +114,6 @@ def read_samples(path: Path) -> Iterator[Sample]:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, BadZipFile) as error:
         raise UsageError(f"{path} holds no predicted samples, or is damaged: {error!r}") from error
-
-
-def _parts_of(sample: Sample, parts: Sequence[str]) -> dict[str, Any]:
-    return {part: value for part in parts if (value := getattr(sample, part)) is not None}
 
 
 class _JsonLines:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from tfaip.scripts.models import Models, chosen_data, take_models
 from tfaip.scripts.roof import run_command
+from tfaip.util.logging import logger
 
 PROG = "tfaip-predict"
 FLAG = "--export_dir"
 USAGE = f"""usage: {PROG} {FLAG} DIR [DIR ...] [flags]
 
 Apply an exported model (best/ or export/ of a run) to data, by default to what its training validated on. Several
-models of one scenario vote. The samples are printed as JSON lines, or written into the file that --dump names.
+models of one scenario vote. --dump FILE keeps what they give.
 
   --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
 
@@ -33,16 +34,16 @@ def _work(argv: Sequence[str]) -> None:
     if models is None:
         return
     args, generator = _parse(models)
-    predictor = _predictor(models, args.predict)
-    samples = predictor.predict(generator)
+    samples = _predictor(models, args.predict).predict(generator)
     if args.dump is None:
-        _print(samples)
-    else:
-        from tfaip.predict.samplefile import SampleWriter
+        count = sum(1 for _ in samples)
+        logger(__name__).info("%d samples were predicted and not kept: write them with --dump FILE", count)
+        return
+    from tfaip.predict.samplefile import SampleWriter
 
-        with SampleWriter(Path(args.dump), args.dump_inputs) as writer:
-            for sample in samples:
-                writer.write(sample)
+    with SampleWriter(Path(args.dump), args.dump_inputs) as writer:
+        for sample in samples:
+            writer.write(sample)
 
 
 def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
@@ -67,8 +68,6 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     parser.add_params("predict", PredictorParams, default=predict, metadata={"fix_dc": True})
     parser.add_params("data", DataGeneratorParams, default=defaults[0] if defaults else None)
     args = parser.parse(models.flags)
-    # What is printed is read by programs.
-    args.predict.silent = args.predict.silent or args.dump is None
     return args, chosen_data(args.data, defaults)[0]
 
 
@@ -79,13 +78,6 @@ def _predictor(models: Models, params: Any) -> Any:
     if len(models.paths) == 1:
         return models.scenario.create_predictor(models.paths[0], params, models.trusted)
     return models.scenario.create_multi_predictor(models.paths, params, models.trusted)
-
-
-def _print(samples: Iterable[Any]) -> None:
-    from tfaip.predict.samplefile import sample_line
-
-    for sample in samples:
-        print(sample_line(sample))
 
 
 if __name__ == "__main__":

@@ -21,17 +21,25 @@ def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
     print_table(["", *columns], rows)
 
 
+def check_out(path: str | None) -> None:
+    """Whether results can be written to `path`, asked before the work.
+
+    Raises:
+        UsageError: there is no such directory.
+    """
+    if path is not None and not Path(path).parent.is_dir():
+        raise UsageError(f"{path} cannot be written: there is no directory {Path(path).parent}")
+
+
 def write_results(path: str, content: Mapping[str, Any]) -> None:
     """Write results as JSON.
 
     Raises:
-        UsageError: there is no such directory, or a value that JSON cannot express.
+        UsageError: a value that JSON cannot express.
     """
     from tfaip.predict.samplefile import to_plain
     from tfaip.util.files import write_json
 
-    if not Path(path).parent.is_dir():
-        raise UsageError(f"{path} cannot be written: there is no directory {Path(path).parent}")
     write_json(Path(path), to_plain(content))
 
 
