@@ -48,7 +48,11 @@ class Sample:
 
     def copy(self) -> Sample:
         """A new sample that shares all parts with this one."""
-        sample = Sample(inputs=self.inputs, outputs=self.outputs, targets=self.targets, meta=self.meta)
+        sample = Sample.__new__(Sample)  # twice as fast as the constructor, and the most frequent call of a pipeline
+        sample.inputs = self.inputs
+        sample.outputs = self.outputs
+        sample.targets = self.targets
+        sample.meta = self.meta
         sample._invalid = self._invalid
         return sample
 
