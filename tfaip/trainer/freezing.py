@@ -8,7 +8,7 @@ from tfaip.errors import UsageError
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.variables import layers_by_path
 from tfaip.util.logging import logger
-from tfaip.util.pathpatterns import compile_pattern, path_matches
+from tfaip.util.pathpatterns import matching_paths
 
 FLAG = "--trainer.no_train_scope"
 
@@ -28,14 +28,8 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     Raises:
         UsageError: no layer matches, or all weights would be frozen.
     """
-    compiled = compile_pattern(pattern, FLAG)
     layers = layers_by_path(graph)
-    frozen = {path: layer for path, layer in layers.items() if path_matches(compiled, path)}
-    if not frozen:
-        raise UsageError(
-            f"{FLAG} {pattern!r} matches no layer; it must match a whole path, e.g. '.*conv.*'; "
-            f"the layers are {', '.join(layers)}"
-        )
+    frozen = {path: layers[path] for path in matching_paths(pattern, FLAG, "layer", layers)}
     for layer in frozen.values():
         layer.trainable = False
     if not graph.trainable_variables:

@@ -14,7 +14,7 @@ from tfaip.trainer.transfer.table import shape_text, transfer_table
 from tfaip.trainer.warmstart.params import FLAG, WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
 from tfaip.util.logging import logger
-from tfaip.util.pathpatterns import path_matches
+from tfaip.util.pathpatterns import matching_paths
 
 _SHOWN = 5
 
@@ -81,11 +81,8 @@ def _without(source: Source, names: set[str]) -> Source:
 
 def _check_patterns(rules: NameRules, paths: list[str]) -> None:
     for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
-        if pattern is not None and not any(path_matches(pattern, path) for path in paths):
-            raise UsageError(
-                f"{FLAG}.{name} {pattern.pattern!r} matches no weight; it must match a whole path, e.g. '.*conv.*'; "
-                f"the weights are {', '.join(paths)}"
-            )
+        if pattern is not None:
+            matching_paths(pattern.pattern, f"{FLAG}.{name}", "weight", paths)
 
 
 def _report(transfer: Transfer) -> None:

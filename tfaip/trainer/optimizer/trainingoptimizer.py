@@ -1,0 +1,203 @@
+"""The optimizer of a training: all that the toolkit does around the update rules of Keras."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import keras
+from keras import ops
+
+from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
+from tfaip.trainer.optimizer.branching import branch, summed_over_replicas
+from tfaip.trainer.optimizer.gradients import GradientNoise, clipped
+from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
+from tfaip.trainer.optimizer.params import OptimizerParams
+from tfaip.trainer.optimizer.part import PartOptimizer, SlotOptimizer
+from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
+from tfaip.util.typing import Tensor
+
+
+class TrainingOptimizer(SlotOptimizer):
+    """One update: mean over its batches, noise, clips, skip if not finite, weight decay and update, averages.
+
+    The update rules are those of its parts. The same numbers come out on one device, on several devices, and with
+    several small batches per update instead of a large one.
+
+    Args:
+        params: the optimizer params.
+        schedule: the learning rate.
+        accum_steps: batches per update.
+        seed: of the gradient noise.
+    """
+
+    averages: WeightAverages | None = None
+
+    def __init__(self, params: OptimizerParams, schedule: ScheduledRate, accum_steps: int, seed: int) -> None:
+        super().__init__(learning_rate=schedule)
+        self._params = params
+        self._accum_steps = accum_steps
+        self.schedule = schedule
+        schedule.build(self.add_variable)
+        self._uncounted = self._add_counter("updates_before_moments")
+        self._nonfinite = NonFiniteUpdates(params.skip_nonfinite, self._add_counter)
+        noise = params.gradient_noise
+        self._noise = GradientNoise(noise.stddev, noise.gamma, seed) if noise.stddev else None
+        if self._noise is not None:
+            self._track_variable(self._noise.state)
+        self._parts: Sequence[PartOptimizer] = ()
+        self._buffers: Mapping[int, keras.Variable] = {}
+
+    def build_parts(self, weights: list[keras.Variable], parts: Sequence[PartOptimizer]) -> None:
+        """Take the parts, which together update all weights.
+
+        Args:
+            weights: the trained weights, in the order of the model.
+            parts: built.
+        """
+        super().build(weights)
+        self._parts = tuple(parts)
+        if self._accum_steps > 1:
+            buffers = [self.add_variable_from_reference(weight, name="gradient_accumulator") for weight in weights]
+            self._buffers = {id(weight): buffer for weight, buffer in zip(weights, buffers, strict=True)}
+
+    def build_averages(self, rate: AverageRate) -> None:
+        """Keep averages of the weights from now on; call it after `build_parts`."""
+        weights = list(self._trainable_variables)
+        variables = [self.add_variable_from_reference(weight, name="average") for weight in weights]
+        self.averages = WeightAverages(weights, variables, rate)
+
+    @property
+    def rate(self) -> keras.Variable:
+        """The learning rate of the next updates, before the rule of time; a float32 scalar variable."""
+        return self.schedule.base
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """All variables, those of the parts included."""
+        return [*super().variables, *(variable for part in self._parts for variable in part.state)]
+
+    @property
+    def updates(self) -> int:
+        """Number of updates so far, skipped ones included."""
+        return int(self._update_number)
+
+    @property
+    def iterations(self) -> Tensor:
+        """Number of updates that the moments have seen, an integer scalar."""
+        return self._update_number - self._uncounted.value
+
+    @property
+    def _update_number(self) -> Tensor:
+        return self._iterations // self._accum_steps if self._accum_steps > 1 else self._iterations.value
+
+    def begin_epoch(self, rate: float, completed: int, batches: int, done: int, is_listed: bool = False) -> None:
+        """Set rate and time; reset the moments if they are due.
+
+        Args:
+            rate: as in `rate`.
+            completed: epochs.
+            batches: of this epoch.
+            done: batches of this epoch that are trained already.
+            is_listed: the rate is not subject to a rule.
+        """
+        self.schedule.begin_epoch(rate, is_listed, completed, batches, done, int(self._iterations))
+        every = self._params.reset_every_n_epochs
+        if every and completed and completed % every == 0 and not done:
+            self.reset_moments()
+
+    def reset_moments(self) -> None:
+        """Let all moments, and the number of updates that they have seen, start anew.
+
+        Averages, schedules, and gradients that wait for their update go on.
+        """
+        for part in self._parts:
+            part.reset()
+        self._uncounted.assign(self._update_number)
+
+    def reset(self) -> None:
+        """Let moments and averages start anew: the weights have been exchanged."""
+        self.reset_moments()
+        if self.averages is not None:
+            self.averages.reset()
+
+    def with_averages(self) -> AbstractContextManager[None]:
+        """Context in which the weights hold their averages, if there are any."""
+        return contextlib.nullcontext() if self.averages is None else self.averages.in_place()
+
+    def stopped_at(self) -> tuple[int, int] | None:
+        """Once updates stopped since too many were not finite: batches before the first of them, and their number."""
+        return self._nonfinite.stopped_at()
+
+    def scale_loss(self, loss: Tensor) -> Tensor:
+        """The loss that gradients are taken of: itself; if it is not finite, neither are its gradients."""
+        return loss * ops.where(ops.isfinite(loss), 1.0, float("nan"))
+
+    def named_variables(self, weights: Mapping[str, keras.Variable]) -> dict[str, keras.Variable]:
+        """All variables of the built optimizer by stable names.
+
+        Args:
+            weights: variables of the graph by path; a slot is named after its kind and the weight it belongs to.
+        """
+        paths = {id(variable): path for path, variable in weights.items()}
+        slots = [slot for optimizer in (self, *self._parts) for slot in optimizer.slots]
+        named = {f"{slot.kind}/{paths[id(slot.weight)]}": slot.variable for slot in slots}
+        known = {id(variable) for variable in named.values()}
+        named.update({v.name: v for v in super().variables if id(v) not in known})
+        for i, part in enumerate(self._parts):
+            # Nadam and Adafactor leave it to Keras to name some of theirs, by a counter of the process.
+            others = [variable for variable in part.state if id(variable) not in known]
+            named.update({f"part_{i}/{j}": variable for j, variable in enumerate(others)})
+        return named
+
+    def _add_counter(self, name: str) -> keras.Variable:
+        return self.add_variable((), dtype="int", name=name)
+
+    def _branch(self, predicate: Tensor, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+        branch(predicate, then, otherwise, [*self._trainable_variables, *self.variables])
+
+    def _backend_apply_gradients(self, grads: list[Tensor], trainable_variables: list[Any]) -> None:
+        """What Keras calls with the gradients of a batch."""
+        gradients = summed_over_replicas(grads)
+        if self._accum_steps == 1:
+            self._update(gradients, trainable_variables)
+            return
+        buffers = [self._buffers[id(weight)] for weight in trainable_variables]
+        sums = [buffer + gradient for buffer, gradient in zip(buffers, gradients, strict=True)]
+
+        def update() -> None:
+            self._update([total / self._accum_steps for total in sums], trainable_variables)
+            for buffer in buffers:
+                buffer.assign(ops.zeros(buffer.shape, buffer.dtype))
+
+        def wait() -> None:
+            for buffer, total in zip(buffers, sums, strict=True):
+                buffer.assign(total)
+
+        self._branch(ops.equal((self._iterations + 1) % self._accum_steps, 0), update, wait)
+
+    def _update(self, gradients: list[Tensor], weights: list[Any]) -> None:
+        """One update with the gradients of all its batches, on all devices."""
+        if self._noise is not None:
+            gradients = self._noise.add(gradients, self._update_number)
+        gradients, is_finite = clipped(gradients, self._params)
+        goes_on = ops.logical_and(is_finite, ops.logical_not(self._nonfinite.is_stopped()))
+        self._branch(goes_on, lambda: self._step(gradients, weights), self._skip)
+
+    def _step(self, gradients: list[Tensor], weights: list[Any]) -> None:
+        rate = self.learning_rate
+        self.schedule.observe(rate)
+        by_weight = {id(weight): (gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)}
+        for part in self._parts:
+            pairs = [by_weight[id(weight)] for weight in part._trainable_variables if id(weight) in by_weight]
+            part.update([gradient for gradient, _ in pairs], [weight for _, weight in pairs], rate)
+        if self.averages is not None:
+            self.averages.update(self._update_number + 1)
+        self._nonfinite.forget()
+        self.schedule.observe(self._iterations)
+
+    def _skip(self) -> None:
+        self._uncounted.assign(self._uncounted + 1)
+        self._nonfinite.count(self._iterations.value)
