@@ -1,0 +1,239 @@
+"""Buckets and preloading in real trainings of a model with one weight: y = w * sum(x); padding changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.trainer.line import CallbackOf, LineModel, LineModelParams, Weights
+from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
+from tfaip.data.specs import TensorSpec
+from tfaip.model.graphbase import GraphBase
+from tfaip.params import pai_dataclass
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.optimizer import SGDOptimizer
+from tfaip.trainer.params import ProgressBarMode, TrainerParams, TrainerPipelineParams
+from tfaip.trainer.scheduler import ConstantParams
+from tfaip.trainer.trainer import Trainer
+from tfaip.util.typing import TensorDict
+
+pytestmark = pytest.mark.backend
+
+JAX = keras.backend.backend() == "jax"
+SHAPES: list[tuple[int | None, ...]] = []
+READ: list[tuple[str, int]] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_seen() -> None:
+    SHAPES.clear()
+    READ.clear()
+
+
+@pai_dataclass
+@dataclass
+class RowsParams(DataGeneratorParams):
+    """Rows of ones, of these lengths."""
+
+    lengths: list[int] = field(default_factory=list)
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return Rows
+
+
+class Rows(DataGenerator[RowsParams]):
+    def __len__(self) -> int:
+        return len(self.params.lengths)
+
+    def __getitem__(self, index: int) -> Sample:
+        length = self.params.lengths[index]
+        return Sample(inputs={"x": np.ones(length)}, targets={"y": [0.0]}, meta=index)
+
+
+@pai_dataclass
+@dataclass
+class SeenParams(DataProcessorParams):
+    @staticmethod
+    def cls() -> type[MappingDataProcessor[Any]]:
+        return Seen
+
+
+class Seen(MappingDataProcessor[SeenParams]):
+    """Notes which samples it gets."""
+
+    def apply(self, sample: Sample) -> Sample:
+        READ.append((self.mode.value, sample.meta))
+        return sample
+
+
+@pai_dataclass
+@dataclass
+class SumsDataParams(DataBaseParams):
+    @staticmethod
+    def cls() -> type[DataBase[Any]]:
+        return SumsData
+
+
+class SumsData(DataBase[SumsDataParams]):
+    def _input_layer_specs(self) -> dict[str, Any]:
+        return {"x": TensorSpec((None,), "float32")}
+
+    def _target_layer_specs(self) -> dict[str, Any]:
+        return {"y": TensorSpec((1,), "float32")}
+
+    def element_length_fn(self, sample: Sample) -> int:
+        return len(sample.inputs["x"])
+
+
+@pai_dataclass
+@dataclass
+class SumsModelParams(LineModelParams):
+    @staticmethod
+    def cls() -> type[LineModel]:
+        return LineModel
+
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return SumsGraph
+
+
+class SumsGraph(GraphBase[SumsModelParams]):
+    def __init__(self, params: SumsModelParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.line = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        SHAPES.append(tuple(inputs["x"].shape))  # runs once for each compilation
+        return {"y": self.line(ops.sum(inputs["x"], axis=1, keepdims=True))}
+
+
+class SumsScenarioParams(ScenarioBaseParams[SumsDataParams, SumsModelParams]):
+    pass
+
+
+class SumsPipelineParams(TrainerPipelineParams[RowsParams, RowsParams]):
+    pass
+
+
+class SumsTrainerParams(TrainerParams[SumsScenarioParams, SumsPipelineParams]):
+    pass
+
+
+class SumsScenario(ScenarioBase[SumsScenarioParams, SumsTrainerParams]):
+    pass
+
+
+def sums_params(lengths: list[int], output_dir: Path | None = None, **fields: Any) -> SumsTrainerParams:
+    """A training with rate 1; the loss is w * sum(x), so each batch takes its mean length from the weight."""
+    params = SumsScenario.default_trainer_params()
+    params.gen.train, params.gen.val = RowsParams(lengths=lengths), RowsParams()
+    params.gen.setup.train.shuffle_buffer_size = 0
+    params.gen.setup.train.batch_size = 2
+    params.optimizer, params.learning_rate = SGDOptimizer(), ConstantParams(lr=1.0)
+    params.epochs, params.random_seed = 1, 1
+    params.progress_bar_mode = ProgressBarMode.PLAIN
+    params.skip_model_load_test, params.export_best, params.export_final = True, False, False
+    params.scenario.export_serve = False
+    params.output_dir = None if output_dir is None else str(output_dir)
+    for name, value in fields.items():
+        setattr(params, name, value)
+    return params
+
+
+def train(params: SumsTrainerParams, *callbacks: keras.callbacks.Callback, restore: bool = False) -> Trainer[Any]:
+    trainer = SumsScenario.create_trainer(params, restore=restore)
+    trainer.train(list(callbacks))
+    return trainer
+
+
+def test_a_training_with_buckets() -> None:
+    # Buckets up to 3 and from 4: batches (5, 7), (1, 3) are full in the epoch of 3 batches, then the 2 is left over.
+    params = sums_params([1, 5, 7, 3, 2], epochs=2)
+    params.gen.setup.train.bucket_boundaries = [4]
+    weights = Weights()
+    train(params, weights)
+    # Epoch 1: (5, 7) 6, (1, 3) 2, (2) 2; epoch 2 begins with the next pass.
+    assert weights.values == [-10.0, -20.0]
+
+
+def test_each_bucket_has_its_size() -> None:
+    params = sums_params([1, 5, 7, 3, 2, 3], samples_per_epoch=6)
+    params.gen.setup.train.bucket_boundaries = [4]
+    params.gen.setup.train.bucket_batch_sizes = [4, 1]
+    weights = Weights()
+    train(params, weights)
+    assert weights.values == [-(5 + 7 + (1 + 3 + 2 + 3) / 4)]
+
+
+LENGTHS = [3, 9, 1, 4, 12, 6, 2, 8, 5, 10, 7, 11, 3, 1, 9, 20]
+
+
+def bucketed(output_dir: Path | None = None, **fields: Any) -> SumsTrainerParams:
+    params = sums_params(LENGTHS, output_dir, **fields)
+    params.gen.setup.train.bucket_boundaries = [5, 9]
+    params.gen.setup.train.max_element_length = 16
+    params.gen.setup.train.shuffle_buffer_size = -1
+    return params
+
+
+class StopAt(keras.callbacks.Callback):
+    """Interrupts a training behind a batch, as a debugger or an error of the user would."""
+
+    def __init__(self, batch: int) -> None:
+        super().__init__()
+        self.batch = batch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if batch == self.batch:
+            raise ZeroDivisionError
+
+
+def test_a_bucketed_training_goes_on_within_an_epoch(tmp_path: Path) -> None:
+    whole, resumed = Weights(), Weights()
+    train(bucketed(epochs=3), whole)
+    params = bucketed(tmp_path / "run", epochs=3, checkpoint_save_freq="1", steps_per_execution=1)
+    with pytest.raises(ZeroDivisionError):
+        train(params, StopAt(5))
+    train(params, resumed, restore=True)
+    assert resumed.values == whole.values
+
+
+def test_jax_compiles_once_for_each_bucket() -> None:
+    params = bucketed(epochs=4)
+    params.gen.setup.train.batch_drop_remainder = True
+    train(params)
+    # Those of the symbolic build, and of the graph on TensorFlow, are not known.
+    compiled = sorted(shape for shape in SHAPES if all(isinstance(size, int) for size in shape))
+    assert compiled == ([(2, 4), (2, 8), (2, 16)] if JAX else [])
+
+
+def test_preloaded_data_are_processed_once(caplog: pytest.LogCaptureFixture) -> None:
+    def run(**fields: Any) -> tuple[list[float], list[tuple[str, int]]]:
+        READ.clear()
+        params = sums_params(LENGTHS, epochs=3, **fields)
+        params.gen.setup.train.shuffle_buffer_size = -1
+        params.gen.val = RowsParams(lengths=[2, 3])
+        params.scenario.data.pre_proc.processors = [SeenParams()]
+        values: list[float] = []
+        ends = CallbackOf(on_epoch_end=lambda epoch, logs: values.extend([logs["loss"], logs["val_loss"]]))
+        train(params, ends)
+        return values, sorted(READ)
+
+    plain, seen = run()
+    assert len(seen) >= 3 * (16 + 2)
+    with caplog.at_level("INFO"):
+        preloaded, once = run(preload_data=True)
+    assert preloaded == plain
+    assert once == [("evaluation", 0), ("evaluation", 1), *(("training", index) for index in range(16))]
+    assert [message for message in caplog.messages if "is in memory after" in message][0].startswith("training data")
