@@ -145,3 +145,48 @@ def test_a_stacked_sample_is_cast_and_gets_meta() -> None:
 def test_stacked_samples_are_checked(x: Any, y: Any, meta: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         stacked(x, y, meta)
+
+
+def test_ragged_rows_are_padded() -> None:
+    # Two samples: rows of 2 and 1 numbers, and three rows of 0, 1 and 3 numbers.
+    batch = stack([[[1, 2], [3]], [[], [4], [5, 6, 7]]], TensorSpec([None, None], "int32"), padding=9)
+    assert batch.tolist() == [
+        [[1, 2, 9], [3, 9, 9], [9, 9, 9]],
+        [[9, 9, 9], [4, 9, 9], [5, 6, 7]],
+    ]
+
+
+def test_an_empty_list_is_of_any_type() -> None:
+    assert stack([[], [1]], TensorSpec([None], "int32"), padding=7).tolist() == [[7], [1]]
+    assert stack([[], ["a"]], TensorSpec([None], "string"), padding="").tolist() == [[""], ["a"]]
+
+
+def test_ragged_rows_may_be_arrays() -> None:
+    rows = [np.ones([2, 2]), np.ones([2, 3])]
+    batch = stack([rows], TensorSpec([None, 2, None]), padding=-1)
+    assert batch.tolist() == [[[[1, 1, -1]] * 2, [[1, 1, 1]] * 2]]
+    objects = np.empty(2, dtype=object)
+    objects[:] = [np.array([1.0]), np.array([2.0, 3.0])]
+    assert stack([objects], TensorSpec([None, None]), padding=0).tolist() == [[[1, 0], [2, 3]]]
+
+
+def test_ragged_text() -> None:
+    words = [[["a", "bc"], ["d"]], [["e"]]]
+    batch = stack(words, TensorSpec([None, None], "string"), padding="-")
+    assert batch.tolist() == [[["a", "bc"], ["d", "-"]], [["e", "-"], ["-", "-"]]]
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "error", "message"),
+    [
+        ([[1, 2], [3]], TensorSpec([None, 3]), ValueError, r"has shape \[2, 2\], expected \[None, 3\]"),
+        ([[1, 2], [3]], TensorSpec([None]), ValueError, r"nested deeper than the layer specs \(\[None\]\)"),
+        ([[1, 2], [3.5]], TensorSpec([None, None], "int32"), TypeError, "has dtype float64, expected int32"),
+        ([[1, 2], ["a"]], TensorSpec([None, None]), TypeError, "expected float32"),
+        ([[1, 2], 3], TensorSpec([None, None]), ValueError, "has rows of different depth"),
+        ([[1, 2], None], TensorSpec([None, None]), ValueError, "has rows of different depth"),
+    ],
+)
+def test_ragged_rows_are_checked(value: Any, spec: TensorSpec, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        stack([value], spec, padding=0)

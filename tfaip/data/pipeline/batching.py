@@ -69,10 +69,16 @@ class Batcher:
         return bool(self._targets)
 
     def batch(self, samples: Sequence[Sample]) -> Batch:
-        """Stack samples; variable dimensions of a key are padded to the longest sample of the batch."""
+        """Stack samples; variable dimensions of a key are padded to the longest sample of the batch.
+
+        A value may be an array, nested lists, or a number where the spec is [1]. Nested lists may be *ragged*: rows
+        of different length, in variable dimensions, are padded too.
+        """
+        inputs = [s.inputs for s in samples]
+        targets = [s.targets for s in samples]
         return Batch(
-            {key: stacker.stack([s.inputs for s in samples]) for key, stacker in self._inputs.items()},
-            {key: stacker.stack([s.targets for s in samples]) for key, stacker in self._targets.items()},
+            {key: stacker.stack(inputs) for key, stacker in self._inputs.items()},
+            {key: stacker.stack(targets) for key, stacker in self._targets.items()},
             [s.meta for s in samples],
         )
 
@@ -141,10 +147,12 @@ class _Stacker:
         self._name = f"{part}[{key!r}]"
         self._spec = spec
         self._dtype = spec.numpy_dtype
+        self._is_text = spec.dtype == "string"
+        self._read_as = object if self._is_text else None
         self._padding = _padding_value(padding, spec, self._name)
 
     def stack(self, parts: Sequence[Any]) -> Array:
-        arrays = [self._array(self._value(part)) for part in parts]
+        arrays = self._arrays(parts)
         shapes = {array.shape for array in arrays}
         for shape in shapes:
             if not self._spec.fits(shape):
@@ -152,9 +160,18 @@ class _Stacker:
         for dtype in {array.dtype for array in arrays}:
             self._check_dtype(dtype)
         if len(shapes) > 1:
-            return self._pad(arrays)
+            return _padded(arrays, self._padding, self._dtype)
         joined = np.concatenate(arrays, dtype=self._dtype, casting="unsafe")
         return joined.reshape(len(arrays), *arrays[0].shape)
+
+    def _arrays(self, parts: Sequence[Any]) -> list[Array]:
+        try:
+            values = [part[self._key] for part in parts]
+        except (KeyError, TypeError, IndexError):
+            values = [self._value(part) for part in parts]  # says what is missing
+        if not self._is_text and {value.__class__ for value in values} == {np.ndarray}:
+            return [array if array.ndim and array.dtype.kind != "O" else self._array(array) for array in values]
+        return [self._array(value) for value in values]
 
     def cast(self, part: Any) -> Array:
         array = np.asarray(self._value(part))
@@ -171,17 +188,35 @@ class _Stacker:
             raise ValueError(f"a sample lacks {self._name}; its {self._part} are {keys}") from error
 
     def _array(self, value: Any) -> Array:
-        array = np.asarray(value, dtype=object if self._spec.dtype == "string" else None)
+        try:
+            array = np.asarray(value, dtype=self._read_as)
+        except ValueError:  # rows of different length
+            array = self._dense(value, self._spec.rank)
+        if array.dtype.kind == "O" and not (self._is_text and array.ndim == self._spec.rank):
+            array = self._dense(value, self._spec.rank)
         if array.ndim == 0 and self._spec.shape == (1,):
             return array.reshape(1)
-        return array
+        return array if array.size else array.astype(self._dtype)  # nothing is of any type
 
-    def _pad(self, arrays: Sequence[Array]) -> Array:
-        longest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
-        padded = np.full([len(arrays), *longest], self._padding, dtype=self._dtype)
-        for row, array in zip(padded, arrays, strict=True):
-            row[tuple(slice(size) for size in array.shape)] = array
-        return padded
+    def _dense(self, value: Any, rank: int) -> Array:
+        """Ragged rows as one array; what is no sequence stays as it is, for the checks to refuse."""
+        is_sequence = isinstance(value, (list, tuple, np.ndarray))
+        if is_sequence and len(value) == 0:
+            return np.zeros([0] * rank, dtype=self._dtype)
+        if rank <= 1 or not is_sequence:
+            try:
+                return np.asarray(value, dtype=self._read_as)
+            except ValueError as error:
+                raise ValueError(
+                    f"{self._name} has rows of different length, nested deeper than the layer specs "
+                    f"({list(self._spec.shape)}): {value!r}"
+                ) from error
+        rows = [self._dense(row, rank - 1) for row in value]
+        if len({row.ndim for row in rows}) > 1:
+            raise ValueError(f"{self._name} has rows of different depth: {value!r}")
+        for dtype in {row.dtype for row in rows}:
+            self._check_dtype(dtype)
+        return _padded(rows, self._padding, self._dtype)
 
     def _check_dtype(self, dtype: np.dtype[Any]) -> None:
         # Numbers may change their precision, but must not silently lose their fraction or become text.
@@ -194,6 +229,15 @@ class _Stacker:
             f"{self._name} has shape {list(got)}, expected {expected} as in the layer specs "
             f"(None: any length): change the spec or the processor that makes the value"
         )
+
+
+def _padded(arrays: Sequence[Array], padding: Any, dtype: np.dtype[Any]) -> Array:
+    """Stack arrays of the same rank along a new first dimension."""
+    longest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
+    stacked = np.full([len(arrays), *longest], padding, dtype=dtype)
+    for row, array in zip(stacked, arrays, strict=True):
+        row[tuple(map(slice, array.shape))] = array
+    return stacked
 
 
 def _padding_value(padding: Any, spec: TensorSpec, name: str) -> Any:

@@ -182,10 +182,10 @@ class BlockMaker:
 def _stacked(batcher: Batcher, block: Block, samples: list[Sample]) -> Result:
     try:
         batch = batcher.batch(samples)
+        inputs = _padded_shapes(batch.inputs, [sample.inputs for sample in samples])
+        targets = _padded_shapes(batch.targets, [sample.targets for sample in samples])
     except Exception:
-        return Result(block, samples)  # it fails again where it is reported
-    inputs = _padded_shapes(batch.inputs, [sample.inputs for sample in samples])
-    targets = _padded_shapes(batch.targets, [sample.targets for sample in samples])
+        return Result(block, samples)  # it fails again where it is reported; ragged values have no shape
     return Result(block, None, batch, (inputs, targets))
 
 
