@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
 from keras import ops
+from keras.initializers import Constant
 
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
@@ -29,6 +30,7 @@ class _Values:
         self.called: list[keras.metrics.Metric] | None = None
         self.without_loss = False
         self.loss_means: dict[str, keras.metrics.Mean] = {}
+        self.loss_names: list[str] = []
 
     def mean_of(self, name: str) -> keras.metrics.Mean:
         """The accumulator of a loss, made when it is first seen."""
@@ -47,17 +49,27 @@ class TrainingModel(keras.Model):
         model: losses and metrics.
         graph: the outermost graph.
         penalty: added to the loss of the training, logged without its weight as `input_gradient_regularization`.
+        loss_weights: weights of losses by name, instead of those of `ModelBase._loss_weights`; 0: only logged.
     """
 
     history: keras.callbacks.History | None = None  # `fit` returns it; the trainer keeps its own
 
     def __init__(
-        self, model: ModelBase[Any], graph: GenericGraphBase[Any], penalty: InputGradientPenalty | None = None
+        self,
+        model: ModelBase[Any],
+        graph: GenericGraphBase[Any],
+        penalty: InputGradientPenalty | None = None,
+        loss_weights: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(name="training_model")
         self.graph = graph
         self._penalty = penalty
         self._values = _Values(model)
+        # Variables, so that they can change while the compiled step stays.
+        self.loss_weights = {
+            name: self.add_weight(name="loss_weight", initializer=Constant(weight), dtype="float32", trainable=False)
+            for name, weight in (loss_weights or {}).items()
+        }
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_jax_state":
@@ -70,6 +82,11 @@ class TrainingModel(keras.Model):
     def model_base(self) -> ModelBase[Any]:
         """The model that defines losses and metrics."""
         return self._values.model
+
+    @property
+    def loss_names(self) -> list[str]:
+        """Names of the losses of the model, once it is built."""
+        return self._values.loss_names
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -114,7 +131,7 @@ class TrainingModel(keras.Model):
             mean = ops.mean(value)
             if name != TOTAL_LOSS:
                 self._values.mean_of(name).update_state(mean, sample_weight=batch_size)
-            total = total + weight * mean
+            total = total + _weighed(mean, weight)
         if self.losses:
             layer_losses = ops.sum(ops.stack([ops.sum(ops.cast(loss, "float32")) for loss in self.losses]))
             self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
@@ -143,7 +160,8 @@ class TrainingModel(keras.Model):
         inputs, targets = self._loss_arguments(x, y_pred)
         losses = self.model_base._loss(inputs, targets, y_pred)
         self._check_loss_names(losses)
-        weights = self.model_base._loss_weights() or {}
+        self._values.loss_names = list(losses)
+        weights = {**(self.model_base._loss_weights() or {}), **self.loss_weights}
         sample_weights = self.model_base._sample_weights(inputs, targets)
         return {
             name: (weights.get(name, 1.0), _weighted(value, sample_weights.get(name))) for name, value in losses.items()
@@ -162,7 +180,7 @@ class TrainingModel(keras.Model):
             total = ops.zeros(ops.shape(keras.tree.flatten(inputs)[0])[:1], dtype="float32")
             for weight, value in losses.values():
                 per_sample = ops.mean(value, axis=range(1, len(value.shape))) if len(value.shape) > 1 else value
-                total = total + weight * per_sample
+                total = total + _weighed(per_sample, weight)
             return total
 
         return sample_losses
@@ -231,6 +249,11 @@ class _SymbolicStep(keras.layers.Layer):
             loss = model.compute_loss(inputs, None, outputs, training=False)
             model.compute_metrics(inputs, None, outputs)
         return loss
+
+
+def _weighed(loss: Tensor, weight: Any) -> Tensor:
+    """A loss times its weight, a number or a variable; nothing if that is 0, even if the loss is not finite."""
+    return ops.where(ops.equal(weight, 0.0), 0.0, weight * loss)
 
 
 def _weighted(value: Tensor, sample_weight: Tensor | None) -> Tensor:

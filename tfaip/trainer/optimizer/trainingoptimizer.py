@@ -80,6 +80,11 @@ class TrainingOptimizer(SlotOptimizer):
         return [*super().variables, *(variable for part in self._parts for variable in part.state)]
 
     @property
+    def batches(self) -> int:
+        """Number of batches so far."""
+        return int(self._iterations)
+
+    @property
     def updates(self) -> int:
         """Number of updates so far, skipped ones included."""
         return int(self._update_number)
@@ -103,7 +108,7 @@ class TrainingOptimizer(SlotOptimizer):
             done: batches of this epoch that are trained already.
             is_listed: the rate is not subject to a rule.
         """
-        self.schedule.begin_epoch(rate, is_listed, completed, batches, done, int(self._iterations))
+        self.schedule.begin_epoch(rate, is_listed, completed, batches, done, self.batches)
         every = self._params.reset_every_n_epochs
         if every and completed and completed % every == 0 and not done:
             self.reset_moments()
@@ -128,7 +133,10 @@ class TrainingOptimizer(SlotOptimizer):
         return contextlib.nullcontext() if self.averages is None else self.averages.in_place()
 
     def stopped_at(self) -> tuple[int, int] | None:
-        """Once updates stopped since too many were not finite: batches before the first of them, and their number."""
+        """Once updates stopped since too many were not finite: the last batch of the first of them, and their number.
+
+        Batches are counted as `batches` counts them, from 0.
+        """
         return self._nonfinite.stopped_at()
 
     def scale_loss(self, loss: Tensor) -> Tensor:
