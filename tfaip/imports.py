@@ -33,6 +33,7 @@ WIDE_NAMES = {
     "ListsFileGeneratorParams": "tfaip.data.generators.listsfile",
     "MappingDataProcessor": "tfaip.data.pipeline.processor.dataprocessor",
     "ModelBase": "tfaip.model.modelbase",
+    "PrecisionRecallCurve": "tfaip.evaluator.precisionrecall",
     "RawDataGenerator": "tfaip.data.pipeline.datagenerator",
     "RawDataGeneratorParams": "tfaip.data.pipeline.datagenerator",
     "ScenarioBase": "tfaip.scenario.scenariobase",
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
         EvaluatorBase as EvaluatorBase,
     )
     from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
+    from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRecallCurve
     from tfaip.model.graphbase import (
         GenericGraphBase as GenericGraphBase,
         GraphBase as GraphBase,

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from test.support.commands import finish_command, start_python
+from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.trainer.events import EventWriter
 
 
@@ -36,13 +37,19 @@ def scalars(directory: Path, tag: str) -> list[tuple[int, float]]:
     return [(event.step, float(make_ndarray(event.tensor_proto))) for event in accumulator(directory).Tensors(tag)]
 
 
-def images(directory: Path, tag: str) -> list[np.ndarray]:
-    """The images of the only event."""
-    (event,) = accumulator(directory).Tensors(tag)
+def images(directory: Path, tag: str, step: int | None = None) -> list[np.ndarray]:
+    """The images of the only event (of a step)."""
+    (event,) = (event for event in accumulator(directory).Tensors(tag) if step in (None, event.step))
     width, height, *encoded = event.tensor_proto.string_val
     decoded = [np.asarray(Image.open(io.BytesIO(png))) for png in encoded]
     assert {array.shape[:2] for array in decoded} == {(int(height), int(width))}
     return decoded
+
+
+def curves(directory: Path, tag: str) -> list[tuple[int, list[list[float]]]]:
+    from tensorboard.util.tensor_util import make_ndarray
+
+    return [(event.step, make_ndarray(event.tensor_proto).tolist()) for event in accumulator(directory).Tensors(tag)]
 
 
 def write(directory: Path, values: dict[int, dict[str, float]]) -> None:
@@ -92,6 +99,20 @@ def test_images(tmp_path: Path) -> None:
     assert accumulator(tmp_path).SummaryMetadata("grey").plugin_data.plugin_name == "images"
 
 
+def test_drawings_of_every_kind(tmp_path: Path) -> None:
+    curve = PrecisionRecallCurve.of(np.array([1, 0, 1]), np.array([1.0, 0.5, 0.5]), 3)
+    writer = EventWriter(tmp_path)
+    writer.drawing("all", {"number": np.float32(0.5), "grey": np.zeros((1, 2, 1)), "deep": {"pr": curve}}, 4)
+    writer.close()
+    assert scalars(tmp_path, "all/number") == [(4, 0.5)]
+    assert images(tmp_path, "all/grey")[0].tolist() == [[0, 0]]
+    assert curves(tmp_path, "all/deep/pr") == [
+        # True and false positives, true and false negatives, precision, recall at the thresholds 0, 1/2, 1.
+        (4, [[2, 2, 1], [1, 1, 0], [0, 0, 1], [0, 0, 1], pytest.approx([2 / 3, 2 / 3, 1]), [1, 1, 0.5]])
+    ]
+    assert accumulator(tmp_path).SummaryMetadata("all/deep/pr").plugin_data.plugin_name == "pr_curves"
+
+
 @pytest.mark.parametrize("shape", [(3,), (3, 3), (1, 1, 3, 3, 1)])
 def test_what_is_no_image_is_named(shape: tuple[int, ...], tmp_path: Path) -> None:
     writer = EventWriter(tmp_path)
@@ -118,10 +139,12 @@ def test_writing_imports_no_backend(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 import numpy as np
+from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.trainer.events import EventWriter
 writer = EventWriter(Path({str(tmp_path)!r}))
 writer.scalars({{"loss": 1.0}}, 1)
-writer.image("image", np.zeros((2, 2, 1)), 1)
+writer.drawing("image", np.zeros((2, 2, 1)), 1)
+writer.drawing("pr", PrecisionRecallCurve(np.ones((4, 3))), 1)
 writer.close()
 print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
 """

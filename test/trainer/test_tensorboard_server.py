@@ -15,26 +15,51 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 
-from test.support.tiny.scenario import TinyScenario
+from test.support.tiny.model import TinyModel
+from test.support.tiny.scenario import TinyModelParams, TinyScenario
+from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
+from tfaip.util.typing import TensorDict
 
 pytestmark = pytest.mark.backend
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+class CurveModel(TinyModel):
+    """Also asks whether the sum is positive."""
+
+    def __init__(self, params: TinyModelParams) -> None:
+        super().__init__(params)
+        self.auc = keras.metrics.AUC(num_thresholds=201, curve="PR", name="auc")
+
+    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Any]:
+        label, score = keras.ops.cast(targets["y"] > 0, "float32"), keras.ops.sigmoid(outputs["y"])
+        return [*super()._metric(inputs, targets, outputs), self.auc(label, score)]
+
+    def _tensorboard(self) -> dict[str, Any]:
+        return {"pr": PrecisionRecallCurve.of_metric(self.auc)}
+
+
+class CurveScenario(TinyScenario):
+    @classmethod
+    def model_cls(cls) -> type[CurveModel]:
+        return CurveModel
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of three epochs, the third after a resume."""
-    params = TinyScenario.default_trainer_params()
+    params = CurveScenario.default_trainer_params()
     params.output_dir = str(tmp_path_factory.mktemp("runs") / "run")
     params.random_seed, params.lav_every_n, params.histogram_every_n = 1, 1, 2
     params.profile, params.profile_steps = True, [3, 6]
     params.epochs = 2
-    TinyScenario.create_trainer(params).train()
+    CurveScenario.create_trainer(params).train()
     params.epochs = 3
-    TinyScenario.create_trainer(params, restore=True).train()
+    CurveScenario.create_trainer(params, restore=True).train()
     return Path(params.output_dir)
 
 
@@ -91,6 +116,22 @@ def test_histograms_of_the_weights_in_their_epochs(server: str) -> None:
     assert [step for _, step, _ in histogram] == [2]
     # Buckets of (left, right, count): 4 inputs times 8 units.
     assert sum(count for _, _, count in histogram[0][2]) == 32
+
+
+def test_precision_recall_curves(run: Path, server: str) -> None:
+    runs = ["train", "validation", "lav_l0"]
+    points = {kind: read(server, "plugin/pr_curves/pr_curves", run=kind, tag="pr")[kind] for kind in runs}
+    history = json.loads((run / "history.json").read_text())
+    assert {kind: [entry["step"] for entry in found] for kind, found in points.items()} == dict.fromkeys(
+        runs, [1, 2, 3]
+    )
+    for entry in points["validation"]:
+        # At the first threshold everything is taken for positive, so that nothing is missed.
+        assert (entry["recall"][0], entry["false_negatives"][0]) == (1.0, 0)
+        assert entry["true_positives"][0] + entry["false_positives"][0] == 10
+        assert "val_auc" in history[str(entry["step"])]["values"]
+    # The prediction graph scores the same samples.
+    assert [e["true_positives"] for e in points["lav_l0"]] == [e["true_positives"] for e in points["validation"]]
 
 
 def test_hyper_parameters_of_the_run(server: str) -> None:

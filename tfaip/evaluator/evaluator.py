@@ -48,7 +48,11 @@ class EvaluatorBase(Generic[P]):
         """Take one sample with `outputs` and `targets`."""
 
     def result(self) -> dict[str, Any]:
-        """Values by name over all samples since `__enter__`."""
+        """Values by name over all samples since `__enter__`.
+
+        Numbers are logged. A `PrecisionRecallCurve`, and images as `TensorboardWriter` takes them, are shown in
+        TensorBoard. Everything else is only returned.
+        """
         return {}
 
 

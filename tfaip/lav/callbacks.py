@@ -49,7 +49,7 @@ class DumpCallback(LAVCallback):
 
 
 class TensorBoardCallback(LAVCallback):
-    """Writes the numbers among the results for TensorBoard, each generator to a directory of its own.
+    """Writes numbers, curves and images among the results for TensorBoard, each generator to a directory of its own.
 
     Args:
         directory: gets `lav_l0/`, `lav_l1/` ... as the directory of a run.
@@ -60,10 +60,12 @@ class TensorBoardCallback(LAVCallback):
         self._count = 0
 
     def on_lav_end(self, generator_params: DataGeneratorParams, results: dict[str, Any]) -> None:
-        from tfaip.lav.evaluation import numbers
+        from tfaip.lav.evaluation import drawings, numbers
         from tfaip.trainer.events import EventWriter
 
         writer = EventWriter(self._directory / f"lav_l{self._count}")
         writer.scalars(numbers(results), 0)
+        for tag, drawing in drawings(results).items():
+            writer.drawing(tag, drawing, 0)
         writer.close()
         self._count += 1

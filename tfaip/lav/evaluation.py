@@ -16,6 +16,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
+from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.model.evaluationmodel import EvaluationModel, EvaluationStep
 from tfaip.model.modelbase import ModelBase
 from tfaip.predict.benchmark import BenchmarkResults
@@ -139,6 +140,11 @@ class PredictionEvaluation:
 def numbers(results: dict[str, Any]) -> Logs:
     """The numbers among the results of an evaluation, by name."""
     return {n: float(v) for n, v in results.items() if isinstance(v, (Real, np.number)) and not isinstance(v, bool)}
+
+
+def drawings(results: dict[str, Any]) -> dict[str, Any]:
+    """What TensorBoard draws among the results of an evaluation, by name: precision-recall curves and images."""
+    return {n: v for n, v in results.items() if isinstance(v, PrecisionRecallCurve) or np.ndim(v) in (3, 4)}
 
 
 def _prints(model: ModelBase[Any]) -> bool:

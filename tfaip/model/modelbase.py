@@ -75,6 +75,14 @@ class ModelBase(Generic[P]):
     def _print_evaluate(self, sample: Sample, data: DataBase[Any], print_fn: Callable[[str], None]) -> None:
         """Print one predicted sample with its targets; default: prints nothing."""
 
+    def _tensorboard(self) -> dict[str, Any]:
+        """What TensorBoard shows besides the logged values: tag -> image, `PrecisionRecallCurve`, number, or a dict.
+
+        Called when the metrics hold all of an epoch, of a validation, or of the data of a LAV generator, for instance
+        with `return {"pr": PrecisionRecallCurve.of_metric(self.auc)}`; kinds as in `TensorboardWriter`.
+        """
+        return {}
+
     def _export_graphs(
         self, graph: GenericGraphBase[Any]
     ) -> Mapping[str, Callable[[TensorDict], TensorDict] | ExportGraph]:

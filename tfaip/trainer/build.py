@@ -23,10 +23,10 @@ from tfaip.scenario.modeldirectory import ModelDirectoryWriter
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.callbacks.progress import create_progress, shows_bar
-from tfaip.trainer.callbacks.tensorboard import TRAIN, TensorBoardEvents
+from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
 from tfaip.trainer.checkpoint import CheckpointStore
 from tfaip.trainer.freezing import freeze_layers
-from tfaip.trainer.lognames import EPOCH_MEAN
+from tfaip.trainer.lognames import EPOCH_MEAN, TRAIN
 from tfaip.trainer.loop import LoopParts
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
@@ -83,21 +83,23 @@ def build_parts(
     if not validates and not best.follows_lav:
         log.info("no validation: the best model follows %s of the training", best.monitor)
     progress = create_progress(params.progress_bar_mode)
+    events = TensorBoardEvents(
+        directory,
+        _collector(model, sample_data),
+        scenario.model._tensorboard,
+        params,
+        lambda: variable_arrays(variables_by_path(scenario.graph)),
+    )
     return LoopParts(
         params=params,
         model=model,
         state=TrainState(model, params),
         data=scenario.data,
         train=train,
-        evaluation=EpochEvaluation(params, scenario, model, val, progress, stop),
+        evaluation=EpochEvaluation(params, scenario, model, val, progress, stop, events.draw),
         output=_output(params, scenario, directory, sample_data),
         best=best,
-        events=TensorBoardEvents(
-            directory,
-            _collector(model, sample_data),
-            params,
-            lambda: variable_arrays(variables_by_path(scenario.graph)),
-        ),
+        events=events,
         progress=progress,
         stop=stop,
         profiler=_profiler(params, directory),

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
+
 _NO_TENSORFLOW = "tensorboard.compat.notf"
 
 
 class EventWriter:
-    """Writes scalars and images of one kind of data (`train`, `validation`) to a directory.
+    """Writes what TensorBoard shows of one kind of data (`train`, `validation`) to a directory.
 
     Args:
         directory: where the event file goes; created with the first value. TensorBoard forgets what a previous process
@@ -47,6 +49,26 @@ class EventWriter:
         self._add(
             tag, _string_tensor(encoded), metadata.create_summary_metadata(None, None, converted_to_tensor=True), step
         )
+
+    def curve(self, tag: str, curve: PrecisionRecallCurve, step: int) -> None:
+        """Write a precision-recall curve."""
+        from tensorboard.plugins.pr_curve.metadata import create_summary_metadata
+        from tensorboard.util.tensor_util import make_tensor_proto
+
+        rows = np.vstack([curve.counts, curve.precision, curve.recall]).astype(np.float32)
+        self._add(tag, make_tensor_proto(rows), create_summary_metadata(tag, "", rows.shape[1]), step)
+
+    def drawing(self, tag: str, value: Any, step: int) -> None:
+        """Write what users draw: a scalar, an image, a `PrecisionRecallCurve`, or a dict of these by further tags."""
+        if isinstance(value, dict):
+            for key, part in value.items():
+                self.drawing(f"{tag}/{key}", part, step)
+        elif isinstance(value, PrecisionRecallCurve):
+            self.curve(tag, value, step)
+        elif np.ndim(value) == 0:
+            self.scalars({tag: float(value)}, step)
+        else:
+            self.image(tag, np.asarray(value), step)
 
     def histogram(self, tag: str, values: np.ndarray, step: int) -> None:
         """Write the distribution of the numbers of an array."""

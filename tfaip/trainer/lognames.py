@@ -11,6 +11,16 @@ VALIDATION_PREFIX = "val_"
 LAV_NAME = re.compile(r"(lav_l\d+)_(.+)")
 
 
+# Directories of the events of the training and of the validation.
+TRAIN = "train"
+VALIDATION = "validation"
+
+
+def lav_events(index: int) -> str:
+    """Directory of the events of the LAV generator `index` (from 0)."""
+    return f"lav_l{index}"
+
+
 def lav_prefix(index: int) -> str:
     """What the names of the values of the LAV generator `index` (from 0) begin with."""
-    return f"lav_l{index}_"
+    return f"{lav_events(index)}_"

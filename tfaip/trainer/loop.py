@@ -19,12 +19,13 @@ from tfaip.trainer.callbacks.progress import EpochProgress
 from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
 from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.hooks import StepHooks, has_batch_methods, python_logs, user_callback_list
+from tfaip.trainer.lognames import TRAIN
 from tfaip.trainer.output import RunOutput
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.profiling import Profiler
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 from tfaip.trainer.state import TrainState, Volatile
-from tfaip.trainer.validation import EpochEvaluation, with_epoch_mean
+from tfaip.trainer.validation import EpochEvaluation, Measured, with_epoch_mean
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -125,10 +126,12 @@ class TrainingLoop:
         self._model.optimizer.begin_epoch(schedule.base(epoch), epoch - 1, self._steps, self._state.progress.step)
         self._user.on_epoch_begin(epoch - 1)
         values = self._train(epoch)
-        values.update(self._evaluate(epoch))
-        return self._end_of_epoch(epoch, rate, values, time.monotonic() - started)
+        drawings = {TRAIN: self._parts.events.draw()}
+        measured = self._evaluate(epoch)
+        measured = Measured({**values, **measured.values}, {**drawings, **measured.drawings})
+        return self._end_of_epoch(epoch, rate, measured, time.monotonic() - started)
 
-    def _end_of_epoch(self, epoch: int, rate: float, values: Logs, seconds: float) -> Logs:
+    def _end_of_epoch(self, epoch: int, rate: float, measured: Measured, seconds: float) -> Logs:
         """The one order at the end of an epoch.
 
         The history comes first, since all decisions read it. The best model is exported before the checkpoint that
@@ -136,7 +139,7 @@ class TrainingLoop:
         of the user come before the checkpoint too, so that what they change is in it, and so does the forward pass
         for TensorBoard, which may draw random numbers. Files for readers come last.
         """
-        progress = self._state.progress
+        progress, values = self._state.progress, measured.values
         updates = int(self._model.optimizer.iterations)
         dropped = self._parts.train.dropped
         meta = {"updates": updates, "seconds": round(seconds, 3), "dropped": dropped.invalid + dropped.too_long}
@@ -149,7 +152,7 @@ class TrainingLoop:
         self._user.on_epoch_end(epoch - 1, dict(values))
         self._parts.output.save_checkpoint(self._state.capture, epoch)
         self._parts.output.save_history(progress.history)
-        self._parts.events.write_epoch(epoch, {**values, "lr": rate}, shown)
+        self._parts.events.write_epoch(epoch, {**values, "lr": rate}, measured.drawings, shown)
         log.info("%s", result_line(epoch, {**values, "lr": rate}))
         if meta["dropped"]:
             log.info("dropped so far: %d invalid training samples, %d too long ones", dropped.invalid, dropped.too_long)
@@ -220,19 +223,19 @@ class TrainingLoop:
         if self._resumed_metrics is not None:
             self._state.assign_metrics(self._resumed_metrics)
 
-    def _evaluate(self, epoch: int) -> Logs:
+    def _evaluate(self, epoch: int) -> Measured:
         """Validation and LAV, with the averaged weights if there are any."""
         before = self._state.volatile()
         try:
             with self._model.optimizer.with_averages():
-                values = self._parts.evaluation.run(epoch, self._batch_user)
+                measured = self._parts.evaluation.run(epoch, self._batch_user)
         except EvaluationStopped:
             self._save_within_epoch(before)
             self._stop_if_asked(saved=True)
             raise
         if self._parts.best.follows_lav and self._parts.evaluation.is_lav(epoch):
-            self._parts.best.check(list(values))
-        return values
+            self._parts.best.check(list(measured.values))
+        return measured
 
     def _save_within_epoch(self, before: Volatile | None = None) -> None:
         if keras.backend.backend() == "jax":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -13,12 +14,12 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.feed import Feed
-from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, numbers
+from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, drawings, numbers
 from tfaip.model.trainingmodel import INPUT_GRADIENT, TOTAL_LOSS, TrainingModel
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.callbacks.progress import EpochProgress
 from tfaip.trainer.hooks import StepHooks, python_logs
-from tfaip.trainer.lognames import EPOCH_MEAN, VALIDATION_PREFIX, lav_prefix
+from tfaip.trainer.lognames import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.signals import StopRequest
 from tfaip.util.typing import Logs
@@ -27,6 +28,19 @@ from tfaip.util.typing import Logs
 def with_epoch_mean(logs: Logs) -> Logs:
     """Values with the loss under both of its names."""
     return {**logs, EPOCH_MEAN: logs[TOTAL_LOSS]} if TOTAL_LOSS in logs else logs
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured after an epoch.
+
+    Args:
+        values: by name, with prefix.
+        drawings: for TensorBoard: directory -> tag -> what is drawn.
+    """
+
+    values: Logs = field(default_factory=dict)
+    drawings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class EpochEvaluation:
@@ -39,6 +53,7 @@ class EpochEvaluation:
         val: pipeline of the validation data; None if there is none.
         progress: shows progress.
         stop: tells whether a signal asked to stop.
+        draw: what TensorBoard shows of the metrics as they are.
     """
 
     def __init__(
@@ -49,6 +64,7 @@ class EpochEvaluation:
         val: DataPipeline | None,
         progress: EpochProgress,
         stop: StopRequest,
+        draw: Callable[[], dict[str, Any]],
     ) -> None:
         self._params = params
         self._scenario = scenario
@@ -56,6 +72,7 @@ class EpochEvaluation:
         self._val = val
         self._progress = progress
         self._stop = stop
+        self._draw = draw
         self._lav_generators: Sequence[DataGeneratorParams] = list(params.gen.lav_gen()) if params.lav_every_n else []
         self._prediction: PredictionEvaluation | None = None
 
@@ -69,25 +86,24 @@ class EpochEvaluation:
         due = epoch == 1 or _is_due(epoch, params.lav_every_n, params.epochs)
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
-    def run(self, epoch: int, batch_callbacks: keras.callbacks.CallbackList | None) -> Logs:
+    def run(self, epoch: int, batch_callbacks: keras.callbacks.CallbackList | None) -> Measured:
         """Measure an epoch.
 
         Args:
             epoch: from 1.
             batch_callbacks: callbacks of the user with methods per batch.
 
-        Returns:
-            values by name, with prefix.
-
         Raises:
             EvaluationStopped: a signal asked to stop.
         """
-        values: Logs = {}
+        measured = Measured()
         if self.is_validated(epoch):
-            values.update({f"{VALIDATION_PREFIX}{n}": v for n, v in self._validate(batch_callbacks).items()})
+            values = self._validate(batch_callbacks)
+            measured.values.update({f"{VALIDATION_PREFIX}{name}": value for name, value in values.items()})
+            measured.drawings[VALIDATION] = self._draw()
         if self.is_lav(epoch):
-            values.update(self._lav())
-        return values
+            self._lav(measured)
+        return measured
 
     def _validate(self, batch_callbacks: keras.callbacks.CallbackList | None) -> Logs:
         assert self._val is not None  # noqa: S101 (asked by the caller)
@@ -112,7 +128,7 @@ class EpochEvaluation:
         values.pop(INPUT_GRADIENT, None)  # computed in the training alone
         return with_epoch_mean(python_logs(values))
 
-    def _lav(self) -> Logs:
+    def _lav(self, measured: Measured) -> None:
         if self._prediction is None:
             params = self._params
             self._prediction = PredictionEvaluation(
@@ -123,11 +139,11 @@ class EpochEvaluation:
                 params.force_eager,
                 self._is_asked_to_stop,
             )
-        values: Logs = {}
         for i, generator in enumerate(self._lav_generators):
-            results = with_epoch_mean(numbers(self._prediction.run(generator)))
-            values.update({f"{lav_prefix(i)}{name}": value for name, value in results.items()})
-        return values
+            results = self._prediction.run(generator)
+            values = with_epoch_mean(numbers(results))
+            measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
+            measured.drawings[lav_events(i)] = {**self._draw(), **drawings(results)}
 
     def _is_asked_to_stop(self) -> bool:
         return self._stop.received is not None

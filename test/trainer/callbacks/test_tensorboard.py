@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import keras
 import numpy as np
 import pytest
+from keras import ops
 
-from test.trainer.line import LineGraph, LineModelParams, LineScenario, LineTrainerParams, line_params
-from test.trainer.test_events import accumulator, images, scalars
+from test.trainer.line import LineGraph, LineModel, LineModelParams, LineScenario, LineTrainerParams, line_params
+from test.trainer.test_events import accumulator, curves, images, scalars
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.evaluator.evaluator import EvaluatorBase
+from tfaip.evaluator.params import EvaluatorParams
+from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.model.layerbase import TFAIPLayerBase
 from tfaip.model.tensorboardwriter import TensorboardWriter
 from tfaip.util.typing import TensorDict
@@ -39,6 +46,52 @@ def train_with(draw: Draw, params: LineTrainerParams) -> None:
     scenario = LineScenario(params.scenario)
     scenario.model.root_graph_cls = lambda: Graph  # type: ignore[method-assign]
     LineScenario.trainer_cls()(params, scenario).train()
+
+
+class CurveModel(LineModel):
+    """Takes x > 0 for the label, and 3/4 or 1/4 for its score."""
+
+    def __init__(self, params: LineModelParams) -> None:
+        super().__init__(params)
+        self.auc = keras.metrics.AUC(num_thresholds=3, curve="PR", name="auc")
+
+    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Any]:
+        label = ops.cast(inputs["x"] > 0, "float32")
+        return [self.auc(label, 0.25 + label / 2)]
+
+    def _tensorboard(self) -> dict[str, Any]:
+        return {"pr": PrecisionRecallCurve.of_metric(self.auc)}
+
+
+class CurveEvaluator(EvaluatorBase[EvaluatorParams]):
+    """The same of samples, one by one."""
+
+    def __enter__(self) -> Self:
+        self.labels: list[bool] = []
+        return self
+
+    def update_state(self, sample: Sample) -> None:
+        self.labels.append(bool(sample.inputs["x"][0] > 0))
+
+    def result(self) -> dict[str, Any]:
+        labels = np.array(self.labels)
+        curve = PrecisionRecallCurve.of(labels, 0.25 + labels / 2, 3)
+        return {"samples/pr": curve, "picture": np.full((1, 2, 1), 0.2), "report": ["not", "drawn"]}
+
+
+def train_with_curves(params: LineTrainerParams) -> None:
+    """Train with metric and evaluator that draw."""
+
+    class Scenario(LineScenario):
+        @classmethod
+        def model_cls(cls) -> type[CurveModel]:
+            return CurveModel
+
+        @classmethod
+        def evaluator_cls(cls) -> type[CurveEvaluator]:
+            return CurveEvaluator
+
+    Scenario.create_trainer(params).train()
 
 
 def test_values_of_training_and_validation(tmp_path: Path) -> None:
@@ -95,6 +148,27 @@ def test_scalars_and_dicts_of_both(tmp_path: Path) -> None:
 def test_without_validation_data_the_first_training_batch_is_shown(tmp_path: Path) -> None:
     train_with(lambda name, value, step: value.sum(), line_params([3, 1], None, tmp_path))
     assert scalars(tmp_path / "validation", "shown") == [(1, 3.0)]
+
+
+def test_metrics_and_evaluators_draw_curves_and_images(tmp_path: Path) -> None:
+    train_with_curves(line_params([1, -1], [1, 1, -1], tmp_path, epochs=2, lav_every_n=2, lr=0.0))
+    # Scores 0.75 for positive x, 0.25 for others: true and false positives at the thresholds 0, 1/2, 1.
+    for kind, steps, true, false in [
+        ("train", [1, 2], [1, 1, 0], [1, 0, 0]),
+        ("validation", [1, 2], [2, 2, 0], [1, 0, 0]),
+        # LAV has the first and the last epoch, and the data of the validation.
+        ("lav_l0", [1, 2], [2, 2, 0], [1, 0, 0]),
+    ]:
+        found = curves(tmp_path / kind, "pr")
+        assert [(step, rows[:2]) for step, rows in found] == [(step, [true, false]) for step in steps]
+    assert curves(tmp_path / "lav_l0", "samples/pr")[0][1][:2] == [[2, 2, 0], [1, 0, 0]]
+    assert images(tmp_path / "lav_l0", "picture", step=2)[0].tolist() == [[51, 51]]
+    # Neither is a value, and what cannot be drawn is nothing for TensorBoard.
+    assert set(json.loads((tmp_path / "history.json").read_text())["1"]["values"]) == {
+        *("loss", "loss/mean_epoch", "auc", "val_loss", "val_loss/mean_epoch", "val_auc"),
+        *("lav_l0_loss", "lav_l0_loss/mean_epoch", "lav_l0_auc"),
+    }
+    assert "report" not in accumulator(tmp_path / "lav_l0").Tags()["tensors"]
 
 
 def test_without_output_dir_nothing_is_drawn() -> None:

@@ -10,21 +10,19 @@ import numpy as np
 from tfaip.model.tensorboardwriter import CollectedValue
 from tfaip.params.tree import walk
 from tfaip.trainer.events import EventWriter
-from tfaip.trainer.lognames import LAV_NAME, VALIDATION_PREFIX
+from tfaip.trainer.lognames import LAV_NAME, TRAIN, VALIDATION, VALIDATION_PREFIX
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.util.typing import Logs
 
-TRAIN = "train"
-VALIDATION = "validation"
-
 
 class TensorBoardEvents:
-    """Writes the values of every epoch, and what layers show with `add_tensorboard`.
+    """Writes the values of every epoch, what model and evaluators draw, and what layers show with `add_tensorboard`.
 
     Args:
         directory: the run; None: nothing is written.
         collect: gives the layers' values, computed on a validation batch.
+        draw: gives what the model draws of its metrics.
         params: the trainer params; their numbers, texts and truth values are shown as hyper-parameters.
         weights: gives the weights by path, for histograms.
     """
@@ -33,11 +31,13 @@ class TensorBoardEvents:
         self,
         directory: RunDirectory | None,
         collect: Callable[[], list[CollectedValue]],
+        draw: Callable[[], dict[str, Any]],
         params: TrainerParams[Any, Any],
         weights: Callable[[], Mapping[str, np.ndarray]],
     ) -> None:
         self._directory = directory
         self._collect = collect
+        self._draw = draw
         self._params = params
         self._weights = weights
         self._writers: dict[str, EventWriter] = {}
@@ -46,12 +46,19 @@ class TensorBoardEvents:
         """The layers' values after this epoch."""
         return [] if self._directory is None else self._collect()
 
-    def write_epoch(self, epoch: int, values: Logs, shown: list[CollectedValue]) -> None:
+    def draw(self) -> dict[str, Any]:
+        """What the model draws of its metrics as they are."""
+        return {} if self._directory is None else self._draw()
+
+    def write_epoch(
+        self, epoch: int, values: Logs, drawings: Mapping[str, Mapping[str, Any]], shown: list[CollectedValue]
+    ) -> None:
         """Write one epoch.
 
         Args:
             epoch: from 1.
             values: all values; those of the validation and of LAV go to directories of their own, without their prefix.
+            drawings: directory (`train`, `validation`, `lav_l0`) -> tag -> what `EventWriter.drawing` takes.
             shown: values of layers.
         """
         if self._directory is None:
@@ -61,8 +68,13 @@ class TensorBoardEvents:
         for name, value in values.items():
             kind, tag = _kind_and_tag(name)
             self._writer(self._directory, kind).scalars({tag: value}, epoch)
+        for kind, drawn in drawings.items():
+            for tag, drawing in drawn.items():
+                self._writer(self._directory, kind).drawing(tag, drawing, epoch)
         for collected in shown:
-            self._write_collected(self._writer(self._directory, VALIDATION), collected, epoch)
+            name = collected.writer.name
+            drawing = collected.writer.func(name, collected.value, epoch)
+            self._writer(self._directory, VALIDATION).drawing(name, drawing, epoch)
         if self._params.histogram_every_n and epoch % self._params.histogram_every_n == 0:
             for path, weight in self._weights().items():
                 self._writer(self._directory, TRAIN).histogram(f"weights/{path}", weight, epoch)
@@ -78,17 +90,6 @@ class TensorBoardEvents:
         if kind not in self._writers:
             self._writers[kind] = EventWriter(directory.events(kind))
         return self._writers[kind]
-
-    def _write_collected(self, writer: EventWriter, collected: CollectedValue, epoch: int) -> None:
-        name = collected.writer.name
-        drawn = collected.writer.func(name, collected.value, epoch)
-        parts = {f"{name}/{key}": value for key, value in drawn.items()} if isinstance(drawn, dict) else {name: drawn}
-        for tag, value in parts.items():
-            array = np.asarray(value)
-            if array.ndim == 0:
-                writer.scalars({tag: float(array)}, epoch)
-            else:
-                writer.image(tag, array, epoch)
 
 
 def _kind_and_tag(name: str) -> tuple[str, str]:
