@@ -13,6 +13,7 @@ from test.docs.test_docs import DOCS, commands, write_files
 from test.support.commands import CommandResult
 from tfaip.params.cli import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
+from tfaip.trainer.history import History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import SCHEDULES
 
@@ -33,7 +34,7 @@ def test_every_command_has_the_rates_of_its_table(tmp_path: Path, monkeypatch: p
     for (_, scenario, *flags), table in zip(commands(PAGE), tables(), strict=True):
         assert scenario == "tfaip.scenario.tutorial.min"
         schedule = parser.parse(flags).trainer.learning_rate
-        assert [schedule.rate(epoch) for epoch in range(1, 11)] == pytest.approx(table, rel=1e-3), flags
+        assert [schedule.rate(epoch, History()) for epoch in range(1, 11)] == pytest.approx(table, rel=1e-3), flags
         used.add(type(schedule))
     assert set(SCHEDULES) < used
 

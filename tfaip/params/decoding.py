@@ -12,9 +12,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 from tfaip.errors import UsageError
 from tfaip.params import renames
 from tfaip.params.encoding import CLASS_KEY, encode
+from tfaip.params.functions import FunctionName
 from tfaip.params.names import did_you_mean
 from tfaip.params.resource import Resource
-from tfaip.params.trust import find_class, trusted_packages
+from tfaip.params.trust import UntrustedName, check_function, find_class, trusted_packages
 from tfaip.params.typeargs import field_types
 
 LIST_TYPES = {list, Sequence, Iterable}
@@ -26,6 +27,8 @@ def type_name(declared: Any) -> str:
     """A type as it is written, without modules; an enum by its values."""
     if declared is type(None):
         return "None"
+    if declared is FunctionName:
+        return "module:function"
     if is_union(declared):
         return " | ".join(type_name(arg) for arg in get_args(declared))
     if get_origin(declared) is Literal:
@@ -129,6 +132,8 @@ class Decoder:
         for member in members:
             try:
                 return self.decode(value, member, place)
+            except UntrustedName:
+                raise
             except UsageError as error:
                 # Of several reasons the one about a class says more than "expected a str".
                 failure = error if failure is None or is_node_type(member) else failure
@@ -211,6 +216,10 @@ class Decoder:
                 raise UsageError(f"{place}: {error}") from error
         elif isinstance(value, str) and isinstance(declared, type) and issubclass(declared, PurePath):
             return declared(value)
+        elif isinstance(value, str) and declared is FunctionName:
+            if value:
+                check_function(value, self.trusted, place)
+            return FunctionName(value)
         raise _mismatch(value, declared, place)
 
 

@@ -17,7 +17,7 @@ from tfaip.params.names import one_of
 from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, field_kind
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Hit, Settings
 from tfaip.params.tree import node_fields
-from tfaip.params.trust import trusted_packages
+from tfaip.params.trust import UntrustedName, trusted_packages
 from tfaip.params.typeargs import field_types
 from tfaip.params.values import parse_words
 
@@ -165,7 +165,7 @@ class Resolver:
         leaf = Leaf(place.flag, place.name, declared, place.meta, default)
         hit = self._hit(place)
         if hit is not None:
-            leaf.value, leaf.origin = _converted(hit, declared, place), hit.origin
+            leaf.value, leaf.origin = _converted(hit, declared, place, self._trusted), hit.origin
         return leaf
 
     def _hit(self, place: _Place) -> Hit | None:
@@ -194,7 +194,7 @@ class Resolver:
         for leaf, value in zip(targets, values, strict=False):
             if leaf.origin == DEFAULT:
                 one = Hit(Words([value]) if isinstance(hit.value, Words) else value, hit.origin, hit.rank)
-                leaf.value = _converted(one, leaf.declared, _Place("", leaf.flag, leaf.meta))
+                leaf.value = _converted(one, leaf.declared, _Place("", leaf.flag, leaf.meta), self._trusted)
                 leaf.origin, leaf.required = hit.origin, False
 
 
@@ -263,7 +263,7 @@ def _carried(default: Any, declared: Any, cls: type) -> dict[str, Any]:
     return {name: value for name, (value, own_default) in values.items() if value != own_default}
 
 
-def _converted(hit: Hit, declared: Any, place: _Place) -> Any:
+def _converted(hit: Hit, declared: Any, place: _Place, trusted: frozenset[str]) -> Any:
     shown = hit.label(place.flag)
     value = hit.value
     if isinstance(value, Words):
@@ -272,7 +272,9 @@ def _converted(hit: Hit, declared: Any, place: _Place) -> Any:
         value = parse_words(value, declared, shown)
     else:
         try:
-            value = Decoder().decode(value, declared, shown)
+            value = Decoder(trusted).decode(value, declared, shown)
+        except UntrustedName as error:
+            raise UsageError(f"{error}; or name it on the command line") from error
         except UsageError:
             # YAML takes 1e-3 for a string, and a name of an enum is as good as its value.
             if not isinstance(value, str):

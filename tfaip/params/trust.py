@@ -1,4 +1,4 @@
-"""From the name of a class in a file to the class: only what is allowed is ever imported."""
+"""From the name of a class or function in a file to the object: only what is allowed is ever imported."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ def trusted_packages(declared: Any, trusted: frozenset[str]) -> frozenset[str]:
     return trusted if declared is object else trusted | {top_package((get_origin(declared) or declared).__module__)}
 
 
+class UntrustedName(UsageError):
+    """A file names something that it must not."""
+
+
 def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) -> type:
     """The params class that a file names.
 
@@ -66,9 +70,33 @@ def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) ->
     return cls
 
 
+def check_function(name: str, trusted: frozenset[str], place: str) -> None:
+    """Whether a file may name a function.
+
+    Args:
+        name: `module:function`.
+        trusted: top-level packages, besides `tfaip`, that may be imported.
+        place: dotted path, for messages.
+
+    Raises:
+        UsageError: refused, always before anything is imported that is not trusted; or not found.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{place}: expected 'module:function', got {name!r}")
+    module, _, attribute = name.partition(":")
+    allowed = trusted | {_OWN_PACKAGE}
+    _require_trust(module, allowed, f"{place}: function {name!r}")
+    function = getattr(_module(module, place), attribute, None)
+    if not callable(function):
+        raise UsageError(f"{place}: module {module} has no function {attribute!r}")
+    # An allowed module may hold, by another name, a function of one that is not.
+    home = getattr(function, "__module__", None) or ""
+    _require_trust(home, allowed, f"{place}: function {name!r}, defined in {home},")
+
+
 def _require_trust(module: str, allowed: frozenset[str], what: str) -> None:
     if top_package(module) not in allowed:
-        raise UsageError(
+        raise UntrustedName(
             f"{what} is refused: {top_package(module)} is not among the trusted packages "
             f"({', '.join(sorted(allowed))}); trust it explicitly if you know the file"
         )

@@ -18,6 +18,7 @@ from tfaip.params.decoding import (
     strip,
     type_name,
 )
+from tfaip.params.functions import FunctionName
 from tfaip.params.resource import Resource
 
 _TRUE = {"true", "yes", "y", "on", "1"}
@@ -117,7 +118,7 @@ def _parse_word(word: str, declared: Any, flag: str) -> Any:
     if isinstance(declared, type) and issubclass(declared, Enum):
         by_name = {member.name: member for member in declared}
         return _pick({**by_name, **{str(member.value): member for member in declared}}, word, declared, flag)
-    if isinstance(declared, type) and issubclass(declared, PurePath | Resource):
+    if isinstance(declared, type) and issubclass(declared, PurePath | Resource | FunctionName):
         return declared(word)
     return _parse_json(word, declared, flag)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -26,7 +26,7 @@ from tfaip.trainer.callbacks.progress import create_progress, shows_bar
 from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
 from tfaip.trainer.checkpoint import CheckpointStore
 from tfaip.trainer.freezing import freeze_layers
-from tfaip.trainer.lognames import EPOCH_MEAN, TRAIN
+from tfaip.trainer.lognames import EPOCH_MEAN, TRAIN, VALIDATION_PREFIX
 from tfaip.trainer.loop import LoopParts
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
@@ -77,9 +77,12 @@ def build_parts(
     model = build_training_model(params, scenario, epoch_steps, warmstarter)
     sample_data = val if val is not None else train.to_mode(PipelineMode.EVALUATION)
     validates = val is not None and params.val_every_n > 0
-    best = BestModel.of(scenario.model._best_logging_settings(), validates, [*model.get_metrics_result(), EPOCH_MEAN])
+    names = [*model.get_metrics_result(), EPOCH_MEAN]
+    best = BestModel.of(scenario.model._best_logging_settings(), validates, names)
     if best.follows_lav and params.lav_every_n == 0:
         raise UsageError(f"the best model follows {best.monitor}, but LAV is off: set --trainer.lav_every_n")
+    logged = [*names, *(f"{VALIDATION_PREFIX}{name}" for name in names if validates)]
+    params.learning_rate.check_run(best, logged, params.lav_every_n > 0)
     if not validates and not best.follows_lav:
         log.info("no validation: the best model follows %s of the training", best.monitor)
     progress = create_progress(params.progress_bar_mode)
@@ -118,8 +121,13 @@ def build_training_model(
         warmstarter: gives the model its first weights; None: they stay as they were initialised.
     """
     data = scenario.data
-    model = TrainingModel(scenario.model, scenario.graph, _input_gradient_penalty(scenario))
+    model = TrainingModel(scenario.model, scenario.graph, _input_gradient_penalty(scenario), params.loss_weights)
     model.build_symbolically(data.create_input_layers(), data.create_target_layers())
+    unknown = sorted(set(params.loss_weights) - set(model.loss_names))
+    if unknown:
+        raise UsageError(
+            f"--trainer.loss_weights names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}"
+        )
     # Before the optimizer: it has slots for trained weights only, and averages start at the weights.
     if params.no_train_scope is not None:
         freeze_layers(scenario.graph, params.no_train_scope)
@@ -131,7 +139,9 @@ def build_training_model(
         model.trainable_variables,
         accum_steps=params.train_accum_steps,
         average_rate=AverageRate.of(params.calc_ema, epoch_steps / params.train_accum_steps),
-        rule=None if params.learning_rate.step_function else partial(params.learning_rate.value_after, xp=keras.ops),
+        rate=params.learning_rate,
+        network=scenario.graph,
+        seed=params.random_seed or 0,
     )
     backend = keras.backend.backend()
     model.compile(
@@ -187,8 +197,9 @@ def _validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | N
 
 
 def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, sample_data: DataPipeline) -> RunOutput:
+    history_file = None if params.history_file is None else Path(params.history_file)
     if directory is None:
-        return RunOutput(None, None, None, best=False, final=False)
+        return RunOutput(None, None, None, best=False, final=False, history_file=history_file)
     models = None
     if params.export_best or params.export_final:
         training_data = TrainingDataParams(params.gen, params.random_seed or 0)
@@ -196,7 +207,7 @@ def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, 
     if models is not None and models.formats is not None and not params.skip_model_load_test:
         models.formats.check(_first_batch(sample_data).inputs)
     store = CheckpointStore(directory.checkpoints, params.keep_checkpoints) if params.write_checkpoints else None
-    return RunOutput(directory, store, models, best=params.export_best, final=params.export_final)
+    return RunOutput(directory, store, models, params.export_best, params.export_final, history_file)
 
 
 def _profiler(params: Params, directory: RunDirectory | None) -> Profiler | None:

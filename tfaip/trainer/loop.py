@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from tfaip import __version__
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.feed import Feed
@@ -121,15 +122,26 @@ class TrainingLoop:
     def _run_epoch(self, epoch: int) -> Logs:
         started = time.monotonic()
         self._steps = self._steps_of_epoch()
-        schedule = self._parts.params.learning_rate
-        rate = schedule.rate(epoch)
-        self._model.optimizer.begin_epoch(schedule.base(epoch), epoch - 1, self._steps, self._state.progress.step)
+        rate = self._begin_rate(epoch)
         self._user.on_epoch_begin(epoch - 1)
         values = self._train(epoch)
         drawings = {TRAIN: self._parts.events.draw()}
         measured = self._evaluate(epoch)
         measured = Measured({**values, **measured.values}, {**drawings, **measured.drawings})
         return self._end_of_epoch(epoch, rate, measured, time.monotonic() - started)
+
+    def _begin_rate(self, epoch: int) -> float:
+        """Set the rate of an epoch, which is the one in the history if somebody has chosen it there."""
+        progress, rule = self._state.progress, self._parts.params.learning_rate
+        history = progress.history
+        if progress.step == 0 and rule.restores_best(epoch, history):
+            log.info("the rate decays: back to the weights of epoch %d", self._state.restore_best())
+        chosen = history[epoch].lr if epoch in history.epochs else None
+        rate, base = rule.rate(epoch, history), rule.base(epoch, history)
+        is_listed = chosen is not None or epoch in rule.listed()
+        base = base if chosen is None else chosen
+        self._model.optimizer.begin_epoch(base, epoch - 1, self._steps, progress.step, is_listed)
+        return rate if chosen is None else chosen
 
     def _end_of_epoch(self, epoch: int, rate: float, measured: Measured, seconds: float) -> Logs:
         """The one order at the end of an epoch.
@@ -140,10 +152,18 @@ class TrainingLoop:
         for TensorBoard, which may draw random numbers. Files for readers come last.
         """
         progress, values = self._state.progress, measured.values
-        updates = int(self._model.optimizer.iterations)
         dropped = self._parts.train.dropped
-        meta = {"updates": updates, "seconds": round(seconds, 3), "dropped": dropped.invalid + dropped.too_long}
-        progress.history.record(epoch, EpochRecord(rate, values, meta))
+        optimizer = self._model.optimizer
+        meta = {
+            "updates": int(optimizer.updates),
+            "seconds": round(seconds, 3),
+            "dropped": dropped.invalid + dropped.too_long,
+            "position": progress.position.to_dict(),
+            "versions": {"tfaip": __version__, "keras": keras.__version__},
+        }
+        progress.history.record(epoch, EpochRecord(rate, values, meta, optimizer.schedule.effective_rate(rate)))
+        if self._parts.params.learning_rate.keeps_best(epoch, progress.history):
+            self._state.keep_best(epoch)
         progress.epoch, progress.step, progress.samples = epoch, 0, 0
         with self._model.optimizer.with_averages():
             if self._parts.best.is_best(progress.history, epoch):
@@ -235,6 +255,8 @@ class TrainingLoop:
             raise
         if self._parts.best.follows_lav and self._parts.evaluation.is_lav(epoch):
             self._parts.best.check(list(measured.values))
+        if self._parts.evaluation.is_lav(epoch):
+            self._parts.params.learning_rate.check_lav(list(measured.values))
         return measured
 
     def _save_within_epoch(self, before: Volatile | None = None) -> None:

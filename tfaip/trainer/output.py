@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from tfaip.scenario.modeldirectory import ModelDirectoryWriter
 from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
@@ -20,6 +21,7 @@ class RunOutput:
         models: writes exported models; None: nothing is exported.
         best: whether the best model is exported.
         final: whether the final model is exported.
+        history_file: where the history goes; None: `history.json` in the directory.
     """
 
     def __init__(
@@ -29,12 +31,15 @@ class RunOutput:
         models: ModelDirectoryWriter | None,
         best: bool,
         final: bool,
+        history_file: Path | None = None,
     ) -> None:
         self.directory = directory
         self._store = store if directory is not None else None
         self._models = models if directory is not None else None
         self._best = best
         self._final = final
+        in_directory = None if directory is None else directory.history_file
+        self.history_file = in_directory if history_file is None else history_file
 
     def save_checkpoint(self, capture: Callable[[], Checkpoint], epoch: int, step: int = 0) -> None:
         """Commit a checkpoint of what `capture` gives, if there are checkpoints."""
@@ -42,9 +47,9 @@ class RunOutput:
             self._store.save(capture(), epoch, step)
 
     def save_history(self, history: History) -> None:
-        """Replace `history.json`."""
-        if self.directory is not None:
-            write_json(self.directory.history_file, history.to_dict())
+        """Replace the history file."""
+        if self.history_file is not None:
+            write_json(self.history_file, history.to_dict())
 
     def export_best(self) -> None:
         """Replace `best/` by the current model."""

@@ -128,6 +128,13 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     keep_checkpoints: int = field(default=2, metadata=pai_meta(help="Number of checkpoints to keep, at least 2"))
     export_best: bool = field(default=True, metadata=pai_meta(help="Export the model whenever it is the best so far"))
     export_final: bool = field(default=True, metadata=pai_meta(help="Export the final model"))
+    history_file: str | None = field(
+        default=None,
+        metadata=pai_meta(
+            help="File of the rates and values of all epochs (None: history.json in output_dir); the rates in a file "
+            "that exists already are those of a fresh training"
+        ),
+    )
     random_seed: int | None = field(
         default=None,
         metadata=pai_meta(help="Seed of weights, data order and dropout (None: drawn and stored)"),
@@ -171,6 +178,12 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     )
     train_accum_steps: int = field(
         default=1, metadata=pai_meta(help="Batches per update: the gradient is the mean over them")
+    )
+    loss_weights: dict[str, float] = field(
+        default_factory=dict,
+        metadata=pai_meta(
+            help="Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: the loss is only logged)"
+        ),
     )
     calc_ema: float = field(
         default=0.0,
@@ -218,6 +231,12 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             raise ValueError(
                 f"calc_ema is {self.calc_ema}, expected 0, -1, or a rate below 1: change --trainer.calc_ema"
             )
+        for name, weight in self.loss_weights.items():
+            if not 0 <= weight < float("inf"):
+                raise ValueError(
+                    f"the weight of the loss {name!r} is {weight}, expected a number from 0: change "
+                    "--trainer.loss_weights"
+                )
         if self.random_seed is not None and not 0 <= self.random_seed < 2**32:
             raise ValueError(
                 f"random_seed is {self.random_seed}, expected a number from 0 below 2^32: change --trainer.random_seed"

@@ -21,6 +21,7 @@ from tfaip.trainer.history import History
 from tfaip.trainer.params import TrainerParams
 
 METRICS = "metrics/"
+BEST_WEIGHTS = "best_weights/"
 _ABOUT_THE_DIRECTORY = ("output_dir", "overwrite")
 
 
@@ -68,6 +69,21 @@ class TrainState:
         self.progress = Progress()
         self._model = model
         self._params = params
+        self._best_epoch = 0
+        self._best_weights: dict[str, np.ndarray] = {}
+
+    def keep_best(self, epoch: int) -> None:
+        """Keep a copy of the weights, raw and not averaged, as those of the best epoch."""
+        self._best_epoch, self._best_weights = epoch, variable_arrays(self._weights_by_path())
+
+    def restore_best(self) -> int:
+        """Go back to the kept weights; averages and the optimizer begin anew. Returns the epoch that they are of."""
+        assign_arrays(self._weights_by_path(), self._best_weights, "the best epoch")
+        optimizer = self._model.optimizer
+        optimizer.reset_moments()
+        if optimizer.averages is not None:
+            optimizer.averages.reset()
+        return self._best_epoch
 
     def capture(self, before: Volatile | None = None) -> Checkpoint:
         """A copy of the whole state.
@@ -88,7 +104,9 @@ class TrainState:
             "backend": keras.backend.backend(),
             "random": _random_state() if before is None else before.random,
             "params": stored_params(self._params),
+            "best_epoch": self._best_epoch,
         }
+        arrays.update({BEST_WEIGHTS + path: array for path, array in self._best_weights.items()})
         return Checkpoint(arrays, state)
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -98,7 +116,8 @@ class TrainState:
             TfaipError: the checkpoint belongs to another model or other params.
         """
         variables = self._variables()
-        arrays = dict(checkpoint.arrays)
+        arrays = {name: a for name, a in checkpoint.arrays.items() if not name.startswith(BEST_WEIGHTS)}
+        best = {name.removeprefix(BEST_WEIGHTS): a for name, a in checkpoint.arrays.items() if name not in arrays}
         if checkpoint.state["step"] == 0:
             # Between epochs the accumulators hold nothing of use, and another metric is no other model.
             variables = {name: v for name, v in variables.items() if not name.startswith(METRICS)}
@@ -112,6 +131,7 @@ class TrainState:
             history=History.from_dict(checkpoint.state["history"]),
         )
         _set_random_state(checkpoint.state["random"])
+        self._best_epoch, self._best_weights = checkpoint.state["best_epoch"], best
 
     def volatile(self) -> Volatile:
         """A copy of what an evaluation changes: metric accumulators, and random states if the graph draws there."""
@@ -134,6 +154,11 @@ class TrainState:
         named.update({f"optimizer/{name}": v for name, v in optimizer.items()})
         named.update(self._metric_variables())
         return named
+
+    def _weights_by_path(self) -> dict[str, keras.Variable]:
+        """The weights of the graph, without states of random generators, which only go forward."""
+        weights = {id(weight) for weight in self._model.graph.weights}
+        return {path: v for path, v in variables_by_path(self._model.graph).items() if id(v) in weights}
 
     def _metric_variables(self) -> dict[str, keras.Variable]:
         return {

@@ -23,6 +23,7 @@ from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.build import build_parts
 from tfaip.trainer.callbacks.progress import print_summary
 from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
+from tfaip.trainer.history import read_history
 from tfaip.trainer.loop import LoopParts, TrainingLoop
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
@@ -128,6 +129,7 @@ class Trainer(Generic[P]):
                 stack.callback(parts.profiler.close)
             if restored is not None:
                 parts.state.restore(restored)
+            self._load_history(parts, is_new=restored is None)
             if directory is not None:
                 stack.enter_context(directory.locked())
                 self._open_output(directory, is_new=restored is None)
@@ -195,6 +197,23 @@ class Trainer(Generic[P]):
         for path in dict.fromkeys([*old, *new]):
             if old.get(path, ABSENT) != new.get(path, ABSENT) and not is_hidden(self._params, path):
                 log.info("changed %s: %s -> %s", path, old.get(path, ABSENT), new.get(path, ABSENT))
+
+    def _load_history(self, parts: LoopParts, is_new: bool) -> None:
+        """Take over what is in the history file, which somebody may have edited."""
+        path, progress = parts.output.history_file, parts.state.progress
+        if path is None or (is_new and self._params.history_file is None):
+            return
+        if not path.parent.is_dir():
+            raise UsageError(f"{path.parent} is no directory: change --trainer.history_file")
+        self._params.history_file = self._params.history_file and str(path.absolute())
+        if not path.exists():
+            return
+        file = read_history(path)
+        if is_new:
+            progress.history = file.rates_only()
+            log.info("rates of %d epochs are those in %s", len(progress.history), path)
+        else:
+            progress.history = progress.history.edited(file, progress.epoch)
 
     def _seed(self) -> None:
         if self._params.random_seed is None:

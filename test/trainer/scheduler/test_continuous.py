@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -199,8 +198,7 @@ def test_resume_is_exact_to_the_bit(accum_steps: int, tmp_path: Path) -> None:
 
 def optimizer_with(schedule: LearningRateParams, accum_steps: int = 1) -> tuple[Any, keras.Variable]:
     variable = keras.Variable(0.0, name="w")
-    rule = partial(schedule.value_after, xp=ops)
-    return build_optimizer(SGDOptimizer(), {"w": variable}, [variable], accum_steps=accum_steps, rule=rule), variable
+    return build_optimizer(SGDOptimizer(), {"w": variable}, [variable], accum_steps, rate=schedule), variable
 
 
 def rate_of(optimizer: Any) -> float:

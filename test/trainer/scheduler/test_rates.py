@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from tfaip.trainer.history import History
 from tfaip.trainer.scheduler import ConstantParams, ExponentialDecayParams, LearningRateParams
 
 
 def rates(params: LearningRateParams, epochs: int) -> list[float]:
-    return [params.rate(epoch) for epoch in range(1, epochs + 1)]
+    return [params.rate(epoch, History()) for epoch in range(1, epochs + 1)]
 
 
 def test_constant() -> None:
@@ -51,7 +52,7 @@ def test_an_offset_lets_the_schedule_start_later() -> None:
 
 
 def test_the_rate_of_a_late_epoch_needs_no_history() -> None:
-    assert ExponentialDecayParams(lr=1.0, decay=0.5, learning_circle=1).rate(1001) == 2.0**-1000
+    assert ExponentialDecayParams(lr=1.0, decay=0.5, learning_circle=1).rate(1001, History()) == 2.0**-1000
 
 
 @pytest.mark.parametrize(
@@ -84,4 +85,4 @@ def test_impossible_values_name_the_flag(cls: type[LearningRateParams], fields: 
 
 def test_the_base_has_no_rate() -> None:
     with pytest.raises(NotImplementedError, match="LearningRateParams implements neither"):
-        LearningRateParams().rate(1)
+        LearningRateParams().rate(1, History())

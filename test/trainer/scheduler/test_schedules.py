@@ -11,10 +11,13 @@ from hypothesis import given, strategies as st
 
 from test.trainer.line import LineTrainerParams
 from tfaip.params import post_init
+from tfaip.trainer.history import History
 from tfaip.trainer.scheduler import (
+    FEEDBACK,
     SCHEDULES,
     CosineDecayParams,
     ExponentialDecayParams,
+    FunctionParams,
     Interpolation,
     InverseSqrtDecayParams,
     LearningRateParams,
@@ -38,7 +41,7 @@ TENTHS += [3.162277660168, 3.981071705535, 5.011872336273, 6.309573444802, 7.943
 
 def assert_rates(params: LearningRateParams, table: list[float]) -> None:
     params.epochs = len(table)
-    rates = [params.rate(epoch) for epoch in range(1, len(table) + 1)]
+    rates = [params.rate(epoch, History()) for epoch in range(1, len(table) + 1)]
     assert rates == pytest.approx(table, rel=1e-9, abs=1e-12)
 
 
@@ -71,10 +74,10 @@ def test_quadratic_decay_to_a_fraction() -> None:
 
 def test_inverse_square_root_decay() -> None:
     params = InverseSqrtDecayParams(lr=6.0)
-    assert [params.rate(epoch) for epoch in (1, 4, 9, 16, 25)] == pytest.approx([6.0, 3.0, 2.0, 1.5, 1.2])
-    assert [(6.0 / params.rate(epoch)) ** 2 for epoch in range(1, 31)] == pytest.approx(list(range(1, 31)))
+    assert [params.rate(epoch, History()) for epoch in (1, 4, 9, 16, 25)] == pytest.approx([6.0, 3.0, 2.0, 1.5, 1.2])
+    assert [(6.0 / params.rate(epoch, History())) ** 2 for epoch in range(1, 31)] == pytest.approx(list(range(1, 31)))
     slow = InverseSqrtDecayParams(lr=6.0, timescale_epochs=5)
-    assert [slow.rate(epoch) for epoch in (1, 16)] == [6.0, 3.0]
+    assert [slow.rate(epoch, History()) for epoch in (1, 16)] == [6.0, 3.0]
 
 
 def test_warmup_constant() -> None:
@@ -151,9 +154,9 @@ def test_piecewise_exponential() -> None:
 
 def test_piecewise_rates_are_exactly_those_typed() -> None:
     params = PiecewiseParams(lr=0.1, points={1: 0.3, 2: 0.7, 3.5: 1e-5})
-    assert [params.rate(epoch) for epoch in (1, 2, 3, 5, 1000)] == [0.1, 0.3, 0.7, 1e-5, 1e-5]
+    assert [params.rate(epoch, History()) for epoch in (1, 2, 3, 5, 1000)] == [0.1, 0.3, 0.7, 1e-5, 1e-5]
     # Half a unit before 3.5 two thirds of the way are done.
-    assert params.rate(4) == pytest.approx(0.7 + (1e-5 - 0.7) * 2 / 3)
+    assert params.rate(4, History()) == pytest.approx(0.7 + (1e-5 - 0.7) * 2 / 3)
 
 
 def test_piecewise_without_points_is_constant() -> None:
@@ -163,35 +166,40 @@ def test_piecewise_without_points_is_constant() -> None:
 @pytest.mark.parametrize("cls", [CosineDecayParams, PolynomialDecayParams, WarmupCosineDecayParams])
 def test_a_decay_with_an_end_needs_the_length_of_the_training(cls: type[LearningRateParams]) -> None:
     with pytest.raises(ValueError, match=f"{cls.__name__} needs to know the length of the training"):
-        cls().rate(1)
+        cls().rate(1, History())
 
 
 def test_the_trainer_shares_its_number_of_epochs() -> None:
     params = LineTrainerParams(epochs=4, learning_rate=PolynomialDecayParams(lr=1.0))
-    assert [params.learning_rate.rate(epoch) for epoch in (1, 2, 3, 4)] == [1.0, 0.75, 0.5, 0.25]
+    assert [params.learning_rate.rate(epoch, History()) for epoch in (1, 2, 3, 4)] == [1.0, 0.75, 0.5, 0.25]
     params.epochs = 2
     post_init(params)
-    assert [params.learning_rate.rate(epoch) for epoch in (1, 2)] == [1.0, 0.5]
+    assert [params.learning_rate.rate(epoch, History()) for epoch in (1, 2)] == [1.0, 0.5]
 
 
-@pytest.mark.parametrize("cls", SCHEDULES)
+TIME_RULES = [cls for cls in SCHEDULES if cls not in (*FEEDBACK, FunctionParams)]
+
+
+@pytest.mark.parametrize("cls", TIME_RULES)
 def test_schedules_are_stored_as_json(cls: type[LearningRateParams]) -> None:
     params = LineTrainerParams(epochs=7, learning_rate=cls(lr=0.25, step_function=False, offset_epochs=1))
     if isinstance(params.learning_rate, PiecewiseParams):
         params.learning_rate.points = {2.5: 0.5, 4: 0.25}
     again = LineTrainerParams.from_json(params.to_json())
     assert again.learning_rate == params.learning_rate
-    assert [again.learning_rate.rate(e) for e in range(1, 8)] == [params.learning_rate.rate(e) for e in range(1, 8)]
+    assert [again.learning_rate.rate(e, History()) for e in range(1, 8)] == [
+        params.learning_rate.rate(e, History()) for e in range(1, 8)
+    ]
 
 
 @given(
-    cls=st.sampled_from([cls for cls in SCHEDULES if cls is not PiecewiseParams]),
+    cls=st.sampled_from([cls for cls in TIME_RULES if cls is not PiecewiseParams]),
     epochs=st.integers(1, 60),
     offset=st.integers(-5, 70),
 )
 def test_rates_stay_between_zero_and_lr(cls: type[LearningRateParams], epochs: int, offset: int) -> None:
     params = cls(lr=0.5, offset_epochs=offset, epochs=epochs)
-    rates = [params.rate(epoch) for epoch in range(1, epochs + 1)]
+    rates = [params.rate(epoch, History()) for epoch in range(1, epochs + 1)]
     assert all(0 <= rate <= 0.5 for rate in rates)
     fractional = params.value_after(np.linspace(0, epochs, 50), np) * params.scale()
     assert np.all((fractional >= 0) & (fractional <= 0.5))
@@ -199,20 +207,20 @@ def test_rates_stay_between_zero_and_lr(cls: type[LearningRateParams], epochs: i
 
 def test_a_rate_per_epoch_is_enough_for_a_schedule_of_your_own() -> None:
     class Halving(LearningRateParams):
-        def rate(self, epoch: int) -> float:
+        def rule_rate(self, epoch: int, history: History) -> float:
             return self.lr / 2 ** (epoch - 1)
 
-    assert Halving(lr=1.0).base(3) == 0.25
+    assert Halving(lr=1.0).base(3, History()) == 0.25
     with pytest.raises(ValueError, match=r"Halving has one rate per epoch only.* --learning_rate.step_function True"):
         Halving(step_function=False)
 
 
 def test_the_base_of_a_continuous_rule_does_not_change() -> None:
     params = ExponentialDecayParams(lr=1.0, decay=0.5, learning_circle=1)
-    assert [params.base(epoch) for epoch in (1, 2, 3)] == [1.0, 0.5, 0.25]
+    assert [params.base(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 0.5, 0.25]
     params.step_function = False
-    assert [params.base(epoch) for epoch in (1, 2, 3)] == [1.0, 1.0, 1.0]
-    assert [params.rate(epoch) for epoch in (1, 2, 3)] == [1.0, 0.5, 0.25]
+    assert [params.base(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 1.0, 1.0]
+    assert [params.rate(epoch, History()) for epoch in (1, 2, 3)] == [1.0, 0.5, 0.25]
 
 
 @pytest.mark.parametrize(

@@ -71,16 +71,13 @@ class WeightAverages:
         for weight, average in self._pairs:
             average.assign(_copy(weight))
 
-    def update(self, updates: Tensor, is_update: Tensor | None = None) -> None:
+    def update(self, updates: Tensor) -> None:
         """Move the averages towards the weights.
 
         Args:
             updates: number of the update that just happened, from 1.
-            is_update: a boolean tensor, False if this was a micro-batch without an update; None: always True.
         """
         share = 1.0 - self._rate.after(updates)
-        if is_update is not None:
-            share = ops.where(is_update, share, 0.0)
         for weight, average in self._pairs:
             average.assign(average + ops.cast(share, average.dtype) * (weight - average))
 

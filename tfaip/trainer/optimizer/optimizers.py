@@ -172,10 +172,6 @@ class MuonOptimizer(KerasOptimizerParams):
     nesterov: bool = field(default=True, metadata=pai_meta(help="Use Nesterov momentum in the Muon part"))
     ns_steps: int = field(default=5, metadata=pai_meta(help="Newton-Schulz iterations"))
 
-    def arguments(self) -> dict[str, Any]:
-        # Keras has a second decay for the Adam part, on by default; ours is one for all.
-        return {**super().arguments(), "adam_weight_decay": self.weight_decay}
-
 
 @pai_dataclass
 @dataclass

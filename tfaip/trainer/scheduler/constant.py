@@ -6,14 +6,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfaip.params import pai_dataclass
+from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor
 
 
-@pai_dataclass
-@dataclass
-class ConstantParams(LearningRateParams):
-    """lr, in every epoch."""
+class FlatParams(LearningRateParams):
+    """The rule that changes nothing, for others to build on."""
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         return xp.ones_like(x)
+
+
+@pai_dataclass
+@dataclass
+class ConstantParams(FlatParams):
+    """lr, in every epoch; behind listed `rates` the last one of them."""
+
+    def rule_rate(self, epoch: int, history: History) -> float:
+        last = self.last_listed(before=epoch)
+        return self.lr if last is None else last[1]
+
+    def is_continuous(self) -> bool:
+        return False

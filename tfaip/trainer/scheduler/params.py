@@ -1,26 +1,41 @@
-"""Base of all learning rate schedules."""
+"""Base of all learning rates."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.trainer.best import BestModel
+from tfaip.trainer.history import History
+from tfaip.trainer.scheduler.modulation import MODULATIONS, ModulationParams
+from tfaip.trainer.scheduler.updatetime import UpdateTime
 from tfaip.util.typing import Tensor
 
 
 @pai_dataclass
 @dataclass
 class LearningRateParams(ParamsBase):
-    """A learning rate schedule. Its rates are a pure function of time, so that resume needs no state.
+    """A learning rate: a pure function of time and of what the history tells, so that resume needs no state.
 
     A subclass implements `value`, which serves both ways of using it: one rate per epoch, computed with NumPy, and a
-    rate that changes with every update, computed by the numeric backend inside the compiled step. A schedule that is
-    only ever used per epoch may implement `rate` instead.
+    rate that changes with every update, computed by the numeric backend inside the compiled step. What is only ever
+    used per epoch may implement `rule_rate` instead.
     """
 
     lr: float = field(default=0.001, metadata=pai_meta(help="Base learning rate"))
+    rates: list[float] | dict[int, float] = field(
+        default_factory=list,
+        metadata=pai_meta(help="Rates that are taken as they are: a list for the epochs from 1, or epoch=rate"),
+    )
+    min_lr: float = field(default=0.0, metadata=pai_meta(help="No rule or decision gives a lower rate"))
+    max_lr: float | None = field(default=None, metadata=pai_meta(help="No rule or decision gives a higher rate"))
+    modulation: ModulationParams | None = field(
+        default=None,
+        metadata=pai_meta(choices=MODULATIONS, help="Factor of the number of the update, on top of the rate"),
+    )
     step_function: bool = field(
         default=True,
         metadata=pai_meta(help="True: one rate per epoch; False: the rate changes with every update"),
@@ -36,11 +51,19 @@ class LearningRateParams(ParamsBase):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lr) and self.lr >= 0):
             raise ValueError(f"learning rate {self.lr} is not a finite number >= 0: change --learning_rate.lr")
+        self._check("min_lr", 0 <= self.min_lr < math.inf, "a finite number >= 0")
+        if self.min_lr > self.lr:
+            raise ValueError(
+                f"min_lr {self.min_lr} is above lr {self.lr}: change --learning_rate.min_lr or --learning_rate.lr"
+            )
+        if self.max_lr is not None:
+            self._check("max_lr", self.min_lr <= self.max_lr < math.inf, f"a number from min_lr ({self.min_lr})")
         if not self.step_function and type(self).value is LearningRateParams.value:
             raise ValueError(
                 f"{type(self).__name__} has one rate per epoch only, as it does not implement value(): "
                 "set --learning_rate.step_function True"
             )
+        self._check_rates()
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         """The rule: the factor on `scale()` at a time.
@@ -49,21 +72,84 @@ class LearningRateParams(ParamsBase):
             x: completed epochs less `offset_epochs`, not below 0: float64 of NumPy, or a float32 tensor.
             xp: `numpy` or `keras.ops`, to compute with.
         """
-        raise NotImplementedError(f"{type(self).__name__} implements neither value() nor rate()")
+        raise NotImplementedError(f"{type(self).__name__} implements neither value() nor rule_rate()")
 
     def scale(self) -> float:
         """What `value` is a factor of."""
         return self.lr
 
-    def rate(self, epoch: int) -> float:
-        """The learning rate of `epoch` (from 1); of its first update, if it changes with every update."""
+    def rule_rate(self, epoch: int, history: History) -> float:
+        """What the rule gives for an epoch (from 1) that is not listed in `rates`; the caller applies the bounds."""
         import numpy as np
 
         return self.scale() * float(self.value_after(np.float64(epoch - 1), np))
 
-    def base(self, epoch: int) -> float:
+    def rate(self, epoch: int, history: History) -> float:
+        """The learning rate of an epoch, before the modulation; of its first update, if it changes with every update.
+
+        Args:
+            epoch: from 1.
+            history: what is known; only epochs before `epoch` count.
+        """
+        listed = self.listed().get(epoch)
+        return listed if listed is not None else self._bounded(self.rule_rate(epoch, history))
+
+    def base(self, epoch: int, history: History) -> float:
         """What the optimizer is told before `epoch`: the rate, or the scale of a rule that it computes itself."""
-        return self.rate(epoch) if self.step_function else self.scale()
+        return self.scale() if self.is_continuous() and epoch not in self.listed() else self.rate(epoch, history)
+
+    def rate_of_update(self, time: UpdateTime, xp: Any) -> Tensor:
+        """The rate of an update of an epoch that is not listed, if `is_continuous()`; `time.lr` is the base."""
+        rate = time.lr * self.value_after(time.epoch, xp)
+        return rate if self.min_lr == 0 and self.max_lr is None else xp.clip(rate, self.min_lr, self._upper_bound())
+
+    def is_continuous(self) -> bool:
+        """Whether the rule is computed for every update."""
+        return not self.step_function
+
+    def needs_scores(self) -> bool:
+        """Whether the rate depends on what was measured in earlier epochs."""
+        return False
+
+    def restores_best(self, epoch: int, history: History) -> bool:
+        """Whether the weights of the best epoch come back at the beginning of an epoch."""
+        return False
+
+    def keeps_best(self, epoch: int, history: History) -> bool:
+        """Whether the weights at the end of a recorded epoch are those that may come back."""
+        return False
+
+    def check_run(self, best: BestModel, logged: Sequence[str], logs_lav: bool) -> None:
+        """Called before the first batch, to find what is wrong and cannot be seen without the scenario.
+
+        Args:
+            best: what tells the best model.
+            logged: names of the values that are logged, but for those of LAV.
+            logs_lav: whether there will be values of LAV.
+
+        Raises:
+            UsageError: something cannot work.
+        """
+        if self.modulation is not None:
+            self.modulation.check()
+
+    def check_lav(self, measured: Sequence[str]) -> None:
+        """Called after each LAV.
+
+        Args:
+            measured: names of all values of the validation and of LAV.
+
+        Raises:
+            UsageError: a value of LAV is needed, and is not there.
+        """
+
+    def listed(self) -> dict[int, float]:
+        """`rates` by epoch."""
+        return self.rates if isinstance(self.rates, dict) else dict(enumerate(self.rates, start=1))
+
+    def last_listed(self, before: int) -> tuple[int, float] | None:
+        """The last epoch below `before` that is listed, and its rate."""
+        return max((item for item in self.listed().items() if item[0] < before), default=None)
 
     def value_after(self, epochs: Tensor, xp: Any) -> Tensor:
         """`value` after so many completed epochs, a fractional number."""
@@ -82,6 +168,23 @@ class LearningRateParams(ParamsBase):
     def rule_share(self, x: Tensor, xp: Any) -> Tensor:
         """How much of `rule_epochs()` is over at time x, from 0 to 1."""
         return xp.clip(x / max(self.rule_epochs(), 1), 0.0, 1.0)
+
+    def _bounded(self, rate: float) -> float:
+        return min(max(rate, self.min_lr), self._upper_bound())
+
+    def _upper_bound(self) -> float:
+        return math.inf if self.max_lr is None else self.max_lr
+
+    def _check_rates(self) -> None:
+        last = math.inf if self.epochs is None or not isinstance(self.rates, dict) else self.epochs
+        for epoch, rate in self.listed().items():
+            if not 1 <= epoch <= last:
+                expected = "from 1" if self.epochs is None else f"from 1 to {self.epochs} (--trainer.epochs)"
+                raise ValueError(f"rates names epoch {epoch}, expected one {expected}: change --learning_rate.rates")
+            if not 0 <= rate < math.inf:
+                raise ValueError(
+                    f"rates has {rate} for epoch {epoch}, expected a finite number >= 0: change --learning_rate.rates"
+                )
 
     def _check(self, name: str, is_valid: bool, expected: str) -> None:
         """Raise the ValueError of a field that is not valid."""

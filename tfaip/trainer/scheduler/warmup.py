@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from tfaip.params import pai_dataclass, pai_meta
-from tfaip.trainer.scheduler.constant import ConstantParams
+from tfaip.trainer.scheduler.constant import FlatParams
 from tfaip.trainer.scheduler.cosine import CosineDecayParams
 from tfaip.trainer.scheduler.exponential import ExponentialDecayParams
 from tfaip.trainer.scheduler.params import LearningRateParams
@@ -69,7 +69,7 @@ class WarmupParams(LearningRateParams):
 
 @pai_dataclass
 @dataclass
-class WarmupConstantParams(WarmupParams, ConstantParams):
+class WarmupConstantParams(WarmupParams, FlatParams):
     """Warm-up, then lr."""
 
 

@@ -1,0 +1,350 @@
+"""Decisions of the feedback controls, worked out by hand; impossible params."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tfaip.errors import UsageError
+from tfaip.trainer.best import BestModel
+from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.scheduler import (
+    FEEDBACK,
+    Decision,
+    Divisor,
+    FeedbackParams,
+    LearningRateParams,
+    Mode,
+    NewbobAbsParams,
+    NewbobMultiEpochParams,
+    NewbobRelParams,
+    ReduceOnPlateauParams,
+)
+
+NAN, INF = math.nan, math.inf
+GOLDEN = [2.0, 1.9, 1.895, 1.894]
+
+
+def rates(params: LearningRateParams, *scores: float | None) -> list[float]:
+    """The rates of epochs with these scores (None: not evaluated), and that of the epoch behind them."""
+    history = History()
+    for epoch, score in enumerate(scores, start=1):
+        values = {} if score is None else {"s": score}
+        history.record(epoch, EpochRecord(params.rate(epoch, history), values))
+    return [history[e].lr for e in history.epochs] + [params.rate(len(scores) + 1, history)]
+
+
+def rel(**fields: Any) -> NewbobRelParams:
+    return NewbobRelParams(**{"lr": 0.01, "monitor": "s", **fields})
+
+
+def multi(**fields: Any) -> NewbobMultiEpochParams:
+    return NewbobMultiEpochParams(**{"lr": 1.0, "monitor": "s", **fields})
+
+
+def test_golden() -> None:
+    assert rates(rel(), *GOLDEN) == [0.01, 0.01, 0.01, 0.005, 0.0025]
+    assert rates(rel(min_lr=0.004), *GOLDEN) == [0.01, 0.01, 0.01, 0.005, 0.004]
+
+
+@pytest.mark.parametrize(("score", "decision"), [(1.98, Decision.GROW), (1.99, Decision.DECAY)])
+def test_one_percent_is_the_border(score: float, decision: Decision) -> None:
+    history = History({1: EpochRecord(0.01, {"s": 2.0}), 2: EpochRecord(0.01, {"s": score})})
+    assert rel().decision(3, history) is decision
+
+
+def test_the_threshold_itself_does_not_decay() -> None:
+    # (0.75 - 1) / 1 = -0.25, which floats hold exactly.
+    params = NewbobRelParams(lr=1.0, monitor="s", threshold=-0.25, divide_by=Divisor.OLD)
+    assert rates(params, 1.0, 0.75)[-1] == 1.0
+    assert rates(params, 1.0, 0.7500001)[-1] == 0.5
+
+
+def test_the_divisor() -> None:
+    # From 1 to 0.8: -0.25 of the new score, -0.2 of the old one.
+    for divide_by, expected in ((Divisor.NEW, 1.0), (Divisor.OLD, 0.5)):
+        assert rates(rel(lr=1.0, threshold=-0.22, divide_by=divide_by), 1.0, 0.8)[-1] == expected
+
+
+def test_absolute_differences() -> None:
+    params = NewbobAbsParams(lr=1.0, monitor="s", threshold=-0.5)
+    assert rates(params, 3.0, 2.25, 1.75, 1.5, 1.5) == [1, 1, 1, 1, 0.5, 0.25]
+
+
+def test_growth() -> None:
+    assert rates(rel(lr=1.0, growth=2.0, max_lr=3.0), 4.0, 3.0, 2.0, 1.0, 1.0) == [1, 1, 2, 3, 3, 1.5]
+
+
+def test_high_values_are_good_in_mode_max() -> None:
+    scores = [0.5, 0.6, 0.6, 0.7]
+    assert rates(rel(lr=1.0, mode=Mode.MAX), *scores) == [1, 1, 1, 0.5, 0.5]
+    assert rates(rel(lr=1.0), *scores) == [1, 1, 0.5, 0.25, 0.125]
+
+
+def test_negative_scores_are_divided_by_their_absolute_value() -> None:
+    # -2 -> -4 halves: (-4 + 2) / 4 = -0.5.
+    assert rates(rel(lr=1.0, threshold=-0.49), -2.0, -4.0)[-1] == 1.0
+    assert rates(rel(lr=1.0, threshold=-0.51), -2.0, -4.0)[-1] == 0.5
+
+
+def test_changes_relative_to_the_rate() -> None:
+    # The same change of -0.25 counts for 4 times as much when the rate is a quarter of lr.
+    params = rel(lr=1.0, threshold=-0.5, divide_by=Divisor.OLD, relative_to_lr=True, rates=[1.0, 0.25, 0.25])
+    assert rates(params, 16.0, 12.0, 9.0)[-1] == 0.25
+    params.rates = [1.0, 1.0, 1.0]
+    assert rates(params, 16.0, 12.0, 9.0)[-1] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("scores", "rate"),
+    [
+        ((1.0, NAN), 0.5),
+        ((1.0, INF), 0.5),
+        ((1.0, -INF), 0.5),
+        ((NAN, 1.0), 2.0),
+        ((NAN, NAN), 0.5),
+        ((0.0, 0.0), 0.5),  # defined as 0, above -0.01
+        ((1.0, 0.0), 2.0),  # -1 / 0
+        ((-1.0, 0.0), 0.5),  # 1 / 0
+    ],
+)
+def test_zeros_and_values_that_are_not_finite(scores: tuple[float, float], rate: float) -> None:
+    assert rates(rel(lr=1.0, growth=2.0), *scores)[-1] == rate
+    # Either of the two differences is infinite, or the only one.
+    assert rates(multi(growth=2.0, window_epochs=2, update_every_n_epochs=1), *scores)[-1] == rate
+
+
+def test_a_rate_of_zero_divides_nothing() -> None:
+    assert rates(rel(lr=1.0, relative_to_lr=True, rates=[0.0, 0.0], growth=2.0), 2.0, 1.0)[-1] == 0.0
+
+
+def test_epochs_without_a_score_are_passed_over_and_change_nothing() -> None:
+    # val_every_n = 2: the scores of epochs 2, 4, 6 are compared; epochs 4, 6 and 8 hold.
+    scores = [None, 2.0, None, 1.9, None, 1.9, None]
+    assert rates(rel(lr=1.0), *scores) == [1, 1, 1, 1, 1, 1, 0.5, 0.5]
+
+
+def test_a_rate_is_held_for_some_epochs() -> None:
+    flat = [1.0] * 8
+    assert rates(rel(lr=1.0, hold_epochs=3), *flat) == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]
+    assert rates(rel(lr=1.0, hold_epochs=1), *flat[:4]) == [1, 1, 0.5, 0.25, 0.125]
+
+
+def test_listed_rates_are_taken_as_they_are() -> None:
+    params = rel(lr=1.0, rates=[0.125, 8.0], min_lr=0.5, max_lr=4.0)
+    assert rates(params, *[1.0] * 5) == [0.125, 8.0, 4.0, 2.0, 1.0, 0.5]
+    late = rel(lr=1.0, rates={4: 0.75})
+    assert rates(late, *[1.0] * 5) == [1, 1, 0.5, 0.75, 0.375, 0.1875]
+
+
+def test_without_scores_the_last_listed_rate_goes_on() -> None:
+    params = rel(lr=1.0, rates={2: 0.5, 4: 0.25})
+    assert [params.rate(epoch, History()) for epoch in range(1, 7)] == [1, 0.5, 0.5, 0.25, 0.25, 0.25]
+
+
+def test_rates_that_somebody_edited_are_where_it_goes_on() -> None:
+    history = History({1: EpochRecord(1.0, {"s": 1.0}), 2: EpochRecord(0.3, {"s": 1.0})})
+    assert rel(lr=1.0).rate(3, history) == 0.15
+    history[2].values["s"] = 0.5
+    assert rel(lr=1.0).rate(3, history) == 0.3
+
+
+def test_multi_epoch_acts_on_the_mean_every_few_epochs() -> None:
+    # Changes divided by the old score: -0.5, 0.5, -0.5, 0.5 ...: a mean of 0 or below.
+    scores = [8.0, 4.0, 6.0, 3.0, 4.5, 2.25, 3.375, 1.6875]
+    params = multi(window_epochs=2, divide_by=Divisor.OLD)
+    assert rates(params, *scores) == [1, 1, 0.5 + 0.5, 1, 0.5, 0.5, 0.25, 0.25, 0.125]
+    # Epoch 3 looks at one change (-0.5, no decay); 5, 7, 9 at a mean of 0.
+    assert rates(multi(window_epochs=2, divide_by=Divisor.OLD, threshold=0.0), *scores)[-1] == 1.0
+
+
+def test_multi_epoch_holds_between_its_thresholds() -> None:
+    fields: dict[str, Any] = {"window_epochs": 1, "growth": 2.0, "threshold": -0.1, "grow_threshold": -0.4}
+    # Changes -0.5 (growth), -0.25 (hold), -0.0625 (decay), of the old score.
+    scores = [16.0, 8.0, 6.0, 5.625]
+    assert rates(multi(divide_by=Divisor.OLD, **fields), *scores) == [1, 1, 2, 2, 1]
+
+
+def test_multi_epoch_with_gaps_acts_on_what_is_new() -> None:
+    scores = [1.0, None, 1.0, None, None, None, None]
+    params = multi(window_epochs=5, update_every_n_epochs=2)
+    # Epochs 3, 5 and 7 may act: before 3 there is no change yet, 5 has a new score, 7 has none.
+    assert rates(params, *scores) == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5]
+
+
+def test_plateau() -> None:
+    params = ReduceOnPlateauParams(lr=1.0, monitor="s", patience_epochs=2)
+    # 1.99 and 1.98 are no improvement over 2 by more than 1 percent of the new score, 1.5 is.
+    assert rates(params, 2.0, 1.99, 1.985, 1.5, 1.6, 1.6, 1.6, 1.6) == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
+    params.growth = 2.0
+    assert rates(params, 4.0, 2.0, 1.0)[-1] == 4.0
+
+
+def test_the_first_monitored_value_that_there_is() -> None:
+    history = History(
+        {e: EpochRecord(1.0, {"loss": 1.0, "val_loss": 2.0 - e / 2}) for e in (1, 2)},
+    )
+    assert rel(monitor=["loss"]).decision(3, history) is Decision.DECAY
+    assert rel(monitor=["lav_l0_cer", "val_loss", "loss"]).decision(3, history) is Decision.GROW
+    assert rel(monitor="other").decision(3, history) is Decision.HOLD
+
+
+def test_by_default_it_follows_the_best_model() -> None:
+    params = NewbobRelParams(lr=1.0)
+    params.check_run(BestModel("max", "val_acc"), ["loss", "val_acc"], logs_lav=False)
+    history = History({e: EpochRecord(1.0, {"val_acc": e / 2, "loss": 1.0}) for e in (1, 2)})
+    assert params.decision(3, history) is Decision.GROW
+    params.monitor = "loss"
+    assert params.decision(3, history) is Decision.DECAY  # min: it is another value
+
+
+def test_unknown_monitors_are_told_with_what_there_is() -> None:
+    best = BestModel("min", "val_loss")
+    with pytest.raises(
+        UsageError,
+        match="follows 'accuracy', which is not logged: change --learning_rate.monitor; logged values: loss, val_loss$",
+    ):
+        rel(monitor="accuracy").check_run(best, ["val_loss", "loss"], logs_lav=False)
+    with pytest.raises(UsageError, match="follows 'lav_l0_cer', which is not logged"):
+        rel(monitor="lav_l0_cer").check_run(best, ["loss"], logs_lav=False)
+    params = rel(monitor="lav_l0_cer")
+    params.check_run(best, ["loss"], logs_lav=True)
+    params.check_lav(["lav_l0_cer", "val_loss"])
+    with pytest.raises(UsageError, match="logged values: lav_l0_wer"):
+        params.check_lav(["lav_l0_wer"])
+
+
+def test_best_weights_come_back_when_the_rate_decays() -> None:
+    history = History({e: EpochRecord(1.0, {"s": s}) for e, s in enumerate([2.0, 1.0, 1.5], 1)})
+    params = rel(restore_best=True)
+    assert [params.keeps_best(epoch, history) for epoch in (1, 2, 3)] == [True, True, False]
+    assert [params.restores_best(epoch, history) for epoch in (2, 3, 4)] == [False, False, True]
+    assert not rel().restores_best(4, history)
+    assert not rel().keeps_best(2, history)
+
+
+def halve(rate: float) -> float:
+    return rate / 2
+
+
+def double(rate: float) -> float:
+    return 2 * rate
+
+
+def lose(rate: float) -> float:
+    return NAN
+
+
+def test_functions_of_the_user() -> None:
+    here = __name__
+    params = rel(lr=1.0, decay=f"{here}:halve", growth=f"{here}:double")
+    assert rates(params, 2.0, 1.0, 1.0) == [1, 1, 2, 1]
+    # A decay never raises a rate, a growth never lowers it.
+    params = rel(lr=1.0, decay=f"{here}:double", growth=f"{here}:halve")
+    assert rates(params, 2.0, 1.0, 1.0) == [1, 1, 1, 1]
+    with pytest.raises(UsageError, match=r"lose\(1.0\) returned nan, expected a rate: change --learning_rate.decay"):
+        rates(rel(lr=1.0, decay=f"{here}:lose"), 1.0, 1.0)
+    with pytest.raises(UsageError, match="--learning_rate.decay: module .* has no function 'gone'"):
+        rel(decay=f"{here}:gone").check_run(BestModel("min", "s"), ["s"], logs_lav=False)
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields", "message"),
+    [
+        (NewbobRelParams, {"decay": 1}, r"decay is 1, expected a float in \(0, 1\], .* change --learning_rate.decay"),
+        (NewbobRelParams, {"growth": 2}, "growth is 2, expected a float from 1, .* change --learning_rate.growth"),
+        (NewbobRelParams, {"decay": 0.0}, "decay is 0.0"),
+        (NewbobRelParams, {"decay": 1.5}, "decay is 1.5"),
+        (NewbobRelParams, {"decay": NAN}, "decay is nan"),
+        (NewbobRelParams, {"growth": 0.9}, "growth is 0.9"),
+        (NewbobRelParams, {"growth": INF}, "growth is inf"),
+        (NewbobRelParams, {"decay": "half"}, "expected a number or module:function, got 'half': change --learning_r"),
+        (NewbobRelParams, {"threshold": NAN}, "threshold is nan"),
+        (NewbobRelParams, {"hold_epochs": -1}, "hold_epochs is -1, expected at least 0"),
+        (NewbobRelParams, {"min_lr": 0.1}, "min_lr 0.1 is above lr 0.001: change --learning_rate.min_lr or --learn"),
+        (NewbobRelParams, {"min_lr": -1.0}, "min_lr is -1.0"),
+        (
+            NewbobRelParams,
+            {"min_lr": 5e-4, "max_lr": 4e-4},
+            r"max_lr is 0.0004, expected a number from min_lr \(0.0005",
+        ),
+        (
+            NewbobRelParams,
+            {"rates": {0: 0.1}},
+            "rates names epoch 0, expected one from 1: change --learning_rate.rates",
+        ),
+        (NewbobRelParams, {"rates": {8: 0.1}, "epochs": 7}, r"epoch 8, expected one from 1 to 7 \(--trainer.epochs\)"),
+        (NewbobRelParams, {"rates": [0.1, -0.1]}, "rates has -0.1 for epoch 2"),
+        (NewbobRelParams, {"rates": [NAN]}, "rates has nan for epoch 1"),
+        (NewbobRelParams, {"step_function": False}, "NewbobRelParams has one rate per epoch only"),
+        (NewbobMultiEpochParams, {"grow_threshold": 0.0}, "grow_threshold 0.0 is above threshold -0.01, so that"),
+        (NewbobMultiEpochParams, {"window_epochs": 0}, "window_epochs is 0"),
+        (NewbobMultiEpochParams, {"update_every_n_epochs": 0}, "update_every_n_epochs is 0"),
+        (ReduceOnPlateauParams, {"patience_epochs": 0}, "patience_epochs is 0"),
+    ],
+)
+def test_impossible_values_name_the_flag(cls: type[LearningRateParams], fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cls(**fields)
+
+
+@st.composite
+def controls(draw: st.DrawFn) -> FeedbackParams:
+    cls = draw(st.sampled_from(FEEDBACK))
+    lr = draw(st.floats(1e-4, 1.0))
+    threshold = draw(st.floats(-0.5, 0.5))
+    fields: dict[str, Any] = {}
+    if cls is NewbobMultiEpochParams:
+        fields = {
+            "window_epochs": draw(st.integers(1, 4)),
+            "update_every_n_epochs": draw(st.none() | st.integers(1, 4)),
+            "grow_threshold": threshold - draw(st.floats(0, 0.5)),
+        }
+    return cls(
+        lr=lr,
+        monitor="s",
+        min_lr=lr * draw(st.floats(0, 1)),
+        max_lr=lr * draw(st.floats(1, 10)),
+        threshold=threshold,
+        decay=draw(st.floats(0.01, 1.0)),
+        growth=draw(st.floats(1.0, 5.0)),
+        hold_epochs=draw(st.integers(0, 4)),
+        **fields,
+    )
+
+
+SCORES = st.lists(st.none() | st.floats(allow_nan=True, allow_infinity=True), max_size=15)
+
+
+@given(params=controls(), scores=SCORES)
+def test_rates_stay_in_their_bounds_and_decays_never_raise(params: FeedbackParams, scores: list[float | None]) -> None:
+    history = History()
+    for epoch, score in enumerate([*scores, None], start=1):
+        decision, before = params.decision(epoch, history), history.most_recent_rate(epoch)
+        rate = params.rate(epoch, history)
+        assert params.min_lr <= rate <= params.max_lr
+        if decision is Decision.DECAY:
+            assert rate <= before
+        elif decision is Decision.GROW:
+            assert rate >= before
+        elif before is not None:
+            assert rate == before
+        history.record(epoch, EpochRecord(rate, {} if score is None else {"s": score}))
+
+
+@given(params=controls(), scores=SCORES)
+def test_a_resume_at_any_epoch_gives_the_same_rates(params: FeedbackParams, scores: list[float | None]) -> None:
+    whole = rates(params, *scores)
+    for start in range(len(scores) + 1):
+        known = {e: EpochRecord(whole[e - 1], {} if s is None else {"s": s}) for e, s in enumerate(scores[:start], 1)}
+        history = History.from_dict(History(known).to_dict())
+        again = FeedbackParams.from_json(params.to_json())
+        for epoch in range(start + 1, len(scores) + 1):
+            score = scores[epoch - 1]
+            values = {} if score is None else {"s": score}
+            history.record(epoch, EpochRecord(again.rate(epoch, history), values))
+        assert [history[epoch].lr for epoch in history.epochs] == whole[:-1]
+        assert again.rate(len(scores) + 1, history) == whole[-1]

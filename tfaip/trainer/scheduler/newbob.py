@@ -1,0 +1,120 @@
+"""Newbob: the rate decays as soon as the score no longer improves enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tfaip.params import pai_dataclass, pai_meta
+from tfaip.trainer.scheduler.feedback import Decision, Divisor, FeedbackParams, Scores
+from tfaip.trainer.scores import mean_difference, quotient
+
+
+@pai_dataclass
+@dataclass
+class NewbobAbsParams(FeedbackParams):
+    """rate * decay if s(b) - s(a) > threshold, else rate * growth; s(a), s(b): the two last scores."""
+
+    def decide(self, epoch: int, scores: Scores) -> Decision:
+        if len(scores.epochs) < 2 or not self.has_news(epoch, scores):
+            return Decision.HOLD
+        difference = self.difference(scores, *scores.epochs[-2:])
+        return Decision.DECAY if difference > self.threshold else Decision.GROW
+
+
+@pai_dataclass
+@dataclass
+class RelativeFeedbackParams(FeedbackParams):
+    """A control that looks at relative changes."""
+
+    divide_by: Divisor = field(
+        default=Divisor.NEW, metadata=pai_meta(help="The change of a score is divided by the new or by the old one")
+    )
+    relative_to_lr: bool = field(
+        default=False, metadata=pai_meta(help="Changes are multiplied by lr / rate of the epoch of the new score")
+    )
+
+    def difference(self, scores: Scores, old: int, new: int) -> float:
+        by_old = self.divide_by is Divisor.OLD
+        found = scores.history.relative_error(old, new, scores.name, scores.mode, by_old)
+        assert found is not None  # noqa: S101 (evaluated epochs)
+        if not self.relative_to_lr or found in (float("inf"), float("-inf")):
+            return found
+        return quotient(found * self.lr, self.rate_in(new, scores.history))
+
+
+@pai_dataclass
+@dataclass
+class NewbobRelParams(RelativeFeedbackParams, NewbobAbsParams):
+    """rate * decay if (s(b) - s(a)) / |s(b)| > threshold, else rate * growth; s(a), s(b): the two last scores."""
+
+
+@pai_dataclass
+@dataclass
+class NewbobMultiEpochParams(RelativeFeedbackParams):
+    """The mean of the last relative changes decides, every few epochs; for epochs that are parts of the data."""
+
+    window_epochs: int = field(default=5, metadata=pai_meta(help="Number of changes that the mean is taken over"))
+    update_every_n_epochs: int | None = field(
+        default=None, metadata=pai_meta(help="The rate may change in every n-th epoch only (None: window_epochs)")
+    )
+    grow_threshold: float | None = field(
+        default=None, metadata=pai_meta(help="The rate grows if the mean is below it (None: threshold)")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("window_epochs", self.window_epochs >= 1, "at least 1")
+        self._check("update_every_n_epochs", self._interval() >= 1, "at least 1, or None")
+        if not self._grow_threshold() <= self.threshold:
+            raise ValueError(
+                f"grow_threshold {self.grow_threshold} is above threshold {self.threshold}, so that a rate would decay "
+                "and grow: change --learning_rate.grow_threshold"
+            )
+
+    def decide(self, epoch: int, scores: Scores) -> Decision:
+        interval = self._interval()
+        if interval > 1 and epoch % interval != 1:
+            return Decision.HOLD
+        if len(scores.epochs) < 2 or not self.has_news(epoch, scores, within=interval):
+            return Decision.HOLD
+        last = list(pairwise(scores.epochs))[-self.window_epochs :]
+        mean = mean_difference([self.difference(scores, old, new) for old, new in last])
+        if mean > self.threshold:
+            return Decision.DECAY
+        return Decision.GROW if mean < self._grow_threshold() else Decision.HOLD
+
+    def _interval(self) -> int:
+        return self.window_epochs if self.update_every_n_epochs is None else self.update_every_n_epochs
+
+    def _grow_threshold(self) -> float:
+        return self.threshold if self.grow_threshold is None else self.grow_threshold
+
+
+@pai_dataclass
+@dataclass
+class ReduceOnPlateauParams(RelativeFeedbackParams):
+    """rate * decay when so many scores in a row were no improvement over the best one by more than the threshold."""
+
+    patience_epochs: int = field(
+        default=10, metadata=pai_meta(help="Evaluated epochs without improvement, after which the rate decays")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("patience_epochs", self.patience_epochs >= 1, "at least 1")
+
+    def decide(self, epoch: int, scores: Scores) -> Decision:
+        if len(scores.epochs) < 2 or not self.has_news(epoch, scores):
+            return Decision.HOLD
+        best, waited = scores.epochs[0], 0
+        for old, new in pairwise(scores.epochs):
+            if self.rate_in(new, scores.history) != self.rate_in(old, scores.history):
+                waited = 0  # a new rate gets its time
+            if self.difference(scores, best, new) <= self.threshold:
+                best, waited = new, 0
+            else:
+                waited += 1
+        if waited == 0:
+            return Decision.GROW
+        return Decision.DECAY if waited >= self.patience_epochs else Decision.HOLD
