@@ -68,8 +68,8 @@ class KerasExporter:
             raise TfaipError(f"{path} cannot be loaded: {reason[:_SHOWN_CHARACTERS]}") from error
 
         def predict(inputs: TensorDict) -> dict[str, np.ndarray]:
-            outputs = model({n: inputs[n] for n in model.input}, training=False)
-            return {n: keras.ops.convert_to_numpy(value) for n, value in outputs.items()}
+            outputs: dict[str, np.ndarray] = model.predict_on_batch({n: inputs[n] for n in model.input})
+            return outputs
 
         return predict
 

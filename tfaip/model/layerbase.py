@@ -66,9 +66,10 @@ class ParamsLayer(TFAIPLayerBase, Generic[P]):
         """As in Keras, unless the layer is inlined."""
         if not _inlined.get():
             return super().__call__(*args, **kwargs)
-        if "training" in inspect.signature(self.call).parameters:
-            kwargs = {"training": False, **kwargs}
-        return self.call(*args, **kwargs)
+        # Keras too gives `training` only to those who want it.
+        kwargs.pop("training", None)
+        wants_training = "training" in inspect.signature(self.call).parameters
+        return self.call(*args, **kwargs, **({"training": False} if wants_training else {}))
 
     def add_loss(self, loss: Tensor) -> None:
         """As in Keras, unless the layer is inlined: a model without it has nobody who would add the loss up."""

@@ -35,8 +35,8 @@ class ServedModel:
         endpoint: name of one of its signatures; None: `serve`, else `serving_default`, else the only one.
 
     Raises:
-        UsageError: TensorFlow is not installed, there is no SavedModel, or it has no such endpoint.
-        TfaipError: it is damaged.
+        UsageError: TensorFlow is not installed, or there is no SavedModel.
+        TfaipError: it is damaged, or has no such endpoint.
     """
 
     def __init__(self, directory: Path, endpoint: str | None = None) -> None:
@@ -65,7 +65,7 @@ class ServedModel:
             found = self.endpoints
         if not found:
             wanted = "several or no endpoints, name one" if endpoint is None else f"no endpoint {endpoint!r}"
-            raise UsageError(f"the SavedModel {self._directory} has {wanted}; it has {sorted(signatures)}")
+            raise TfaipError(f"the SavedModel {self._directory} has {wanted}; it has {sorted(signatures)}")
         return found[0]
 
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import keras
+import numpy as np
 
 from tfaip import __version__
 from tfaip.model.export import SERVE_DIR
@@ -22,7 +24,7 @@ from tfaip.params.resource import copy_resources
 from tfaip.params.serialization import save_params
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE, ScenarioBase
 from tfaip.util.files import commit_directory
-from tfaip.util.manifest import write_manifest
+from tfaip.util.manifest import read_manifest, write_manifest
 
 
 class ModelDirectoryWriter:
@@ -57,6 +59,32 @@ class ModelDirectoryWriter:
             if self.formats is not None:
                 self.formats.write(directory)
             write_manifest(directory, _origin())
+
+
+def add_formats(
+    scenario: ScenarioBase[Any, Any], path: Path, names: Sequence[str], inputs: dict[str, np.ndarray]
+) -> None:
+    """Write a model that exists already in further formats, in one commit of its directory.
+
+    Args:
+        scenario: with the weights of the directory.
+        path: the directory.
+        names: of `tfaip.model.formats.FORMATS`; what is there already is written anew.
+        inputs: a batch, on which they are compared with the graph first.
+
+    Raises:
+        UsageError: a format cannot be written here.
+        TfaipError: a graph cannot be expressed in a format, or gives other outputs there.
+    """
+    formats = ExportFormats(export_graphs(scenario), names)
+    formats.check(inputs)
+    origin = {name: value for name, value in read_manifest(path).items() if name != "files"}
+    with commit_directory(path) as directory:
+        kept = [entry for entry in path.iterdir() if entry.name not in names]
+        for entry in kept:
+            (shutil.copytree if entry.is_dir() else shutil.copyfile)(entry, directory / entry.name)
+        formats.write(directory)
+        write_manifest(directory, origin)
 
 
 def create_formats(scenario: ScenarioBase[Any, Any], names: Sequence[str]) -> ExportFormats | None:

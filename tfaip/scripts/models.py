@@ -57,14 +57,36 @@ def take_models(argv: Sequence[str], flag: str, prog: str, usage: str, several: 
         raise UsageError(f"which model? expected: {prog} {flag} DIR [flags]; see {prog} --help")
     if len(words) > 1 and not several:
         raise UsageError(f"{flag} takes one directory, got {' '.join(words)}; tfaip-multi-lav takes several")
+    return open_models([Path(word) for word in words], rest)
+
+
+def open_models(paths: list[Path], flags: Sequence[str]) -> Models:
+    """Look at exported models; imports no backend.
+
+    Args:
+        paths: their directories.
+        flags: the rest of the command line.
+
+    Raises:
+        UsageError: the first one is no model.
+    """
     from tfaip.lav.trainingdata import load_training_data
     from tfaip.scenario.exported import load_exported_params
 
     select_backend()  # before the code of the scenario, which may import Keras
-    trusted, flags = take_trusted(rest)
-    paths = [Path(word) for word in words]
+    trusted, flags = take_trusted(flags)
     scenario, params = load_exported_params(paths[0], trusted)
     return Models(paths, trusted, flags, scenario, params, load_training_data(paths[0], scenario, trusted))
+
+
+def open_verified(path: Path, flags: Sequence[str]) -> Models:
+    """A model directory whose files are those of its manifest, looked at before anything in it is used."""
+    from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
+    from tfaip.util.manifest import verify_files
+
+    if (path / SCENARIO_PARAMS_FILE).is_file():
+        verify_files(path)
+    return open_models([path], flags)
 
 
 def chosen_data(chosen: Any, defaults: Sequence[Any]) -> list[Any]:

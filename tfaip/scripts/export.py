@@ -1,0 +1,68 @@
+"""`tfaip-export DIR --format FORMAT [FORMAT ...]`: write further formats into an exported model."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tfaip.errors import UsageError
+from tfaip.scripts.models import open_verified
+from tfaip.scripts.roof import asks_for_usage, run_command
+from tfaip.scripts.stored import take_words
+
+PROG = "tfaip-export"
+USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
+
+Write an exported model (best/ or export/ of a run) in further formats, into its directory. The graph is rebuilt from
+the code of the scenario; what is written is loaded and compared with it.
+
+  serve   a SavedModel, for TensorFlow and its servers
+  keras   .keras files, for Keras on any backend
+  onnx    ONNX files, for onnxruntime and others; written on the TensorFlow backend, whichever one trained the model
+
+  --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    return run_command(_work, argv)
+
+
+def _work(argv: Sequence[str]) -> None:
+    if asks_for_usage(argv, USAGE, f"which model? expected: {PROG} DIR --format FORMAT; see {PROG} --help"):
+        return
+    formats, flags = take_words("--format", "one of serve, keras, onnx", argv[1:])
+    _check(formats)
+    models = open_verified(Path(argv[0]), flags)
+    if models.flags:
+        raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
+
+    from tfaip.util.backend import import_backend
+
+    import_backend()
+    from tfaip.lav.samplebatch import sample_inputs
+    from tfaip.scenario.exported import load_weights
+    from tfaip.scenario.modeldirectory import add_formats
+
+    scenario, path = models.scenario(models.params), models.paths[0]
+    load_weights(scenario, path)
+    inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
+    add_formats(scenario, path, formats, inputs)
+    print("written: " + ", ".join(f"{path / name}/" for name in formats))
+
+
+def _check(formats: Sequence[str]) -> None:
+    known = ("serve", "keras", "onnx")
+    if not formats:
+        raise UsageError(f"which format? expected: --format and one or several of {', '.join(known)}")
+    for name in formats:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UsageError(f"--format {name} is not one of {', '.join(known)}{hint}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
