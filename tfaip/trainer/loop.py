@@ -18,6 +18,7 @@ from tfaip.trainer.best import BestModel
 from tfaip.trainer.callbacks.logger import result_line
 from tfaip.trainer.callbacks.progress import EpochProgress
 from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
+from tfaip.trainer.divergence import DivergenceCheck
 from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.hooks import StepHooks, has_batch_methods, python_logs, user_callback_list
 from tfaip.trainer.lognames import TRAIN
@@ -84,6 +85,7 @@ class TrainingLoop:
         self._batch_user = self._user if has_batch_methods(callbacks) else None
         updates = parts.params.checkpoint_every_n_updates()
         self._save_every = None if updates is None else updates * parts.params.train_accum_steps
+        self._divergence = DivergenceCheck(parts.model, parts.params.train_accum_steps)
         # A run that stopped within an epoch continues with the means that it had reached.
         self._resumed_metrics = self._state.metric_arrays() if self._state.progress.step else None
 
@@ -123,6 +125,7 @@ class TrainingLoop:
         started = time.monotonic()
         self._steps = self._steps_of_epoch()
         rate = self._begin_rate(epoch)
+        self._divergence.begin_epoch(epoch, self._state.progress.step)
         self._user.on_epoch_begin(epoch - 1)
         values = self._train(epoch)
         drawings = {TRAIN: self._parts.events.draw()}
@@ -190,6 +193,7 @@ class TrainingLoop:
                 lengths = self._parts.train.params.bucket_lengths()
                 with Feed(batches, self._parts.data, keras.backend.backend(), lengths) as feed:
                     self._fit(feed, epoch, done)
+                self._divergence.look()
             finally:
                 self._parts.progress.stop()
         elif self._resumed_metrics is not None:
@@ -205,6 +209,7 @@ class TrainingLoop:
         samples_before = progress.samples
 
         def on_border(step: int) -> bool:
+            self._divergence.look_now_and_then()
             every = self._save_every
             save_due = every is not None and step // every > progress.step // every
             progress.step = step
@@ -260,6 +265,7 @@ class TrainingLoop:
         return measured
 
     def _save_within_epoch(self, before: Volatile | None = None) -> None:
+        self._divergence.look()
         if keras.backend.backend() == "jax":
             # Within fit the values live in the compiled loop, not in the variables.
             self._model.jax_state_sync()
