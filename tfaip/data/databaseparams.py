@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tfaip.data.pipeline.datagenerator import DataGenerator
 
 
+AUTOMATIC_PROCESSES = 4
 _ALLOWED_FAILURES = {"raise": 0, "skip": None}
 
 
@@ -83,6 +84,30 @@ class DataPipelineParams(ParamsBase):
             "to choose from. Data with random access is always shuffled as a whole."
         ),
     )
+    num_processes: int = field(
+        default=AUTOMATIC_PROCESSES,
+        metadata=pai_meta(
+            help="Worker processes that read and process samples; 0: the training process does. The default starts up "
+            "to 4, not more than there are processor cores, once they are worthwhile (see worker_start_s)."
+        ),
+    )
+    worker_start_s: float = field(
+        default=-1,
+        metadata=pai_meta(
+            help="Start the workers when the training process has worked on samples for so many seconds; 0: at once. "
+            "-1: at once if num_processes is not the default, else after a second, if a sample takes more than 0.1 ms."
+        ),
+    )
+    worker_timeout_s: float = field(
+        default=60, metadata=pai_meta(help="A worker that finishes no sample in so many seconds hangs: an error.")
+    )
+    prefetch: int = field(
+        default=-1,
+        metadata=pai_meta(help="Batches that workers make ahead; -1: automatic, which needs at most 256 MiB."),
+    )
+    use_shared_memory: bool = field(
+        default=True, metadata=pai_meta(help="Whether arrays come from workers through shared memory, else pipes.")
+    )
     on_error: str = field(
         default="raise",
         metadata=pai_meta(
@@ -101,7 +126,22 @@ class DataPipelineParams(ParamsBase):
         if self.limit < -1 or self.limit == 0:
             raise ValueError(f"limit is {self.limit}, expected a number of samples or -1 for all")
         self._check_buckets()
+        self._check_workers()
         self.allowed_failures()
+
+    def has_default_workers(self) -> bool:
+        """Whether the pipeline itself decides how many workers there are and when they start."""
+        return self.num_processes == AUTOMATIC_PROCESSES
+
+    def _check_workers(self) -> None:
+        if self.num_processes < 0:
+            raise ValueError(f"num_processes is {self.num_processes}, expected 0 or a number of worker processes")
+        if self.worker_timeout_s <= 0:
+            raise ValueError(f"worker_timeout_s is {self.worker_timeout_s}, expected a number of seconds above 0")
+        if self.worker_start_s < 0 and self.worker_start_s != -1:
+            raise ValueError(f"worker_start_s is {self.worker_start_s}, expected seconds from 0, or -1 for automatic")
+        if self.prefetch < 1 and self.prefetch != -1:
+            raise ValueError(f"prefetch is {self.prefetch}, expected a number of batches from 1, or -1 for automatic")
 
     def allowed_failures(self) -> int | None:
         """How many samples may fail, as `on_error` says; None: any number."""

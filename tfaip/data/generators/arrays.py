@@ -48,6 +48,9 @@ class ArrayDataGenerator(DataGenerator[P]):
     def __len__(self) -> int:
         return self._size
 
+    def in_memory(self) -> bool:
+        return True
+
     def __getitem__(self, index: int) -> Sample:
         """The row `index` of each array, as views."""
         data = self._data

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,12 +59,6 @@ class FailedSample:
     error: Exception
     trace: str | None = None
 
-    @classmethod
-    def in_worker(cls, error: Exception, worker: str) -> FailedSample:
-        """The failure in a form that can leave the worker."""
-        error.add_note(f"in {worker}")
-        return cls(error, "".join(traceback.format_exception(error)))
-
 
 Outcome = Sample | FailedSample
 
@@ -110,29 +103,7 @@ def _row(arrays: dict[str, Any], shapes: dict[str, list[Any]], index: int) -> di
     }
 
 
-class BlockReader:
-    """Gives the raw samples of blocks.
-
-    Args:
-        generator: with random access it reads the samples of a block; else the block holds them.
-    """
-
-    def __init__(self, generator: DataGenerator[Any] | None) -> None:
-        self._generator = generator if isinstance(generator, RandomAccess) else None
-
-    def read(self, items: list[Any]) -> list[Outcome]:
-        """The raw samples; one that cannot be read fails alone."""
-        return items if self._generator is None else [self._read(self._generator, index) for index in items]
-
-    def _read(self, generator: RandomAccess, index: int) -> Outcome:
-        try:
-            return generator[index]
-        except Exception as error:
-            error.add_note(f"while {type(generator).__name__} read sample {index}")
-            return FailedSample(error)
-
-
-def map_run(mapper: SampleMapper, run: Run, samples: Sequence[Outcome], seed: int) -> list[Outcome]:
+def map_run(mapper: SampleMapper, run: Run, samples: Iterable[Outcome], seed: int) -> list[Outcome]:
     """Process the samples of a run; one that cannot be processed fails alone.
 
     Args:
@@ -164,19 +135,34 @@ class BlockMaker:
         batcher: makes a batch of a block where that is asked for; None: it never is.
     """
 
-    def __init__(self, generator: DataGenerator[Any] | None, mapper: SampleMapper, batcher: Batcher | None) -> None:
-        self._reader = BlockReader(generator)
-        self._mapper = mapper
+    def __init__(
+        self, generator: DataGenerator[Any] | None, mapper: SampleMapper, batcher: Batcher | None = None
+    ) -> None:
+        self._generator = generator if isinstance(generator, RandomAccess) else None
+        self.mapper = mapper
         self._batcher = batcher
+
+    def raw_samples(self, run: Run) -> Iterable[Outcome]:
+        """Read the samples of a run; one that cannot be read fails alone."""
+        generator = self._generator
+        return run.items if generator is None else (_read(generator, index) for index in run.items)
 
     def make(self, block: Block, seed: int, as_batch: bool = False) -> Result:
         """The processed block, sample by sample, or as one batch if that is asked for and all samples are good."""
         outcomes: list[Outcome] = []
         for run in block.runs:
-            outcomes += map_run(self._mapper, run, self._reader.read(run.items), seed)
+            outcomes += map_run(self.mapper, run, self.raw_samples(run), seed)
         if not as_batch or self._batcher is None or not all(isinstance(o, Sample) and o.is_valid() for o in outcomes):
             return Result(block, outcomes)
         return _stacked(self._batcher, block, outcomes)  # type: ignore[arg-type]
+
+
+def _read(generator: RandomAccess, index: int) -> Outcome:
+    try:
+        return generator[index]
+    except Exception as error:
+        error.add_note(f"while {type(generator).__name__} read sample {index}")
+        return FailedSample(error)
 
 
 def _stacked(batcher: Batcher, block: Block, samples: list[Sample]) -> Result:

@@ -55,6 +55,14 @@ class DataGenerator(Generic[P]):
         """
         return False
 
+    def in_memory(self) -> bool:
+        """Whether the samples already lie in the memory of this process.
+
+        Worker processes are then sent the samples that they process, instead of building a generator of their own
+        and reading from it.
+        """
+        return False
+
 
 @runtime_checkable
 class RandomAccess(Protocol):
@@ -110,6 +118,9 @@ class RawDataGenerator(DataGenerator[RawDataGeneratorParams]):
 
     def __getitem__(self, index: int) -> Sample:
         return self._samples[index]
+
+    def in_memory(self) -> bool:
+        return True
 
 
 class RawIterableGenerator(DataGenerator[RawDataGeneratorParams]):

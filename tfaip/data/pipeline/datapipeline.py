@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.arraystream import array_batches
 from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.blocks import BlockMaker
 from tfaip.data.pipeline.bucketing import LengthBuckets
-from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator
+from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.order import RawOrder
+from tfaip.data.pipeline.postprocessing import processed_outputs
 from tfaip.data.pipeline.preload import preload
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.source import BlockSource
 from tfaip.data.pipeline.stream import Position, SampleStream, StreamRules
+from tfaip.data.pipeline.workers.pool import WorkerStats
+from tfaip.data.pipeline.workers.recipe import Recipe
 from tfaip.errors import UsageError
 
 if TYPE_CHECKING:
     from tfaip.data.data import DataBase
+
+T = TypeVar("T")
 
 
 class DataPipeline:
@@ -58,6 +63,7 @@ class DataPipeline:
         self.dropped = DropCounts()
         """Samples that were dropped since the pipeline exists."""
         self._not_preloaded: DataPipeline | None = None
+        self._users = 0
 
     @property
     def mode(self) -> PipelineMode:
@@ -111,7 +117,48 @@ class DataPipeline:
 
     @cached_property
     def _source(self) -> BlockSource:
-        return BlockSource(BlockMaker(self.generator, self._pre_proc.mapper, None))
+        generator, processors, data_params = self.generator, self._pre_proc, self.data.params
+        workers_read = isinstance(generator, RandomAccess) and not generator.in_memory()
+        workers_stack = (
+            processors.is_mapping
+            and not processors.behind_parallel
+            and self.params.max_element_length is None
+            and not generator.yields_batches()
+        )
+        recipe = Recipe(
+            self.params,
+            data_params,
+            data_params.pre_proc,
+            generator_params=self.generator_params if workers_read else None,
+            batcher=self._batcher if workers_stack else None,
+        )
+        return BlockSource(BlockMaker(generator, processors.mapper), processors, recipe)
+
+    @cached_property
+    def _post_source(self) -> BlockSource:
+        recipe = Recipe(self.params, self.data.params, self.data.params.post_proc)
+        return BlockSource(BlockMaker(None, self._post_proc.mapper), self._post_proc, recipe)
+
+    def __enter__(self) -> DataPipeline:
+        """Keep worker processes from one iterator to the next, until the outermost block is left."""
+        self._users += 1
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+        self._users -= 1
+        if self._users == 0:
+            for name in ("_source", "_post_source"):
+                if name in vars(self):  # it was needed
+                    getattr(self, name).close()
+
+    @contextmanager
+    def _opened(self, iterator: Generator[T, None, None]) -> Iterator[Iterator[T]]:
+        with self, closing(iterator):
+            yield iterator
+
+    def worker_stats(self) -> WorkerStats | None:
+        """What the worker processes of this pipeline have done; None: there are none at the moment."""
+        return self._source.stats
 
     def generate_input_samples(self, auto_repeat: bool | None = None) -> AbstractContextManager[Iterator[Sample]]:
         """Context manager around an iterator over the valid processed samples.
@@ -120,7 +167,7 @@ class DataPipeline:
             auto_repeat: pass after pass without end, or one pass; None: without end for training only.
         """
         stream = self._stream().samples(Position(), self._repeats(auto_repeat))
-        return closing(sample for sample, _ in stream)
+        return self._opened(sample for sample, _ in stream)
 
     def generate_input_batches(self, auto_repeat: bool | None = None) -> AbstractContextManager[Iterator[Batch]]:
         """Context manager around an iterator over batches.
@@ -129,7 +176,7 @@ class DataPipeline:
             auto_repeat: pass after pass without end, or one pass; None: without end for training only.
         """
         batches = self._batches(Position(), repeat(self.samples_per_batch), self._repeats(auto_repeat))
-        return closing(batch for batch, _ in batches)
+        return self._opened(batch for batch, _ in batches)
 
     def training_batches(
         self, start: Position, num_samples: int
@@ -150,8 +197,8 @@ class DataPipeline:
         full, rest = divmod(num_samples, self.samples_per_batch)
         sizes = repeat(self.samples_per_batch, full)
         if rest and not self.params.batch_drop_remainder:
-            return closing(self._batches(start, chain(sizes, [rest]), True))
-        return closing(self._batches(start, sizes, True))
+            return self._opened(self._batches(start, chain(sizes, [rest]), True))
+        return self._opened(self._batches(start, sizes, True))
 
     def epoch_size(self, samples_per_epoch: int = -1, scale_epoch_size: float = 1.0) -> int:
         """Number of samples of an epoch.
@@ -188,8 +235,14 @@ class DataPipeline:
         return count
 
     def process_output(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Run the post-processors on predicted samples, in order."""
-        return self._post_proc.apply(samples, self.seed)
+        """Run the post-processors on predicted samples, in order.
+
+        Where they run in worker processes, samples are read ahead.
+        """
+        with self:
+            yield from processed_outputs(
+                samples, self._post_source, self._post_proc, self._rules(self.params.batch_size), self.seed
+            )
 
     def serves(self, params: DataPipelineParams, generator_params: DataGeneratorParams) -> bool:
         """Whether this pipeline was made of these very params."""
@@ -218,9 +271,11 @@ class DataPipeline:
         return RawOrder(self.generator, self.params, self.mode, self.seed)
 
     def _stream(self) -> SampleStream:
+        return SampleStream(self._order(), self._source, self._pre_proc, self._rules(self.samples_per_batch))
+
+    def _rules(self, block_size: int) -> StreamRules:
         failures = FailurePolicy(self.params.allowed_failures(), self.dropped)
-        rules = StreamRules(self.mode, self.samples_per_batch, self._accepts, self.dropped, failures)
-        return SampleStream(self._order(), self._source, self._pre_proc, rules)
+        return StreamRules(self.mode, block_size, self._accepts, self.dropped, failures)
 
     def _accepts(self, sample: Sample) -> bool:
         lacks_inputs = sample.inputs is None and self._batcher.needs_inputs

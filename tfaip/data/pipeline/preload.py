@@ -52,6 +52,9 @@ class PreloadedIterable(DataGenerator[PreloadedGeneratorParams]):
     def yields_batches(self) -> bool:
         return self.params.yields_batches
 
+    def in_memory(self) -> bool:
+        return True
+
 
 class PreloadedGenerator(PreloadedIterable):
     """Preloaded samples with random access."""

@@ -24,14 +24,15 @@ class SampleMapper:
     """
 
     def __init__(self, steps: Sequence[tuple[MappingDataProcessor[Any], RandomStream]]) -> None:
-        self._steps = [(processor, processor.apply, random.move) for processor, random in steps]
+        self.steps = steps
+        self._calls = [(processor, processor.apply, random.move) for processor, random in steps]
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self.steps)
 
     def map(self, sample: Sample, seed: int, pass_index: int, index: int) -> Sample:
         """Process the sample that is number `index` of its pass; an invalid one is not processed further."""
-        for processor, apply, move in self._steps:
+        for processor, apply, move in self._calls:
             if sample._invalid:
                 break
             move(seed, pass_index, index)
