@@ -113,6 +113,40 @@ def test_early_stopping_ends_the_run_and_stays_ended(tmp_path):
     assert resumed == []
 
 
+def test_the_standing_of_early_stopping_can_be_read_and_survives_a_resume(tmp_path):
+    def params(epochs):
+        return tiny_params(
+            epochs=epochs,
+            learning_rate=ConstantParams(lr=0.0),
+            early_stopping=EarlyStoppingParams(n_to_go=5, best_model_name="finest"),
+            output_dir=str(tmp_path / "run"),
+            export_best=True,
+        )
+
+    class Seen(keras.callbacks.Callback):
+        def __init__(self, of):
+            super().__init__()
+            self.of, self.n = of, []
+
+        def on_train_begin(self, logs=None):
+            self.n.append(self.of.n)
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.n.append(self.of.n)
+            assert (self.of.mode, self.of.monitor) == ("min", "val_loss/mean_epoch")
+            assert self.of.current == logs["val_loss"]
+
+    counted = []
+    for epochs, restore in ((2, False), (9, True)):
+        run = params(epochs)
+        seen = Seen(run.early_stopping)
+        TinyScenario.create_trainer(run, restore=restore).train([seen])
+        counted.append(seen.n)
+    assert counted == [[0, 1, 2], [2, 3, 4, 5]]
+    assert (tmp_path / "run" / "finest" / "weights.safetensors").is_file()
+    assert not (tmp_path / "run" / "best").exists()
+
+
 def test_every_option_at_once_resumes_exactly(tmp_path):
     def everything(name, epochs):
         params = tiny_params(

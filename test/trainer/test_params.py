@@ -90,3 +90,11 @@ print([name for name in ("keras", "tensorflow", "jax", "numpy") if name in sys.m
 """
     result = finish_command(start_python("-c", code))
     assert (result.rc, result.stdout) == (0, "[]\n"), result
+
+
+@pytest.mark.parametrize("name", ["export", "checkpoint", "train", "lav_l0", "a/b", ""])
+def test_the_best_model_has_a_directory_of_its_own(name: str) -> None:
+    params = Params()
+    params.early_stopping.best_model_name = name
+    with pytest.raises(ValueError, match=r"is '.*', expected the name of a directory .*change --(early|trainer)"):
+        post_init(params)

@@ -19,6 +19,7 @@ from tfaip.trainer.callbacks.logger import result_line
 from tfaip.trainer.callbacks.progress import EpochProgress
 from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
 from tfaip.trainer.divergence import DivergenceCheck
+from tfaip.trainer.earlystopping.params import Standing
 from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.hooks import StepHooks, has_batch_methods, python_logs, user_callback_list
 from tfaip.trainer.lognames import TRAIN
@@ -103,6 +104,7 @@ class TrainingLoop:
         """
         progress = self._state.progress
         logs: Logs = dict(progress.history[progress.epoch].values) if progress.epoch in progress.history.epochs else {}
+        self._show_standing()
         self._user.on_train_begin()
         self._model.stop_training = False
         while not self.is_finished() and not self._model.stop_training:
@@ -117,9 +119,17 @@ class TrainingLoop:
 
     def stopped_early_after(self) -> int | None:
         """The epoch after which the training stops early; None: it goes on."""
+        return self._standing().stops_after
+
+    def _standing(self) -> Standing:
         best = self._parts.best
-        values = best.values(self._state.progress.history)
-        return self._parts.params.early_stopping.stops_after(values, best.mode)
+        return self._parts.params.early_stopping.standing(best.values(self._state.progress.history), best.mode)
+
+    def _show_standing(self) -> None:
+        """Set the fields of the params from which callbacks read how far the training is from being stopped."""
+        shown, standing = self._parts.params.early_stopping, self._standing()
+        shown.mode, shown.monitor = self._parts.best.mode, self._parts.best.monitor
+        shown.current, shown.n = standing.current, standing.n
 
     def _run_epoch(self, epoch: int) -> Logs:
         started = time.monotonic()
@@ -168,6 +178,7 @@ class TrainingLoop:
         if self._parts.params.learning_rate.keeps_best(epoch, progress.history):
             self._state.keep_best(epoch)
         progress.epoch, progress.step, progress.samples = epoch, 0, 0
+        self._show_standing()
         with self._model.optimizer.with_averages():
             if self._parts.best.is_best(progress.history, epoch):
                 self._parts.output.export_best()

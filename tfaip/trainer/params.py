@@ -14,6 +14,7 @@ from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.lognames import TRAIN, VALIDATION, lav_events
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.warmstart import WarmStartParams
@@ -241,14 +242,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             raise ValueError(
                 f"random_seed is {self.random_seed}, expected a number from 0 below 2^32: change --trainer.random_seed"
             )
-        if Path(self.checkpoint_sub_dir).name != self.checkpoint_sub_dir or self.checkpoint_sub_dir in (
-            "best",
-            "export",
-        ):
-            raise ValueError(
-                f"checkpoint_sub_dir is {self.checkpoint_sub_dir!r}, expected the name of a directory of its own: "
-                "change --trainer.checkpoint_sub_dir"
-            )
+        self._check_directories()
         if self.samples_per_epoch != -1:
             self._check_at_least("samples_per_epoch", 1)
         if self.no_train_scope is not None:
@@ -266,6 +260,18 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             )
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
+
+    def _check_directories(self) -> None:
+        """The best model and the checkpoints have directories of their own."""
+        taken = ["export", TRAIN, VALIDATION, lav_events(0)]
+        for group, name in (("early_stopping", "best_model_name"), ("trainer", "checkpoint_sub_dir")):
+            value = getattr(self if group == "trainer" else self.early_stopping, name)
+            if not value or Path(value).name != value or value in taken:
+                raise ValueError(
+                    f"{name} is {value!r}, expected the name of a directory that holds nothing else (not "
+                    f"{', '.join(taken)}): change --{group}.{name}"
+                )
+            taken.append(value)
 
     def checkpoint_every_n_updates(self) -> int | None:
         """The number in `checkpoint_save_freq`; None for "epoch"."""

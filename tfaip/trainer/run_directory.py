@@ -24,6 +24,7 @@ class RunDirectory:
 
     root: Path
     checkpoint_sub_dir: str = "checkpoint"
+    best_model_name: str = "best"
 
     @property
     def params_file(self) -> Path:
@@ -48,7 +49,7 @@ class RunDirectory:
     @property
     def best(self) -> Path:
         """The best model so far."""
-        return self.root / "best"
+        return self.root / self.best_model_name
 
     @property
     def export(self) -> Path:

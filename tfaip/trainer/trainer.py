@@ -173,9 +173,10 @@ class Trainer(Generic[P]):
         return logs
 
     def _directory(self) -> RunDirectory | None:
-        if self._params.output_dir is None:
+        params = self._params
+        if params.output_dir is None:
             return None
-        return RunDirectory(Path(self._params.output_dir), self._params.checkpoint_sub_dir)
+        return RunDirectory(Path(params.output_dir), params.checkpoint_sub_dir, params.early_stopping.best_model_name)
 
     def _read_checkpoint(self, directory: RunDirectory | None) -> Checkpoint | None:
         if not self._restore:

@@ -7,10 +7,15 @@ import math
 import pytest
 
 from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.earlystopping.params import Standing
 
 
 def stops(values, mode="max", **kwargs):
-    return EarlyStoppingParams(**kwargs).stops_after(dict(enumerate(values, start=1)), mode)
+    return standing(values, mode, **kwargs).stops_after
+
+
+def standing(values, mode="max", **kwargs):
+    return EarlyStoppingParams(**kwargs).standing(dict(enumerate(values, start=1)), mode)
 
 
 def test_off_by_default():
@@ -47,7 +52,7 @@ def test_values_that_are_not_finite_are_no_improvement():
 
 
 def test_epochs_without_a_value_are_passed_over():
-    assert EarlyStoppingParams(n_to_go=3).stops_after({2: 0.5, 4: 0.5, 6: 0.5}, "max") == 6
+    assert EarlyStoppingParams(n_to_go=3).standing({2: 0.5, 4: 0.5, 6: 0.5}, "max").stops_after == 6
 
 
 def test_reaching_the_goal_stops_at_once():
@@ -60,6 +65,16 @@ def test_nothing_is_counted_before_the_start():
     assert stops([0.4] * 50, n_to_go=2, lower_threshold=0.5) is None
     assert stops([0.4, 0.4, 0.4, 0.6, 0.6, 0.6], n_to_go=3, lower_threshold=0.5) == 6
     assert stops([3.0, 3.0, 3.0, 1.0, 1.0], mode="min", n_to_go=2, upper_threshold=2.0) == 5
+
+
+def test_best_value_and_counter_epoch_by_epoch():
+    values = [0.3, 0.5, 0.4, math.nan, 0.6]
+    seen = [standing(values[:epoch], n_to_go=9) for epoch in range(6)]
+    assert [s.current for s in seen] == [None, 0.3, 0.5, 0.5, 0.5, 0.6]
+    assert [s.n for s in seen] == [0, 1, 1, 2, 3, 1]
+    assert standing(values, "min").current == 0.3
+    # The counter stays where it stopped the training.
+    assert standing([0.5] * 9, n_to_go=3) == Standing(0.5, 3, 3)
 
 
 def test_without_n_to_go_the_thresholds_do_nothing():
