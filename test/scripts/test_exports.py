@@ -1,0 +1,221 @@
+"""tfaip-check-export and tfaip-export on the models of a run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.support.commands import CommandResult
+from test.support.runs import files_below
+from test.support.tiny.scenario import TinyScenario
+from tfaip.model.servedmodel import ServedModel
+from tfaip.model.weights import load_arrays, save_arrays
+from tfaip.scenario.exported import load_exported
+from tfaip.scripts import check_export, export
+from tfaip.trainer.params import ProgressBarMode
+from tfaip.util.manifest import read_manifest, verify_files, write_manifest
+
+pytestmark = [
+    pytest.mark.backend,
+    # How Keras calls JAX.
+    pytest.mark.filterwarnings("ignore:The `native_serialization` parameter is deprecated:DeprecationWarning"),
+]
+
+ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
+OTHER = "jax" if ON_TENSORFLOW else "tensorflow"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The best model of an epoch, in every format that this backend writes."""
+    params = TinyScenario.default_trainer_params()
+    params.output_dir, params.epochs, params.random_seed = str(tmp_path_factory.mktemp("run")), 1, 3
+    params.progress_bar_mode, params.export_final = ProgressBarMode.PLAIN, False
+    params.scenario.export_serve = params.scenario.export_keras = True
+    params.scenario.export_onnx = ON_TENSORFLOW
+    TinyScenario.create_trainer(params).train()
+    return Path(params.output_dir) / "best"
+
+
+@pytest.fixture
+def model(made: Path, tmp_path: Path) -> Path:
+    """A copy at another place."""
+    return Path(shutil.copytree(made, tmp_path / "moved"))
+
+
+def sign(model: Path) -> None:
+    """Make the manifest fit what the files have become, as an attacker or a careless program would."""
+    write_manifest(model, {k: v for k, v in read_manifest(model).items() if k != "files"})
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """`check(path, *flags)`: exit code of the command and its one line of error."""
+
+    def run(*arguments: str | Path) -> tuple[int, str]:
+        capsys.readouterr()
+        rc = check_export.main([*map(str, arguments)])
+        out, err = capsys.readouterr()
+        assert err.count("\n") == (rc != 0), err
+        return rc, err or out
+
+    return run
+
+
+def test_a_good_model(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
+    rc, text = check(model, "--out", tmp_path / "check.json", "--batch_size", "5")
+    assert rc == 0, text
+    assert f"{model} is as it was written, on {keras.backend.backend()} (tfaip" in text
+    assert "compared on a batch of 5 (validation data of the training)" in text
+    result = json.loads((tmp_path / "check.json").read_text())
+    formats = ["serve", "keras", "onnx"] if ON_TENSORFLOW else ["serve", "keras"]
+    assert [graph["format"] for graph in result["graphs"]] == formats
+    for graph in result["graphs"]:
+        assert graph["graph"] == "serve"
+        assert (graph["inputs"], graph["outputs"]) == ({"x": "float32[None, 4]"}, {"y": "float32[None, 1]"})
+        assert graph["difference"] < 1e-6
+        assert 0 < graph["latency_ms"] < 1000
+    on_disk = files_below(model)
+    assert result["sizes"]["weights.safetensors"] == len(on_disk["weights.safetensors"])
+    assert result["sizes"]["serve/"] == sum(len(content) for name, content in on_disk.items() if name[:6] == "serve/")
+
+
+def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandResult], tmp_path: Path) -> None:
+    result = run_command("check_export", model, "--out", tmp_path / "check.json", env={"KERAS_BACKEND": OTHER})
+    assert (result.rc, result.stderr) == (0, ""), result
+    content = json.loads((tmp_path / "check.json").read_text())
+    assert content["backend"] == keras.backend.backend()
+    assert max(graph["difference"] for graph in content["graphs"]) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "name", ["weights.safetensors", "scenario_params.json", "serve/saved_model.pb", "keras/serve.keras"]
+)
+def test_damage_is_named(check: Callable[..., tuple[int, str]], model: Path, name: str) -> None:
+    content = bytearray((model / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (model / name).write_bytes(content)
+    assert check(model) == (1, f"error: {model / name} differs from its manifest\n")
+    # Nothing is built on damaged weights.
+    if name == "weights.safetensors":
+        with pytest.raises(Exception, match="differs from its manifest"):
+            load_exported(model)
+    if name != "scenario_params.json":
+        (model / name).unlink()
+        assert check(model) == (1, f"error: {model / name} is missing\n")
+
+
+def test_what_was_added_or_is_foreign(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
+    (model / "more.txt").touch()
+    assert check(model) == (1, f"error: {model}/more.txt is not in the manifest of {model}\n")
+    (model / "manifest.json").write_text("{}")
+    assert check(model) == (1, f"error: {model}/manifest.json names no files\n")
+    (model / "manifest.json").unlink()
+    rc, text = check(model)
+    assert (rc, text[: len(f"error: {model}/manifest.json cannot be read")]) == (
+        1,
+        f"error: {model}/manifest.json cannot be read",
+    )
+    rc, text = check(tmp_path)
+    assert (rc, text) == (2, f"error: no exported model at {tmp_path}: it holds exported models, give one of them: "
+                          f"{model}\n")  # fmt: skip
+    rc, text = check(tmp_path / "nowhere")
+    assert (rc, "the path does not exist" in text) == (2, True)
+    assert check("--out", "x")[0] == check()[0] == 2
+
+
+def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, str]], model: Path) -> None:
+    weights = load_arrays(model / "weights.safetensors")
+    weights["out/bias"] = weights["out/bias"] + np.float32(0.01)
+    save_arrays(model / "weights.safetensors", weights)
+    sign(model)
+    rc, text = check(model)
+    assert rc == 1
+    assert "other values for output 'y' than the graph" in text
+    assert f"graph 'serve' in {model}/serve" in text
+    assert check(model, "--tolerance", "1")[0] == 0
+
+
+def test_another_signature_is_seen(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.serve = tf.function(lambda x: {"y": x[:, :1]}, input_signature=[tf.TensorSpec((None, 3), name="x")])
+    shutil.rmtree(model / "serve")
+    tf.saved_model.save(module, str(model / "serve"), signatures={"serve": module.serve})
+    sign(model)
+    rc, text = check(model)
+    assert (rc, "has the input signature {'x': ('float32', (3,))}, the scenario" in text) == (1, True)
+    tf.saved_model.save(module, str(model / "serve"), signatures={"other": module.serve})
+    sign(model)
+    rc, text = check(model)
+    assert (rc, "has no endpoint 'serve'; it has ['other']" in text) == (1, True)
+
+
+def test_code_in_the_keras_file_is_not_executed(
+    check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path
+) -> None:
+    marker = str(tmp_path / "marker")
+    inputs = keras.Input((4,), name="x")
+    attack = keras.layers.Lambda(lambda x: (open(marker, "w").close(), x)[1], output_shape=(4,))
+    keras.Model({"x": inputs}, {"y": attack(inputs)}).save(model / "keras" / "serve.keras")
+    Path(marker).unlink(missing_ok=True)  # Keras called it to find out its shape
+    sign(model)
+    rc, text = check(model)
+    assert (rc, "serve.keras cannot be loaded: Requested the deserialization of a `Lambda`" in text) == (1, True)
+    assert not Path(marker).exists()
+
+
+def test_formats_are_added_to_a_finished_model(
+    model: Path, capsys: pytest.CaptureFixture[str], check: Callable[..., tuple[int, str]]
+) -> None:
+    for name in ("serve", "keras", "onnx"):
+        shutil.rmtree(model / name, ignore_errors=True)
+    sign(model)
+    before = files_below(model)
+    assert check(model)[1].endswith("no exported formats (serve/, keras/, onnx/) to compare\n")
+    names = ["serve", "keras", "onnx"] if ON_TENSORFLOW else ["serve", "keras"]
+    assert export.main([str(model), "--format", *names]) == 0
+    assert capsys.readouterr().out.endswith(f"written: {', '.join(f'{model / name}/' for name in names)}\n")
+    verify_files(model)
+    after = files_below(model)
+    assert {name: after[name] for name in before if name != "manifest.json"} == {
+        name: content for name, content in before.items() if name != "manifest.json"
+    }
+    assert read_manifest(model)["backend"] == keras.backend.backend()
+    # Written anew, not beside the old one.
+    assert export.main([str(model), "--format", "keras"]) == 0
+    assert sorted(files_below(model)) == sorted(after)
+    assert ServedModel(model / "serve")({"x": np.ones((2, 4), np.float32)})["y"].shape == (2, 1)
+    rc, text = check(model)
+    assert (rc, [name for name in names if f"\n{name}" in text]) == (0, names)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "which format? expected: --format"),
+        (["--format", "onx"], "--format onx is not one of serve, keras, onnx; did you mean onnx?"),
+        (["--format"], "--format needs one of serve, keras, onnx"),
+        (["--format", "keras", "--more"], "unknown flag --more"),
+    ],
+)
+def test_mistakes_of_export(made: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files_below(made)
+    assert export.main([str(made), *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert files_below(made) == before
+
+
+def test_help_of_both(capsys: pytest.CaptureFixture[str]) -> None:
+    modules: list[Any] = [check_export, export]
+    for module in modules:
+        assert module.main(["--help"]) == 0
+        assert module.PROG in capsys.readouterr().out
