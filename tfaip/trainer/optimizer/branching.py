@@ -27,6 +27,12 @@ def branch(
     if keras.backend.backend() != "jax":
         ops.cond(predicate, then, otherwise)
         return
+    import jax
+
+    if not isinstance(predicate, jax.core.Tracer):
+        # Not compiled: a condition of JAX would be, anew in every step.
+        (then if predicate else otherwise)()
+        return
     # JAX has no assignments: each branch computes all new values, which are assigned outside.
     before = [(variable, variable.value) for variable in variables]
 

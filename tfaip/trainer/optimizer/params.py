@@ -90,7 +90,7 @@ class OptimizerParams(ParamsBase):
     )
     gradient_noise: GradientNoiseParams = field(
         default_factory=GradientNoiseParams,
-        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Noise on the gradients, before they are clipped"),
+        metadata=pai_meta(fix_dc=True, help="Noise on the gradients, before they are clipped"),
     )
     skip_nonfinite: int = field(
         default=0,
@@ -106,8 +106,7 @@ class OptimizerParams(ParamsBase):
     groups: list[OptimizerGroupParams] = field(
         default_factory=list,
         metadata=pai_meta(
-            help="Weights with a rate factor or an optimizer of their own, e.g. "
-            '\'{"match": "encoder", "lr_factor": 0.1}\'; the first group that matches a weight has it'
+            help="Weights with a rate factor or an optimizer of their own; the first group that matches a weight has it"
         ),
     )
     weight_decay: float = field(

@@ -120,7 +120,8 @@ class TrainingOptimizer(SlotOptimizer):
         """
         for part in self._parts:
             part.reset()
-        self._uncounted.assign(self._update_number)
+        # A copy: two variables must never share a buffer on JAX.
+        self._uncounted.assign(ops.copy(self._update_number))
 
     def reset(self) -> None:
         """Let moments and averages start anew: the weights have been exchanged."""

@@ -1,0 +1,56 @@
+"""The options of the optimizer on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.params.cli import ParamsParser
+from tfaip.scenario.tutorial.min.scenario import MinScenario
+from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
+from tfaip.trainer.optimizer.params import GradientNoiseParams, OptimizerGroupParams
+from tfaip.trainer.params import TrainerParams
+
+
+def parse(*flags: str) -> TrainerParams:
+    parser = ParamsParser(prog="test")
+    parser.add_params("trainer", TrainerParams, default=MinScenario.default_trainer_params())
+    return parser.parse(["--trainer.output_dir", "unused", *flags]).trainer
+
+
+def test_noise_skips_and_resets() -> None:
+    noise = ["--optimizer.gradient_noise.stddev", "0.5", "--optimizer.gradient_noise.gamma", "0.55"]
+    params = parse(*noise, "--optimizer.skip_nonfinite", "3", "--optimizer.reset_every_n_epochs", "2")
+    noise_params = GradientNoiseParams(stddev=0.5, gamma=0.55)
+    assert params.optimizer == AdamOptimizer(gradient_noise=noise_params, skip_nonfinite=3, reset_every_n_epochs=2)
+
+
+def test_groups_are_a_list() -> None:
+    first = {"match": "encoder", "lr_factor": "0.1"}
+    second = {"match": ".*/bias", "optimizer": "SGD", "optimizer.momentum": "0.5"}
+    flags = [w for i, g in enumerate((first, second)) for n, v in g.items() for w in (f"--optimizer.groups.{i}.{n}", v)]
+    params = parse("--optimizer", "SGD", "--optimizer.groups", "OptimizerGroup", "OptimizerGroup", *flags)
+    assert params.optimizer.groups == [
+        OptimizerGroupParams(match="encoder", lr_factor=0.1),
+        OptimizerGroupParams(match=".*/bias", optimizer=SGDOptimizer(momentum=0.5)),
+    ]
+
+
+def test_loss_weights_are_a_dict() -> None:
+    assert parse("--trainer.loss_weights", "ctc=0.3", "attention=0").loss_weights == {"ctc": 0.3, "attention": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--optimizer.skip_nonfinite", "-1"], "skip_nonfinite is -1, expected at least 0"),
+        (["--optimizer.reset_every_n_epochs", "-1"], "reset_every_n_epochs is -1"),
+        (["--optimizer.gradient_noise.stddev", "-1"], "stddev is -1"),
+        (["--optimizer.groups", "OptimizerGroup"], "a group without weights: set match in --optimizer.groups"),
+        (["--optimizer.groups", "OptimizerGroup", "--optimizer.groups.0.mach", "a"], r"did you mean .*groups.0.match"),
+        (["--trainer.loss_weights", "ctc=-1"], "the weight of the loss 'ctc' is -1"),
+    ],
+)
+def test_a_mistake_is_told(flags: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse(*flags)

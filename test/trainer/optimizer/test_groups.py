@@ -1,0 +1,175 @@
+"""Groups of weights with a rate factor or an optimizer of their own; resets of the moments."""
+
+from __future__ import annotations
+
+import pytest
+
+from test.trainer.line import Weights, line_params, train, weight
+from test.trainer.optimizer.training import Training
+from tfaip.errors import UsageError
+from tfaip.trainer.optimizer import (
+    OPTIMIZERS,
+    AdamOptimizer,
+    AdamWOptimizer,
+    NadamOptimizer,
+    OptimizerParams,
+    SGDOptimizer,
+)
+from tfaip.trainer.optimizer.averaging import AverageRate
+from tfaip.trainer.optimizer.params import OptimizerGroupParams
+
+pytestmark = pytest.mark.backend
+
+STARTS = {"encoder/kernel": 0.0, "encoder/bias": 0.0, "head/kernel": 0.0}
+
+
+def group(match, lr_factor=1.0, optimizer=None):
+    return OptimizerGroupParams(match=match, lr_factor=lr_factor, optimizer=optimizer)
+
+
+def test_a_group_has_a_factor_on_its_rate():
+    training = Training(SGDOptimizer(groups=[group("encoder", 0.5)]), STARTS)
+    assert training.step(1, 2, 4) == [-0.5, -1.0, -4.0]
+
+
+def test_the_first_group_that_matches_has_a_weight():
+    training = Training(SGDOptimizer(groups=[group(".*/bias", 2.0), group("encoder", 0.0)]), STARTS)
+    assert training.step(1, 1, 1) == [0.0, -2.0, -1.0]
+
+
+def test_the_factor_is_on_the_weight_decay_too():
+    params = SGDOptimizer(weight_decay=0.5, groups=[group("a", 0.5)])
+    assert Training(params, {"a": 8.0, "b": 8.0}).step(0, 0) == [6.0, 4.0]
+
+
+def test_a_group_has_an_optimizer_of_its_own():
+    # Adam's first step is its rate, whatever the gradient is (but for its epsilon).
+    params = SGDOptimizer(groups=[group("head", 0.25, AdamOptimizer())])
+    training = Training(params, STARTS)
+    assert training.step(2, 3, 1000) == pytest.approx([-2.0, -3.0, -0.25], rel=1e-5)
+    assert {name for name in training.state() if "/head" in name} == {"momentum/head/kernel", "velocity/head/kernel"}
+
+
+def test_the_weight_decay_of_a_group_is_that_of_its_optimizer():
+    params = SGDOptimizer(
+        weight_decay=0.5,
+        groups=[group("a", optimizer=AdamWOptimizer(weight_decay=0.25, exclude_from_weight_decay="a/bias"))],
+    )
+    assert Training(params, {"a/kernel": 8.0, "a/bias": 8.0, "b": 8.0}).step(0, 0, 0) == [6.0, 8.0, 4.0]
+
+
+def test_clips_are_for_all_weights_together():
+    params = SGDOptimizer(clip_global_norm=1.0, groups=[group("b", 10.0)])
+    # The norm of (3, 4) is 5.
+    assert Training(params, {"a": 0.0, "b": 0.0}).step(3, 4) == pytest.approx([-0.6, -8.0])
+
+
+@pytest.mark.parametrize("params", [cls() for cls in OPTIMIZERS], ids=lambda params: type(params).__name__)
+def test_a_group_of_any_class_moves_as_an_optimizer_alone_would(params):
+    training = Training(SGDOptimizer(groups=[group("a", optimizer=params)]), {"a": [[1.0, 2.0]], "b": [1.0]})
+    alone = Training(params, {"a": [[1.0, 2.0]]})
+    for gradient in ([[1.0, -2.0]], [[0.5, 0.5]]):
+        assert training.step(gradient, [1.0])[0] == alone.step(gradient)[0]
+
+
+def test_every_variable_has_a_name_that_lasts():
+    def names():
+        return set(Training(NadamOptimizer(groups=[group("a", 2.0)]), {"a": 0.0, "b": 0.0}).state())
+
+    assert names() == names()
+
+
+def test_a_group_that_matches_nothing_is_an_error():
+    with pytest.raises(
+        UsageError, match=r"match in --optimizer.groups 'decoder' matches no weight; .* encoder/kernel,"
+    ):
+        Training(SGDOptimizer(groups=[group("decoder", 2.0)]), STARTS)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"match": ""}, "a group without weights: set match"),
+        ({"match": "a("}, r"'a\(' is not a regular expression"),
+        ({"match": "a", "lr_factor": -1.0}, r"lr_factor is -1.0, expected a number from 0: .* \('a'\)"),
+        ({"match": "a", "lr_factor": float("nan")}, "lr_factor is nan"),
+        (
+            {"match": "a", "optimizer": SGDOptimizer(clip_norm=1.0)},
+            "sets clip_norm, which holds for all weights: set --optimizer.clip_norm instead",
+        ),
+        ({"match": "a", "optimizer": SGDOptimizer(skip_nonfinite=2)}, "sets skip_nonfinite"),
+    ],
+)
+def test_a_group_that_cannot_work_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        OptimizerGroupParams(**fields)
+
+
+def test_a_training_with_groups_resumes(tmp_path):
+    def params(directory, epochs):
+        chosen = SGDOptimizer(groups=[group("line", 0.5, AdamOptimizer())])
+        return line_params([1, 2], output_dir=tmp_path / directory, epochs=epochs, optimizer=chosen)
+
+    straight = train(params("straight", 3))
+    train(params("stopped", 1))
+    assert weight(train(params("stopped", 3), restore=True)) == weight(straight)
+    # Adam with rate 1/2 on gradients 1 2 1 2 1 2.
+    assert -3.0 < weight(straight) < -2.8
+
+
+def test_moments_are_reset_after_every_n_epochs():
+    weights = Weights()
+    # Momentum 1/2, gradient 1: velocities 1 1.5 | 1 1.5 | 1 1.5 with a reset after every epoch, else 1 1.5 1.75 ...
+    optimizer = SGDOptimizer(momentum=0.5, reset_every_n_epochs=1)
+    train(line_params([1, 1], epochs=3, optimizer=optimizer), weights)
+    assert weights.values == [-2.5, -5.0, -7.5]
+    weights = Weights()
+    train(line_params([1, 1], epochs=3, optimizer=SGDOptimizer(momentum=0.5, reset_every_n_epochs=2)), weights)
+    assert weights.values == [-2.5, -6.125, -8.625]
+
+
+def test_adam_begins_anew_with_its_bias_correction():
+    training = Training(AdamOptimizer(), {"w": 0.0})
+    for _ in range(50):
+        training.step(1)
+    before = training.values()[0]
+    training.optimizer.reset_moments()
+    # A first step is the rate. With the old count of updates it would be 0.1 / sqrt(0.001) = 3.2 times as far, less
+    # the bias correction of step 51.
+    assert training.step(1)[0] - before == pytest.approx(-1.0, abs=1e-4)
+    assert training.optimizer.updates == 51
+    assert int(training.optimizer.iterations) == 1
+
+
+@pytest.mark.parametrize("params", [cls() for cls in OPTIMIZERS], ids=lambda params: type(params).__name__)
+def test_after_a_reset_the_state_is_that_of_a_new_optimizer(params: OptimizerParams):
+    training, fresh = (Training(params, {"w": [[1.0, 2.0]], "v": [3.0]}) for _ in range(2))
+    new = fresh.state()
+    training.step([[1.0, 1.0]], [1.0])
+    training.optimizer.reset_moments()
+    changed = {name for name, value in training.state().items() if value != new[name]}
+    assert changed == {"iteration", "updates_before_moments"}
+
+
+def test_a_reset_leaves_waiting_gradients_and_averages_as_they_are():
+    rate = AverageRate(0.5, ramp=False)
+    training = Training(AdamOptimizer(), {"w": 0.0}, accum_steps=2, average_rate=rate)
+    for gradient in (1, 1, 3):
+        training.step(gradient)
+    before = training.state()
+    training.optimizer.reset_moments()
+    after = training.state()
+    for name in ("gradient_accumulator/w", "average/w"):
+        assert after[name] == before[name] != 0.0
+    training.optimizer.reset()
+    assert training.state()["average/w"] == training.values()[0]
+
+
+def test_a_reset_is_repeated_by_a_resumed_training(tmp_path):
+    def params(directory, epochs):
+        optimizer = AdamOptimizer(reset_every_n_epochs=2)
+        return line_params([1, 2, 3], output_dir=tmp_path / directory, epochs=epochs, optimizer=optimizer)
+
+    straight = train(params("straight", 5))
+    train(params("stopped", 2))
+    assert weight(train(params("stopped", 5), restore=True)) == weight(straight)

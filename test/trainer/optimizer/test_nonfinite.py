@@ -1,0 +1,126 @@
+"""Updates that are not finite: skipped, or the end of the training."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from test.trainer.line import LineScenario, line_params, train, weight
+from test.trainer.optimizer.training import Training
+from tfaip.trainer.divergence import TrainingDiverged
+from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
+from tfaip.trainer.optimizer.averaging import AverageRate
+from tfaip.trainer.optimizer.params import GradientNoiseParams
+
+pytestmark = pytest.mark.backend
+
+NAN, INF = float("nan"), float("inf")
+
+
+def stopped(params):
+    """Message of a training that ends early, and the weight that it leaves."""
+    trainer = LineScenario.create_trainer(params)
+    with pytest.raises(TrainingDiverged) as error:
+        trainer.train()
+    return str(error.value), weight(trainer)
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF])
+@pytest.mark.parametrize("steps_per_execution", [1, 4, 16])
+def test_the_first_loss_that_is_not_finite_ends_the_training(bad, steps_per_execution):
+    # The gradient is x: the weight moves by -1 per batch, until the third.
+    params = line_params([1, 1, bad, 1, 1, 1], steps_per_execution=steps_per_execution)
+    message, left = stopped(params)
+    assert left == -2.0
+    assert message.startswith("the loss or its gradients were not finite in batch 3 of epoch 1; no weight has changed")
+    assert "--optimizer.skip_nonfinite" in message
+
+
+def test_the_batch_is_that_of_its_epoch_also_after_a_resume(tmp_path):
+    params = line_params([1, 1, 1], output_dir=tmp_path, epochs=2)
+    train(params)
+    params.epochs, params.gen.train.x = 4, [1, NAN, 1]
+    trainer = LineScenario.create_trainer(params, restore=True)
+    with pytest.raises(TrainingDiverged, match="in batch 2 of epoch 3;"):
+        trainer.train()
+    assert weight(trainer) == -7.0
+
+
+def test_an_update_is_named_by_all_its_batches():
+    message, left = stopped(line_params([1, 3, 1, NAN, 1, 1], train_accum_steps=2))
+    assert "in batches 3 to 4 of epoch 1;" in message
+    assert left == -2.0
+
+
+def test_no_checkpoint_is_written_of_what_was_stopped(tmp_path):
+    stopped(line_params([1, 1, NAN, 1], output_dir=tmp_path, checkpoint_save_freq="1", steps_per_execution=1))
+    names = sorted(path.name for path in (tmp_path / "checkpoint").glob("epoch_*"))
+    assert names == ["epoch_0000_step_000001", "epoch_0000_step_000002"]
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 16])
+def test_a_skipped_update_is_as_if_it_had_not_been(steps_per_execution):
+    def params(x, optimizer):
+        return line_params(x, epochs=2, lr=0.1, optimizer=optimizer, steps_per_execution=steps_per_execution)
+
+    with_bad = train(params([1, NAN, 2, INF, 3], AdamOptimizer(skip_nonfinite=1)))
+    without = train(params([1, 2, 3], AdamOptimizer()))
+    assert weight(with_bad) == weight(without) != 0
+
+
+def test_more_in_a_row_than_are_tolerated_end_the_training():
+    optimizer = SGDOptimizer(skip_nonfinite=2)
+    assert weight(train(line_params([1, NAN, NAN, 1, NAN, NAN, 1], optimizer=optimizer))) == -3.0
+    message, left = stopped(line_params([1, 1, NAN, 1, NAN, INF, NAN, 1], optimizer=optimizer))
+    assert "in 3 updates in a row, from batch 5 of epoch 1;" in message
+    assert left == -3.0
+
+
+def test_a_row_goes_on_in_the_next_epoch():
+    optimizer = SGDOptimizer(skip_nonfinite=2)
+    message, left = stopped(line_params([NAN, 1, 1, NAN, NAN], epochs=3, optimizer=optimizer))
+    assert "in 3 updates in a row, from the last batches of epoch 1;" in message
+    assert left == -2.0
+
+
+def test_a_loss_that_is_not_finite_counts_whatever_the_clips_make_of_its_gradient():
+    # The gradient of an infinite loss is infinite here, which clip_value would make 1.5.
+    _, left = stopped(line_params([1, INF], optimizer=SGDOptimizer(clip_value=1.5)))
+    assert left == -1.0
+
+
+@pytest.mark.parametrize("clip", [{}, {"clip_value": 1.0}, {"clip_norm": 1.0}, {"clip_global_norm": 1.0}])
+def test_no_clip_hides_a_gradient_that_is_not_a_number(clip):
+    training = Training(SGDOptimizer(skip_nonfinite=1, **clip), {"a": [2.0, 2.0], "b": 1.0})
+    assert training.step([NAN, 0.5], 0.5) == [[2.0, 2.0], 1.0]
+    assert training.step([0.25, 0.25], 0.5) == [[1.75, 1.75], 0.5]
+
+
+def test_nothing_of_the_optimizer_moves_with_a_skipped_update():
+    params = AdamOptimizer(skip_nonfinite=3, weight_decay=0.1, clip_norm=1.0)
+    training = Training(params, {"w": [1.0, 2.0]}, average_rate=AverageRate(0.5, ramp=False))
+    training.step([0.5, -1.0])
+    before = training.state()
+    training.step([NAN, 1.0])
+    after = training.state()
+    counters = {"iteration", "updates_before_moments", "nonfinite_in_a_row", "nonfinite_first_batch"}
+    assert {name for name in before if before[name] != after[name]} == counters
+    assert int(training.optimizer.iterations) == 1
+    assert training.optimizer.updates == 2
+
+
+def test_the_latch_stays():
+    training = Training(SGDOptimizer(skip_nonfinite=1), {"w": 0.0})
+    for gradient in (1, NAN, NAN, 1, NAN, 1, 1):
+        training.step(gradient)
+    assert training.values() == [-1.0]
+    assert training.optimizer.stopped_at() == (1, 2)
+
+
+def test_noise_goes_on_after_a_skipped_update():
+    params = SGDOptimizer(skip_nonfinite=1, gradient_noise=GradientNoiseParams(stddev=1.0))
+    training = Training(params, {"w": 0.0})
+    first, skipped, second = (training.step(gradient)[0] for gradient in (0, NAN, 0))
+    assert first == skipped != second != 2 * first
+    assert math.isfinite(second)
