@@ -73,13 +73,14 @@ class SampleWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with self._file:
+        try:
+            with self._file:
+                if error is None:
+                    self._form.finish()
             if error is None:
-                self._form.finish()
-        if error is None:
-            os.replace(self._temporary, self._path)
-        else:
-            self._temporary.unlink()
+                os.replace(self._temporary, self._path)
+        finally:
+            self._temporary.unlink(missing_ok=True)
 
 
 def to_plain(value: Any) -> Any:
@@ -182,7 +183,7 @@ def _column_arrays(name: str, column: Sequence[Any]) -> dict[str, Array]:
 
 
 def _read_columns(path: Path) -> Iterator[Sample]:
-    with np.load(path, allow_pickle=False) as file:
+    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError("not a zip of arrays")
         arrays = {name: file[name] for name in file.files}

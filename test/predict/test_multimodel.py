@@ -1,0 +1,180 @@
+"""Several models: votes, and what keeps models from voting."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from test.predict.test_predictor import data_with, points, predictor_of
+from test.support.tiny.scenario import TinyGeneratorParams
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.errors import TfaipError, UsageError
+from tfaip.lav.multilav import VOTED
+from tfaip.lav.params import LAVParams
+from tfaip.predict.multimodelpredictor import MultiModelPredictor
+from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
+from tfaip.predict.params import PredictorParams
+from tfaip.scenario.tutorial.full.data import TutorialDataParams, TutorialGeneratorParams
+from tfaip.scenario.tutorial.full.datasets import Part
+from tfaip.scenario.tutorial.full.scenario import TutorialScenario
+
+pytestmark = pytest.mark.backend
+
+
+def voted(*outputs):
+    return MeanVoter(TutorialDataParams()).vote(Sample(outputs=list(outputs), meta=1)).outputs
+
+
+def test_means_and_majorities():
+    result = voted(
+        {"p": np.array([0.0, 1.0], np.float32), "c": np.array([1, 5, 7]), "t": np.bool_(True)},
+        {"p": np.array([0.5, 0.0], np.float32), "c": np.array([2, 5, 8]), "t": np.bool_(False)},
+        {"p": np.array([1.0, 0.5], np.float32), "c": np.array([2, 6, 9]), "t": np.bool_(True)},
+    )
+    np.testing.assert_array_equal(result["p"], np.array([0.5, 0.5], np.float32))
+    np.testing.assert_array_equal(result["c"], [2, 5, 7])  # all differ: the first one's
+    assert bool(result["t"]) is True
+    assert (result["p"].dtype, result["c"].dtype, result["t"].dtype) == (np.float32, np.int64, np.bool_)
+
+
+def test_means_of_half_precision_are_taken_in_single():
+    high = np.float16(60000)
+    assert voted({"p": high}, {"p": high})["p"] == high  # the sum of both is beyond float16
+
+
+def test_different_shapes_cannot_be_voted_on():
+    with pytest.raises(TfaipError, match=r"output 'p' in different shapes \(\[2\], \[3\]\)"):
+        voted({"p": np.zeros(2)}, {"p": np.zeros(3)})
+
+
+class Highest(MultiModelVoter):
+    """The highest output; the end notes how many models there were."""
+
+    def vote(self, sample):
+        self.models = len(sample.outputs)
+        return sample.new_outputs({"y": max(one["y"] for one in sample.outputs)})
+
+    def finalize_sample(self, sample):
+        return sample.new_meta({"id": sample.meta, "models": self.models})
+
+
+class HighestPredictor(MultiModelPredictor):
+    def create_voter(self, data_params):
+        return Highest(data_params)
+
+
+def test_a_voter_of_ones_own_votes_before_the_post_processing():
+    from test.lav.test_lav_in_training import HalveParams
+
+    predictor = HighestPredictor(PredictorParams(silent=True), data_with(post=[HalveParams()]))
+    predictor.set_models(
+        [lambda b: {"y": b["x"][:, :1]}, lambda b: {"y": b["x"][:, 1:2]}, lambda b: {"y": b["x"][:, 2:3]}]
+    )
+    samples = list(predictor.predict_raw([Sample(inputs={"x": x}, meta=i) for i, x in enumerate(points(20))]))
+    np.testing.assert_array_equal([s.outputs["y"][0] for s in samples], points(20)[:, :3].max(axis=1) / 2)
+    assert [s.meta for s in samples] == [{"id": i, "models": 3} for i in range(20)]
+    assert predictor.benchmark_results.samples == 20
+    assert predictor.raw()(Sample(inputs={"x": points(1)[0]}, meta="one")).meta == {"id": "one", "models": 3}
+
+
+def test_no_models():
+    predictor = MultiModelPredictor(PredictorParams(), data_with())
+    with pytest.raises(UsageError, match="call set_models"):
+        predictor.predict(TinyGeneratorParams())
+    with pytest.raises(UsageError, match="at least one"):
+        predictor.set_models([])
+
+
+def test_one_model_votes_alone():
+    model = lambda batch: {"y": batch["x"] * 3}  # noqa: E731
+    predictor = MultiModelPredictor(PredictorParams(silent=True), data_with())
+    predictor.set_model(model)
+    for one, other in zip(
+        predictor.predict(TinyGeneratorParams(samples=5)),
+        predictor_of(model).predict(TinyGeneratorParams(samples=5)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one.outputs["y"], other.outputs["y"])
+
+
+VALIDATION = TutorialGeneratorParams(part=Part.VAL)
+
+
+@pytest.fixture(scope="module")
+def other_model(tutorial, tmp_path_factory):
+    """The best model with other weights in its last layer."""
+    from safetensors.numpy import load_file, save_file
+
+    path = tmp_path_factory.mktemp("other") / "model"
+    shutil.copytree(tutorial / "best", path, ignore=shutil.ignore_patterns("serve", "manifest.json"))
+    weights = load_file(path / "weights.safetensors")
+    weights["logits/bias"] = weights["logits/bias"] + np.linspace(-3, 3, 10, dtype=np.float32)
+    save_file(weights, path / "weights.safetensors")
+    return path
+
+
+def test_models_of_a_scenario_vote_and_their_vote_is_scored(tutorial, other_model):
+    paths = [tutorial / "best", other_model]
+    params = PredictorParams(silent=True, include_targets=True)
+    samples = list(TutorialScenario.create_multi_predictor(paths, params).predict(VALIDATION))
+    single = [list(TutorialScenario.create_predictor(path, params).predict(VALIDATION)) for path in paths]
+    labels = np.array([int(s.targets["label"][0]) for s in samples])
+    for name in ("logits", "prob"):
+        both = np.array([[s.outputs[name] for s in one] for one in single])
+        np.testing.assert_allclose([s.outputs[name] for s in samples], both.mean(axis=0), rtol=1e-6)
+    classes = np.array([[int(s.outputs["class"]) for s in one] for one in single])
+    assert (classes[0] != classes[1]).any()
+    np.testing.assert_array_equal([int(s.outputs["class"]) for s in samples], classes[0])  # of two the first
+
+    (results,) = TutorialScenario.create_multi_lav(LAVParams(silent=True), paths).run([VALIDATION])
+    assert list(results) == [*map(str, paths), VOTED]
+    for path, one in zip(paths, classes, strict=True):
+        assert results[str(path)]["acc"] == np.float32((one == labels).mean())
+        assert results[str(path)]["eval_acc"] == (one == labels).mean()
+    logits = np.array([s.outputs["logits"] for s in samples], np.float64)
+    log_sums = np.log(np.exp(logits).sum(axis=1))
+    expected = {
+        "crossentropy": (log_sums - logits[np.arange(360), labels]).mean(),
+        "acc": np.mean([s.outputs["prob"].argmax() == label for s, label in zip(samples, labels, strict=True)]),
+        "eval_acc": (classes[0] == labels).mean(),
+    }
+    for name, value in expected.items():
+        assert results[VOTED][name] == pytest.approx(value, rel=1e-5)
+    assert results[VOTED]["loss"] == results[VOTED]["crossentropy"]
+
+
+def with_params(model, directory, change):
+    """A copy of a model with other data params."""
+    shutil.copytree(model, directory, ignore=shutil.ignore_patterns("serve", "manifest.json"))
+    file = directory / "scenario_params.json"
+    params = json.loads(file.read_text())
+    change(params["data"])
+    file.write_text(json.dumps(params))
+    return directory
+
+
+def test_differing_pre_processing_is_refused_and_shown(tutorial, tmp_path):
+    def whiter(data):
+        data["pre_proc"]["processors"][1]["white"] = 128
+
+    other = with_params(tutorial / "best", tmp_path / "other", whiter)
+    for use in (
+        lambda paths: TutorialScenario.create_multi_predictor(paths, PredictorParams()),
+        lambda paths: next(TutorialScenario.create_multi_lav(LAVParams(), paths).run([VALIDATION])),
+    ):
+        with pytest.raises(
+            UsageError, match=r"pre-processing.*data\.pre_proc\.processors\.1\.white: 255.* -> 128"
+        ) as e:
+            use([tutorial / "best", other])
+        assert str(other) in str(e.value)
+
+
+def test_differing_post_processing_is_not_in_the_way(tutorial, tmp_path):
+    def post(data):
+        data["post_proc"]["processors"] = data["pre_proc"]["processors"][:1]
+
+    other = with_params(tutorial / "best", tmp_path / "other", post)
+    TutorialScenario.create_multi_predictor([tutorial / "best", other], PredictorParams())

@@ -1,0 +1,261 @@
+"""The predictor: order, laziness, what a sample holds, and the kinds of models."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import weakref
+
+import keras
+import numpy as np
+import pytest
+
+from test.lav.test_lav_in_training import Halve, HalveParams
+from test.support.tiny.scenario import TinyData, TinyDataParams, TinyGeneratorParams, TinyScenario
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
+from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
+from tfaip.errors import TfaipError, UsageError
+from tfaip.predict.params import PredictorParams
+from tfaip.predict.predictor import Predictor
+from tfaip.scenario.exported import load_exported
+from tfaip.scenario.tutorial.full.data import TutorialGeneratorParams
+from tfaip.scenario.tutorial.full.datasets import Part
+from tfaip.scenario.tutorial.full.scenario import TutorialScenario
+
+pytestmark = pytest.mark.backend
+
+
+class DoubleParams(DataProcessorParams):
+    """Pre-processing."""
+
+    @staticmethod
+    def cls():
+        return Double
+
+
+class Double(MappingDataProcessor[DoubleParams]):
+    def apply(self, sample):
+        return sample.new_inputs({"x": sample.inputs["x"] * 2})
+
+
+class TwiceParams(DataProcessorParams):
+    """Makes two samples of one."""
+
+    @staticmethod
+    def cls():
+        return Twice
+
+
+class Twice(GeneratingDataProcessor[TwiceParams]):
+    def generate(self, samples):
+        for sample in samples:
+            yield sample
+            yield sample
+
+
+def data_with(pre=(), post=()):
+    params = TinyDataParams()
+    params.pre_proc = SequentialProcessorPipelineParams(processors=list(pre))
+    params.post_proc = SequentialProcessorPipelineParams(processors=list(post))
+    return TinyData(params)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Random weights."""
+    scenario = TinyScenario(TinyScenario.default_params())
+    scenario.graph.predict(scenario.data.create_input_layers())
+    return scenario.graph
+
+
+def expected_outputs(graph, x):
+    hidden = np.maximum(x @ np.array(graph.hidden.kernel) + np.array(graph.hidden.bias), 0)
+    return hidden @ np.array(graph.out.kernel) + np.array(graph.out.bias)
+
+
+def points(samples):
+    return np.random.default_rng(1).normal(size=(samples, 4)).astype("float32")
+
+
+def predictor_of(graph, data=None, batch_size=4, **kwargs):
+    params = PredictorParams(silent=True, **kwargs)
+    params.pipeline.batch_size = batch_size
+    predictor = Predictor(params, data or data_with())
+    predictor.set_model(graph)
+    return predictor
+
+
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_samples_come_one_by_one_in_order_processed_before_and_behind(graph, run_eagerly):
+    data = data_with([DoubleParams()], [HalveParams()])
+    predictor = predictor_of(graph, data, run_eagerly=run_eagerly)
+    samples = list(predictor.predict(TinyGeneratorParams(samples=10)))
+    x = 2 * points(10)
+    np.testing.assert_array_equal([sample.inputs["x"] for sample in samples], x)
+    # Halve exists only behind the model. float32 sums in another order.
+    got = np.array([sample.outputs["y"] for sample in samples])
+    np.testing.assert_allclose(got, expected_outputs(graph, x) / 2, rtol=1e-5, atol=1e-6)
+    assert got.shape == (10, 1)
+    assert [(sample.targets, sample.meta) for sample in samples] == [(None, None)] * 10
+    assert (predictor.benchmark_results.samples, predictor.benchmark_results.batches) == (10, 3)
+    assert 0 < predictor.benchmark_results.first_batch_s <= predictor.benchmark_results.model_s
+    assert predictor.benchmark_results.model_s <= predictor.benchmark_results.wall_s
+
+
+def test_targets_and_meta_are_kept_as_asked(graph):
+    samples = [Sample(inputs={"x": x}, targets={"y": x[:1]}, meta={"id": i}) for i, x in enumerate(points(5))]
+
+    def kept(**kwargs):
+        return [(s.targets, s.meta) for s in predictor_of(graph, **kwargs).predict_raw(samples)]
+
+    assert kept() == [(None, {"id": i}) for i in range(5)]
+    assert kept(include_meta=False) == [(None, None)] * 5
+    both = kept(include_targets=True)
+    assert [meta["id"] for _, meta in both] == list(range(5))
+    np.testing.assert_array_equal([targets["y"] for targets, _ in both], points(5)[:, :1])
+
+
+def test_data_without_targets_can_be_predicted_but_not_with_targets(graph):
+    samples = [Sample(inputs={"x": x}) for x in points(3)]
+    assert len(list(predictor_of(graph).predict_raw(samples))) == 3
+    with pytest.raises(TfaipError, match="no valid sample"):
+        list(predictor_of(graph, include_targets=True).predict_raw(samples))
+
+
+def test_meta_is_there_in_the_post_processing_whatever_is_kept(graph, monkeypatch):
+    seen = []
+
+    def apply(self, sample):
+        seen.append(sample.meta)
+        return sample
+
+    monkeypatch.setattr(Halve, "apply", apply)
+    predictor = predictor_of(graph, data_with(post=[HalveParams()]), include_meta=False)
+    samples = [Sample(inputs={"x": x}, meta=i) for i, x in enumerate(points(3))]
+    assert [sample.meta for sample in predictor.predict_raw(samples)] == [None] * 3
+    assert seen == [0, 1, 2]
+
+
+def test_endless_data_are_read_as_samples_are_taken_and_not_kept(graph):
+    alive = weakref.WeakSet()
+    given = itertools.count()
+
+    class Row(np.ndarray):
+        """Can be referred to weakly by identity."""
+
+        __hash__ = object.__hash__
+        __eq__ = object.__eq__
+
+    def endless():
+        for number in given:
+            row = np.full(4, number, np.float32).view(Row)
+            alive.add(row)
+            yield Sample(inputs={"x": row}, meta=number)
+
+    samples = predictor_of(graph, batch_size=8).predict_raw(endless())
+    assert next(given) == 0  # nothing was read before the first sample is asked for
+    numbers, most = [], 0
+    for sample in itertools.islice(samples, 800):
+        numbers.append(sample.meta)
+        most = max(most, len(alive))
+    assert numbers == list(range(1, 801))
+    # Batches are made whole; the data floor may read some batches ahead.
+    assert most <= 8 * 16
+    assert next(given) <= 801 + 8 * 16
+    samples.close()
+
+
+def test_a_pipeline_and_other_data(graph):
+    predictor = predictor_of(graph)
+    doubled = data_with([DoubleParams()])
+    x = expected_outputs(graph, 2 * points(6))
+    got = [s.outputs["y"] for s in predictor.predict_database(doubled, TinyGeneratorParams(samples=6))]
+    np.testing.assert_allclose(got, x, rtol=1e-5, atol=1e-6)
+    pipeline = doubled.create_pipeline(predictor.params.pipeline, TinyGeneratorParams(samples=6))
+    samples = list(predictor.predict_pipeline(pipeline.to_mode(PipelineMode.EVALUATION)))
+    np.testing.assert_allclose([s.outputs["y"] for s in samples], x, rtol=1e-5, atol=1e-6)
+    assert all(sample.targets is None for sample in samples)  # not asked for
+
+
+def test_single_samples(graph):
+    raw = predictor_of(graph, data_with([DoubleParams()], [HalveParams()])).raw()
+    for i, x in enumerate(points(3)):
+        sample = raw(Sample(inputs={"x": x}, meta=i))
+        np.testing.assert_allclose(sample.outputs["y"], expected_outputs(graph, 2 * x) / 2, rtol=1e-5, atol=1e-6)
+        assert sample.meta == i
+
+
+def test_a_single_sample_that_becomes_two_is_refused(graph):
+    with pytest.raises(TfaipError, match="made 2 samples of one"):
+        predictor_of(graph, data_with([TwiceParams()])).raw()(Sample(inputs={"x": points(1)[0]}))
+
+
+def test_changed_weights_count_from_the_next_model_on(graph):
+    predictor = predictor_of(graph)
+    bias = np.array(graph.out.bias)
+    try:
+        (before,) = predictor.predict(TinyGeneratorParams(samples=1))
+        graph.out.bias.assign(bias + 1)
+        predictor.set_model(graph)
+        (after,) = predictor.predict(TinyGeneratorParams(samples=1))
+    finally:
+        graph.out.bias.assign(bias)
+    assert after.outputs["y"] - before.outputs["y"] == pytest.approx(1, abs=1e-6)
+
+
+def test_a_keras_model_and_a_function(graph):
+    inputs = {"x": keras.Input((4,), name="x")}
+    model = keras.Model(inputs, {"sum": keras.ops.sum(inputs["x"], axis=-1)})
+    functions = [model, lambda batch: {"sum": batch["x"].sum(axis=-1)}]
+    for function in functions:
+        got = [float(s.outputs["sum"]) for s in predictor_of(function).predict(TinyGeneratorParams(samples=5))]
+        assert got == pytest.approx(points(5).sum(axis=1), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda batch: {"y": batch["x"].sum()}, r"output 'y' of the model has the shape \[\] for 4 samples"),
+        (lambda batch: {"y": batch["x"][1:]}, r"output 'y' of the model has the shape \[3, 4\] for 4 samples"),
+    ],
+)
+def test_an_output_without_a_row_per_sample(function, message):
+    with pytest.raises(TfaipError, match=message):
+        list(predictor_of(function).predict(TinyGeneratorParams(samples=4)))
+
+
+def test_no_model():
+    predictor = Predictor(PredictorParams(), data_with())
+    for use in (lambda: predictor.predict(TinyGeneratorParams()), predictor.raw):
+        with pytest.raises(UsageError, match="call set_model"):
+            use()
+
+
+def test_a_model_directory_and_its_saved_model(tutorial):
+    generator = TutorialGeneratorParams(part=Part.VAL)
+    predictor = TutorialScenario.create_predictor(tutorial / "best", PredictorParams(silent=True, progress_bar=False))
+    expected = list(predictor.predict(generator))
+    assert len(expected) == 360
+    assert [sample.meta for sample in expected] == list(range(360))
+    for model in (tutorial / "best", str(tutorial / "best" / "serve")):
+        predictor.set_model(model)
+        got = list(predictor.predict(generator))
+        for name in ("logits", "prob"):
+            np.testing.assert_allclose(
+                [s.outputs[name] for s in got], [s.outputs[name] for s in expected], rtol=1e-5, atol=1e-6
+            )
+        assert [int(s.outputs["class"]) for s in got] == [int(s.outputs["class"]) for s in expected]
+
+
+def test_what_is_no_model(tutorial, tmp_path):
+    predictor = Predictor(PredictorParams(), data_with())
+    with pytest.raises(UsageError, match="no exported model at nowhere: the path does not exist"):
+        predictor.set_model("nowhere")
+    with pytest.raises(UsageError, match=r"it holds exported models, give one of them: .*best"):
+        predictor.set_model(tutorial)
+    with pytest.raises(UsageError, match="does not fit the data"):
+        predictor.set_model(tutorial / "best" / "serve")
+    shutil.copy(tutorial / "best" / "scenario_params.json", tmp_path)
+    with pytest.raises(TfaipError, match="weights.safetensors cannot be read"):
+        load_exported(tmp_path)

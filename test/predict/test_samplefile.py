@@ -1,0 +1,198 @@
+"""Files of predicted samples: what is written comes back, to the last bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import pickle
+import zipfile
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.errors import UsageError
+from tfaip.predict.samplefile import SampleWriter, read_samples
+
+SUFFIXES = [".jsonl", ".npz"]
+
+
+def round_trip(path, samples, **kwargs):
+    with SampleWriter(path, **kwargs) as writer:
+        for sample in samples:
+            writer.write(sample)
+    return list(read_samples(path))
+
+
+def same(got, expected):
+    assert type(got) is type(expected), (got, expected)
+    if isinstance(expected, dict):
+        assert got.keys() == expected.keys()
+        for key in expected:
+            same(got[key], expected[key])
+    elif isinstance(expected, np.ndarray):
+        assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(got, expected)
+    else:
+        np.testing.assert_equal(got, expected)
+
+
+@dataclasses.dataclass
+class Origin:
+    file: str
+    line: int
+
+
+FLOATS = np.array([[0.1, -0.0, np.nan], [np.inf, 1e-45, -0.3]], np.float32)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_values_come_back_with_type_and_shape(suffix, tmp_path):
+    samples = [
+        Sample(
+            inputs={"img": np.full((2, 2), i, np.uint8)},
+            outputs={"prob": FLOATS * i, "class": np.int64(i), "empty": np.zeros((0, 3)), "on": np.bool_(i % 2)},
+            targets={"label": np.array([i], np.int32)},
+            meta={"id": i, "where": ["a", None, 1.5, True]},
+        )
+        for i in range(1, 4)
+    ]
+    for got, sample in zip(round_trip(tmp_path / f"f{suffix}", samples), samples, strict=True):
+        assert got.inputs is None
+        for part in ("outputs", "targets", "meta"):
+            same(getattr(got, part), getattr(sample, part))
+    for got, sample in zip(round_trip(tmp_path / f"i{suffix}", samples, with_inputs=True), samples, strict=True):
+        same(got.inputs, sample.inputs)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_arrays_of_different_shapes_and_what_is_no_array(suffix, tmp_path):
+    samples = [
+        Sample(outputs={"path": np.arange(i, dtype=np.int16), "grid": np.ones((2, i), np.float64)}, meta="x" * i)
+        for i in range(3)
+    ]
+    for got, sample in zip(round_trip(tmp_path / f"a{suffix}", samples), samples, strict=True):
+        same(got.outputs, sample.outputs)
+        assert got.meta == sample.meta
+    texts = [Sample(outputs=f"text {i}", meta=Origin("a.txt", i)) for i in range(3)]
+    for i, got in enumerate(round_trip(tmp_path / f"b{suffix}", texts)):
+        assert (got.outputs, got.meta, got.targets) == (f"text {i}", {"file": "a.txt", "line": i}, None)
+    mixed = [Sample(outputs={"words": ["a", "b"], "score": np.float32(0.1)}), Sample(outputs={"words": [], "score": 1})]
+    first, second = round_trip(tmp_path / f"c{suffix}", mixed)
+    same(first.outputs, mixed[0].outputs)
+    same(second.outputs, mixed[1].outputs)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_types_that_files_do_not_know(suffix, tmp_path):
+    outputs = {"b": np.array([1.5, 2], ml_dtypes.bfloat16)}
+    (got,) = round_trip(tmp_path / f"f{suffix}", [Sample(outputs=outputs)])
+    same(got.outputs, {"b": np.array([1.5, 2], np.float32)})
+    texts = {"t": np.array([b"a", "ä".encode()], object), "u": np.array(["b"])}
+    (got,) = round_trip(tmp_path / f"t{suffix}", [Sample(outputs=texts)])
+    assert got.outputs == {"t": ["a", "ä"], "u": ["b"]}
+
+
+def test_the_numpy_file_has_an_array_per_key(tmp_path):
+    samples = [Sample(outputs={"prob": np.arange(2) + i}, meta=i) for i in range(3)]
+    round_trip(tmp_path / "f.npz", samples)
+    with np.load(tmp_path / "f.npz", allow_pickle=False) as file:
+        assert sorted(file.files) == ["count", "meta:json", "outputs/prob"]
+        np.testing.assert_array_equal(file["outputs/prob"], [[0, 1], [1, 2], [2, 3]])
+
+
+def test_json_lines_are_plain_and_written_as_they_come(tmp_path):
+    with SampleWriter(tmp_path / "f.jsonl") as writer:
+        writer.write(Sample(outputs={"prob": np.array([0.5, 1])}, meta="a"))
+        assert not (tmp_path / "f.jsonl").exists()
+    (line,) = (tmp_path / "f.jsonl").read_text().splitlines()
+    assert json.loads(line) == {
+        "outputs": {"prob": [0.5, 1]},
+        "meta": "a",
+        "arrays": {"/outputs/prob": ["float64", [2]]},
+    }
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_no_samples(suffix, tmp_path):
+    assert round_trip(tmp_path / f"f{suffix}", []) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_error_leaves_what_was_there(suffix, tmp_path):
+    path = tmp_path / f"f{suffix}"
+    path.write_text("old")
+    with pytest.raises(UsageError, match="is a object, which cannot be written as JSON"):
+        round_trip(path, [Sample(outputs={"y": np.zeros(1)}, meta=meta) for meta in (1, object())])
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(path.name, "old")]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_numpy_files_need_the_same_keys_in_every_sample(order, tmp_path):
+    samples = [Sample(outputs={"a": np.zeros(1)}), Sample(outputs={"a": np.zeros(1), "b": np.zeros(1)})][::order]
+    with pytest.raises(UsageError, match=r"has no outputs/b.*write a \.jsonl file"):
+        round_trip(tmp_path / "f.npz", samples)
+    assert list(tmp_path.iterdir()) == []
+    assert len(round_trip(tmp_path / "f.jsonl", samples)) == 2
+
+
+@pytest.mark.parametrize("name", ["f.pkl", "f", "f.json"])
+def test_other_names_are_refused(name, tmp_path):
+    with pytest.raises(UsageError, match=r"\.jsonl \(JSON lines\) or \.npz"):
+        SampleWriter(tmp_path / name)
+    with pytest.raises(UsageError, match=r"\.jsonl \(JSON lines\) or \.npz"):
+        list(read_samples(tmp_path / name))
+
+
+def test_a_directory_that_does_not_exist(tmp_path):
+    with pytest.raises(UsageError, match="there is no directory"):
+        SampleWriter(tmp_path / "no" / "f.npz")
+
+
+class Evil:
+    def __reduce__(self):
+        return (open, ("executed", "w"))
+
+
+def pickled_array():
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.array([Evil()]), allow_pickle=True)
+    return buffer.getvalue()
+
+
+def zip_of(content):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, data in content.items():
+            file.writestr(name, data)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("f.jsonl", b"no json\n"),
+        ("f.jsonl", b"[1]\n"),
+        ("f.jsonl", b'{"outputs": {"y": [1, 2]}, "arrays": {"/outputs/y": ["float32", [3]]}}\n'),
+        ("f.jsonl", b"\xff\xfe\n"),
+        ("f.npz", b""),
+        ("f.npz", b"PK\x03\x04 cut"),
+        ("f.npz", pickle.dumps(Evil())),
+        ("f.npz", zip_of({"count.npy": pickled_array()})),
+        ("f.npz", zip_of({"other.npy": b""})),
+    ],
+)
+def test_damaged_and_foreign_files_are_one_line_and_run_nothing(name, content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=f"{name} holds no predicted samples, or is damaged") as caught:
+        list(read_samples(tmp_path / name))
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(UsageError, match=r"f\.npz cannot be read: No such file"):
+        list(read_samples(tmp_path / "f.npz"))

@@ -1,0 +1,233 @@
+"""The commands that use exported models, from the command line to files and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from test.scripts.test_inspection import imported
+from test.support.trained import best_values, trained_tutorial
+from tfaip.predict.samplefile import read_samples
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="session")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the tutorial, trained on this backend; not to be changed."""
+    return trained_tutorial(tmp_path_factory)
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """`run("lav", *args)` in an empty directory: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    root = logging.getLogger("tfaip")
+    before = (root.level, root.propagate, list(root.handlers))
+
+    def run_one(command: str, *args: Any) -> tuple[int, str, str]:
+        capfd.readouterr()
+        try:
+            code = importlib.import_module(f"tfaip.scripts.{command}").main([*map(str, args)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capfd.readouterr()
+
+    yield run_one
+    root.level, root.propagate, root.handlers = before
+
+
+def well(result: tuple[int, str, str]) -> str:
+    """The output of a command that succeeded."""
+    code, out, err = result
+    assert (code, err) == (0, ""), result
+    return out
+
+
+def table(out: str) -> dict[str, list[str]]:
+    """The rows of the last table."""
+    rows = [line.split() for line in out.splitlines()]
+    return {row[0]: row[1:] for row in rows if row}
+
+
+@pytest.mark.backend
+def test_the_best_model_proves_itself(run: Run, tutorial: Path, tmp_path: Path) -> None:
+    """Training, LAV, and prediction with a later evaluation agree in every bit."""
+    best = tutorial / "best"
+    logged = best_values(tutorial)
+    out = well(run("lav", "--export_dir", best, "--out", "lav.json", "--dump", "lav.npz", "--tensorboard", "events"))
+    written = json.loads((tmp_path / "lav.json").read_text())
+    results = written["results"]["lav_l0"]
+    assert {f"lav_l0_{name}": value for name, value in results.items()}.items() <= logged.items()
+    assert results["acc"] == logged["val_acc"]
+    assert results["loss"] == logged["val_loss"]
+    assert written["benchmark"]["samples"] == 360
+    assert table(out)["acc"] == [f"{results['acc']:.6g}"]
+    assert out.count(" sure)") == 10
+    assert (tmp_path / "events" / "lav_l0").is_dir()
+
+    for name in ("predicted.jsonl", "predicted.npz"):
+        well(run("predict", "--export_dir", best, "--dump", name, "--predict.include_targets", "True"))
+    for name in ("lav.npz", "predicted.jsonl", "predicted.npz"):
+        well(run("evaluate", "--prediction", name, "--scenario", best, "--out", "evaluated.json"))
+        evaluated = json.loads((tmp_path / "evaluated.json").read_text())["results"]
+        assert sorted(evaluated) == ["eval_acc", "worst_class", "worst_class_acc"]
+        assert {name: results[name] for name in evaluated} == evaluated
+    for one, other in zip(read_samples(Path("lav.npz")), read_samples(Path("predicted.jsonl")), strict=True):
+        np.testing.assert_array_equal(one.targets["label"], other.targets["label"])
+        assert one.meta == other.meta
+        # The same layers, compiled without and with the losses.
+        np.testing.assert_allclose(one.outputs["prob"], other.outputs["prob"], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.backend
+def test_flags_of_the_data_and_the_pipeline(run: Run, tutorial: Path) -> None:
+    best = tutorial / "best"
+    flags = ["--lav.silent", "True", "--lav.pipeline.batch_size", "300", "--out", "a.json"]
+    out = well(run("lav", "--export_dir", best, "--data.part", "train", "--lav.pipeline.limit", "900", *flags))
+    assert json.loads(Path("a.json").read_text())["benchmark"]["samples"] == 900
+    assert " sure)" not in out
+    well(run("lav", "--export_dir", best, "--run_eagerly", *flags, "--dump", "d.jsonl", "--dump_inputs"))
+    first = next(read_samples(Path("d.jsonl")))
+    assert first.inputs["img"].shape == (8, 8, 1)
+    assert 0.5 < first.inputs["img"].max() <= 1  # as the model sees it
+    well(run("predict", "--export_dir", best, "--pipeline.limit", "7", "--dump", "p.npz", "--predict.silent", "True"))
+    assert [(s.targets, s.meta) for s in read_samples(Path("p.npz"))] == [(None, i) for i in range(7)]
+    out = well(run("predict", "--export_dir", best, "--pipeline.limit", "7"))
+    assert "7 samples were predicted and not kept: write them with --dump FILE" in out
+
+
+@pytest.mark.backend
+def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
+    models = [tutorial / "best", tutorial / "export"]
+    flags = ["--lav.silent", "True", "--out", "multi.json", "--dump", "multi.jsonl"]
+    out = well(run("multi_lav", "--export_dirs", *models, *flags))
+    results = json.loads(Path("multi.json").read_text())["results"]["lav_l0"]
+    assert list(results) == [*map(str, models), "voted"]
+    assert table(out)["acc"] == [f"{one['acc']:.6g}" for one in results.values()]
+    well(run("predict", "--export_dir", *models, "--dump", "voted.jsonl", "--predict.include_targets", "True"))
+    well(run("evaluate", "--prediction", "voted.jsonl", "--scenario", models[0], "--out", "evaluated.json"))
+    evaluated = json.loads(Path("evaluated.json").read_text())["results"]
+    assert evaluated == {name: results["voted"][name] for name in evaluated}
+    assert len(list(read_samples(Path("multi.jsonl")))) == 360
+
+
+def test_evaluating_with_a_scenario_by_name(run: Run) -> None:
+    lines = [
+        {"outputs": {"class": c}, "targets": {"label": [t]}, "meta": None, "arrays": {}}
+        for c, t in [(1, 1), (1, 2), (2, 2), (3, 3)]
+    ]
+    Path("p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    out = well(run("evaluate", "--prediction", "p.jsonl", "--scenario", "tfaip.scenario.tutorial.full"))
+    assert table(out)["eval_acc"] == ["0.75"]
+    assert table(out)["worst_class_acc"] == ["0.5"]
+
+
+def refused(result: tuple[int, str, str], *fragments: str, code: int = 2) -> None:
+    """The command ended with this code and one line that holds all fragments."""
+    assert result[0] == code, result
+    (line,) = result[2].splitlines()
+    assert line.startswith("error: ")
+    assert [fragment for fragment in fragments if fragment not in line] == [], line
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "fragments"),
+    [
+        ("lav", [], ["which model? expected: tfaip-lav --export_dir DIR"]),
+        ("lav", ["--export_dir"], ["--export_dir needs the directory"]),
+        ("lav", ["--export_dir", "nowhere"], ["no exported model at nowhere: the path does not exist"]),
+        ("lav", ["--export_dir", "RUN"], ["it holds exported models, give one of them: ", "best", "export"]),
+        ("lav", ["--export_dir", "BEST", "BEST"], ["takes one directory", "tfaip-multi-lav"]),
+        ("lav", ["--export_dir", "BEST", "--data.prt", "train"], ["unknown flag --data.prt", "--data.part"]),
+        ("lav", ["--export_dir", "BEST", "--data.part", "trian"], ["--data.part", "trian", "train"]),
+        ("lav", ["--export_dir", "BEST", "--lav.pipeline.batch_size", "0"], ["batch_size is 0"]),
+        ("lav", ["--export_dir", "BEST", "--dump", "f.pkl"], ["f.pkl", ".jsonl", ".npz"]),
+        ("lav", ["--export_dir", "BEST", "--dump", "no/f.npz"], ["there is no directory no"]),
+        ("lav", ["--export_dir", "BEST", "--out", "no/f.json"], ["there is no directory no"]),
+        ("multi_lav", [], ["which model? expected: tfaip-multi-lav --export_dirs DIR"]),
+        ("multi_lav", ["--export_dirs", "BEST", "RUN"], ["scenario_params.json", "cannot be read"]),
+        ("predict", ["--export_dir", "RUN"], ["it holds exported models"]),
+        ("predict", ["--export_dir", "BEST", "--predict.silnt"], ["--predict.silnt", "--predict.silent"]),
+        ("evaluate", [], ["which scenario?", "--prediction FILE"]),
+        ("evaluate", ["--scenario", "BEST"], ["missing required flag: --prediction"]),
+        ("evaluate", ["--scenario", "BEST", "--prediction", "no.npz"], ["no.npz cannot be read"]),
+        ("evaluate", ["--scenario", "BEST", "--prediction", "no.txt"], ["no.txt", ".jsonl"]),
+        ("evaluate", ["--scenario", "no.such", "--prediction", "no.npz"], ["no module named 'no.such'"]),
+    ],
+    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else None,
+)
+def test_mistakes(command: str, args: list[str], fragments: list[str], run: Run, tutorial: Path) -> None:
+    names = {"RUN": tutorial, "BEST": tutorial / "best"}
+    refused(run(command, *[names.get(arg, arg) for arg in args]), *fragments)
+    assert list(Path().iterdir()) == []
+
+
+def test_predictions_without_targets_cannot_be_evaluated(run: Run, tutorial: Path) -> None:
+    Path("p.jsonl").write_text('{"outputs": {"class": 1}, "arrays": {}}\n')
+    result = run("evaluate", "--prediction", "p.jsonl", "--scenario", tutorial / "best")
+    refused(result, "sample 0 of p.jsonl has no targets", "--predict.include_targets True")
+
+
+def test_a_scenario_without_evaluator_has_nothing_to_evaluate(run: Run) -> None:
+    Path("p.jsonl").write_text('{"outputs": {"y": 1}, "targets": {"y": 1}, "arrays": {}}\n')
+    result = run("evaluate", "--prediction", "p.jsonl", "--scenario", "tfaip.scenario.tutorial.min")
+    refused(result, "EvaluatorBase of MinScenario gives no results", "evaluator_cls")
+
+
+@pytest.fixture
+def model(tutorial: Path, tmp_path: Path) -> Path:
+    """A copy of the best model, to be damaged."""
+    return Path(shutil.copytree(tutorial / "best", tmp_path / "model", ignore=shutil.ignore_patterns("serve")))
+
+
+def edited(file: Path, **values: Any) -> None:
+    """Change keys of a JSON file."""
+    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+
+def test_damaged_and_foreign_models(run: Run, model: Path) -> None:
+    weights = model / "weights.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-4] + b"oops")
+    for command in ("lav", "predict"):
+        refused(run(command, "--export_dir", model), "weights.safetensors", code=1)
+    weights.write_bytes(content[:50])
+    refused(run("lav", "--export_dir", model), "weights.safetensors", code=1)
+    weights.unlink()
+    refused(run("lav", "--export_dir", model), "weights.safetensors", code=1)
+    data = json.loads((model / "training_data.json").read_text())
+    edited(model / "training_data.json", gen={**data["gen"], "__cls__": "os:system"})
+    refused(run("lav", "--export_dir", model), "training_data.json", "'os:system'", "refused")
+    (model / "training_data.json").write_text("{")
+    refused(run("lav", "--export_dir", model), "training_data.json", "broken JSON")
+    edited(model / "scenario_params.json", scenario_id=None)
+    refused(run("lav", "--export_dir", model), "scenario_params.json names no scenario")
+    edited(model / "scenario_params.json", scenario_id="os:system")
+    refused(run("predict", "--export_dir", model), "'os:system'", "standard library")
+
+
+@pytest.mark.backend
+def test_a_model_that_does_not_name_its_data(run: Run, model: Path) -> None:
+    (model / "training_data.json").unlink()
+    refused(run("lav", "--export_dir", model), "which data?", "--data my.package:MyGeneratorParams")
+    generator = "tfaip.scenario.tutorial.full.data:TutorialGeneratorParams"
+    flags = ["--data", generator, "--data.part", "val", "--lav.silent", "True"]
+    out = well(run("lav", "--export_dir", model, *flags))
+    assert float(table(out)["acc"][0]) > 0.5
+
+
+@pytest.mark.parametrize("command", ["lav", "multi_lav", "predict", "evaluate"])
+def test_help_names_the_command_and_imports_no_backend(command: str, tutorial: Path, tmp_path: Path, run: Run) -> None:
+    out = well(run(command, "--help"))
+    assert out.startswith(f"usage: tfaip-{command.replace('_', '-')} --")
+    flag = {"multi_lav": "--export_dirs", "evaluate": "--scenario"}.get(command, "--export_dir")
+    assert imported(command, flag, str(tutorial / "best"), "--help", cwd=tmp_path) == []
