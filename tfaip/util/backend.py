@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tfaip.errors import UsageError
 from tfaip.util.logging import is_debug
@@ -26,8 +26,11 @@ def select_backend() -> str:
     return name
 
 
-def import_backend() -> str:
+def import_backend(configure: Callable[[], None] = lambda: None) -> str:
     """Import Keras and its backend quietly; returns the backend's name.
+
+    Args:
+        configure: called when the backend is imported, before it looks for its devices; not if it has done so already.
 
     Raises:
         UsageError: the backend is not one of ours, or is not installed.
@@ -42,6 +45,7 @@ def import_backend() -> str:
         with quiet_stderr():
             import keras
 
+            configure()
             # Makes the backend look for its devices now, which it reports on stderr too.
             keras.ops.zeros(())
     except ImportError as error:

@@ -1,0 +1,39 @@
+"""Params of the devices: what is refused before anything is imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tfaip.device import DeviceConfigParams, DistStrategy, Precision
+
+
+def test_defaults_ask_for_one_device_in_float32() -> None:
+    params = DeviceConfigParams()
+    assert (params.gpus, params.dist_strategy, params.precision) == (None, DistStrategy.DEFAULT, Precision.FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"gpus": [-1]}, r"gpus is \[-1\], expected different numbers from 0: change --device.gpus"),
+        ({"gpus": [0, 1, 0]}, r"gpus is \[0, 1, 0\], expected different numbers"),
+        ({"gpu_memory": 0}, "gpu_memory is 0, expected MiB above 0: change --device.gpu_memory"),
+        ({"num_processes": 2}, "set --device.process_id, --device.coordinator too"),
+        ({"process_id": 0, "coordinator": "a:1"}, "set --device.num_processes too"),
+        (
+            {"num_processes": 2, "process_id": 2, "coordinator": "a:1"},
+            "process_id is 2 of 2 processes, expected 0 to num_processes - 1",
+        ),
+        ({"num_processes": 2, "process_id": 0, "coordinator": "node1"}, "coordinator is 'node1', expected host:port"),
+        ({"num_processes": 2, "process_id": 0, "coordinator": "node1:99999"}, "expected host:port"),
+    ],
+)
+def test_what_cannot_work_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DeviceConfigParams(**fields)
+
+
+def test_no_gpu_may_be_asked_for() -> None:
+    assert DeviceConfigParams(gpus=[]).gpus == []

@@ -1,0 +1,105 @@
+"""The environment variables that GPU params become, for machines that tests do not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfaip.device import DeviceConfigParams
+from tfaip.device.gpus import gpu_environment, visible_gpus
+from tfaip.errors import UsageError
+
+GROWTH = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "visible"),
+    [
+        ({}, ["0", "1", "2", "3"]),
+        ({"CUDA_VISIBLE_DEVICES": "2, 3"}, ["2", "3"]),
+        ({"CUDA_VISIBLE_DEVICES": ""}, []),
+        ({"CUDA_VISIBLE_DEVICES": "1,-1,0"}, ["1"]),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-8f3a"}, ["GPU-8f3a"]),
+    ],
+)
+def test_gpus_are_counted_among_the_visible_ones(environ: dict[str, str], visible: list[str]) -> None:
+    assert visible_gpus(4, environ) == visible
+
+
+@pytest.mark.parametrize(
+    ("gpus", "environ", "expected"),
+    [
+        ([1, 0], {}, {"CUDA_VISIBLE_DEVICES": "1,0", **GROWTH}),
+        ([1], {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "3", **GROWTH}),
+        (None, {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "2,3", **GROWTH}),
+        (None, {}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
+        ([], {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
+    ],
+)
+def test_jax(gpus: list[int] | None, environ: dict[str, str], expected: dict[str, str]) -> None:
+    assert gpu_environment(DeviceConfigParams(gpus=gpus), "jax", 4, environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("gpus", "environ", "expected"),
+    [
+        ([0], {}, {"CUDA_VISIBLE_DEVICES": "0"}),
+        (None, {}, {"CUDA_VISIBLE_DEVICES": "-1"}),
+    ],
+)
+def test_tensorflow(gpus: list[int] | None, environ: dict[str, str], expected: dict[str, str]) -> None:
+    assert gpu_environment(DeviceConfigParams(gpus=gpus), "tensorflow", 4, environ) == expected
+
+
+def test_a_machine_without_gpus_is_left_alone() -> None:
+    assert gpu_environment(DeviceConfigParams(), "jax", 0, {"CUDA_VISIBLE_DEVICES": "0"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("installed", "environ", "found"),
+    [
+        (2, {}, "found GPUs 0, 1"),
+        (0, {}, "found no GPU"),
+        (0, {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}, "found no GPU"),
+        (4, {"CUDA_VISIBLE_DEVICES": "3"}, "found GPUs 0"),
+    ],
+)
+def test_a_gpu_that_is_not_there(installed: int, environ: dict[str, str], found: str) -> None:
+    with pytest.raises(UsageError, match=f"GPU 4 is not there, {found}: change --device.gpus"):
+        gpu_environment(DeviceConfigParams(gpus=[4]), "tensorflow", installed, environ)
+
+
+@pytest.mark.parametrize(
+    ("backend", "tune", "expected"),
+    [
+        ("tensorflow", True, {"TF_CUDNN_USE_AUTOTUNE": "1"}),
+        ("tensorflow", False, {"TF_CUDNN_USE_AUTOTUNE": "0"}),
+        ("jax", True, {**GROWTH, "XLA_FLAGS": "--xla_dump_to=d --xla_gpu_autotune_level=4"}),
+        ("jax", False, {**GROWTH, "XLA_FLAGS": "--xla_dump_to=d --xla_gpu_autotune_level=0"}),
+    ],
+)
+def test_auto_tune(backend: str, tune: bool, expected: dict[str, str]) -> None:
+    environ = {"XLA_FLAGS": "--xla_dump_to=d"}
+    changes = gpu_environment(DeviceConfigParams(gpus=[0], gpu_auto_tune=tune), backend, 1, environ)
+    assert changes == {"CUDA_VISIBLE_DEVICES": "0", **expected}
+
+
+def test_memory_on_jax_is_a_share_of_the_smallest_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\nprintf '16000\\n8000\\n'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    changes = gpu_environment(DeviceConfigParams(gpus=[0], gpu_memory=2000), "jax", 2, {})
+    assert changes == {"CUDA_VISIBLE_DEVICES": "0", "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.2500"}
+
+
+def test_memory_on_jax_needs_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="--device.gpu_memory on jax needs nvidia-smi"):
+        gpu_environment(DeviceConfigParams(gpus=[0], gpu_memory=2000), "jax", 2, {})
+
+
+def test_a_set_preallocation_is_kept() -> None:
+    environ = {"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}
+    assert gpu_environment(DeviceConfigParams(gpus=[0]), "jax", 1, environ) == {"CUDA_VISIBLE_DEVICES": "0", **environ}
