@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from numbers import Real
 from typing import Any, Protocol
 
@@ -14,6 +15,8 @@ from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.device.devices import Devices
+from tfaip.device.processes import from_chief, gather_arrays
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
@@ -65,6 +68,8 @@ class PredictionEvaluation:
         should_stop: asked after every batch; True raises `EvaluationStopped`.
         step: scores the batches; None: the graph of the scenario does.
         finalize: what a sample goes through after the post-processing.
+        devices: with several processes each runs its share of the batches through the model, and the chief does the
+            rest; None: one process.
     """
 
     def __init__(
@@ -77,9 +82,11 @@ class PredictionEvaluation:
         should_stop: Callable[[], bool] = lambda: False,
         step: Step | None = None,
         finalize: Callable[[Sample], Sample] = lambda sample: sample,
+        devices: Devices | None = None,
     ) -> None:
         if step is None:
-            step = EvaluationStep(built(EvaluationModel(scenario.model, scenario.graph), scenario), run_eagerly)
+            model = built(EvaluationModel(scenario.model, scenario.graph), scenario)
+            step = EvaluationStep(model, run_eagerly, devices)
         self._step = step
         self._finalize = finalize
         self._scenario = scenario
@@ -87,6 +94,7 @@ class PredictionEvaluation:
         self._seed = seed
         self._num_printed = 0 if silent or not _prints(scenario.model) else scenario.params.print_eval_limit
         self._should_stop = should_stop
+        self._devices = devices or Devices()
         self.benchmark_results = BenchmarkResults()
         """Of the last run."""
 
@@ -118,23 +126,34 @@ class PredictionEvaluation:
                     self._scenario.model._print_evaluate(sample, self._scenario.data, log.info)
                 if on_sample is not None:
                     on_sample(sample)
-            results = evaluator.result()
+            results = from_chief(self._devices, evaluator.result() if self._devices.is_chief else None)
         return _merged(self._step.result(), results)
 
     def _predicted(self, pipeline: DataPipeline, is_watched: Callable[[], bool]) -> Iterator[Sample]:
         self.benchmark_results = benchmark = BenchmarkResults()
         started = time.perf_counter()
         with pipeline.generate_input_batches(auto_repeat=False) as batches:
-            for batch in batches:
+            # A round is a batch for every process.
+            while group := list(islice(batches, self._devices.num_processes)):
                 watched = is_watched()
-                with benchmark.measured_batch(batch.size, started):
-                    outputs = self._step(batch)
-                    if watched:
-                        outputs = {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
-                if watched:
-                    yield from samples_of(batch, outputs)
+                with benchmark.measured_batch(sum(batch.size for batch in group), started):
+                    outputs = self._outputs(group, watched)
+                for batch, arrays in zip(group, outputs, strict=False):
+                    yield from samples_of(batch, arrays)
                 if self._should_stop():
                     raise EvaluationStopped
+
+    def _outputs(self, group: list[Batch], watched: bool) -> list[dict[str, np.ndarray]]:
+        """Outputs of a batch for each process, on the chief; none if nobody looks at them."""
+        own = self._devices.process_id
+        outputs: dict[str, np.ndarray] = {}
+        if own < len(group):
+            result = self._step(group[own])
+            if watched:
+                outputs = {name: keras.ops.convert_to_numpy(value) for name, value in result.items()}
+        if not watched:
+            return []
+        return gather_arrays(self._devices, outputs)
 
 
 def numbers(results: dict[str, Any]) -> Logs:

@@ -7,9 +7,12 @@ from functools import partial
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfaip.data.pipeline.batching import Batch
+from tfaip.device.devices import Devices
+from tfaip.device.processes import sums
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor, TensorDict
@@ -120,13 +123,16 @@ class EvaluationStep:
     Args:
         model: built.
         run_eagerly: do not compile.
+        devices: whose processes score different batches; None: this process is alone.
     """
 
-    def __init__(self, model: EvaluationModel, run_eagerly: bool = False) -> None:
+    def __init__(self, model: EvaluationModel, run_eagerly: bool = False, devices: Devices | None = None) -> None:
+        self._devices = devices or Devices()
         model.compile(optimizer=None, run_eagerly=run_eagerly, jit_compile=False)
         self._model = model
         self._step: Callable[..., Any] = model.test_step
         self._state: Any = None
+        self._initial: list[np.ndarray] = []
         if not run_eagerly:
             self._step = _compiled(model.test_step)
 
@@ -139,7 +145,9 @@ class EvaluationStep:
                 self._model.non_trainable_variables,
                 self._model.metrics_variables,
             )
-            self._state = tuple([variable.value for variable in group] for group in groups)
+            # With several processes each has a copy of its own, since they run different batches.
+            self._state = tuple([_local(variable.value) for variable in group] for group in groups)
+            self._initial = [np.asarray(value) for value in self._state[2]]
 
     def __call__(self, batch: Batch) -> TensorDict:
         """Score a batch; returns its outputs, on the device."""
@@ -154,11 +162,18 @@ class EvaluationStep:
         return logs[OUTPUTS]
 
     def result(self) -> Logs:
-        """Values over all batches since `reset`."""
+        """Values over all batches since `reset`; of all processes, whose accumulators are added up."""
         if self._state is not None:
-            for variable, value in zip(self._model.metrics_variables, self._state[2], strict=True):
+            values = self._state[2]
+            if self._devices.num_processes > 1:
+                values = sums(self._devices, [np.asarray(value) for value in values], self._initial)
+            for variable, value in zip(self._model.metrics_variables, values, strict=True):
                 variable.assign(value)
         return self._model.values()
+
+
+def _local(value: Any) -> Any:
+    return value if value.is_fully_addressable else value.addressable_data(0)
 
 
 def _compiled(step: Callable[..., Any]) -> Callable[..., Any]:

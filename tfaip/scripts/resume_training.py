@@ -38,9 +38,9 @@ def _work(argv: Sequence[str]) -> None:
     stored.output_dir = str(root)
     params = _parse(f"{PROG} {argv[0]}", scenario, stored, flags)
 
-    from tfaip.util.backend import import_backend
+    from tfaip.device.devices import prepare_devices
 
-    import_backend()
+    prepare_devices(params.device)
     scenario.create_trainer(params, restore=True, checkpoint=checkpoint).train()
 
 

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
+from tfaip.device.cluster import leave_at_once
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.logging import is_debug, setup_console
 
@@ -23,6 +24,13 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     Returns:
         the exit code: 0, 1 (failure), 2 (usage), 130 (Ctrl-C), 143 (terminated).
     """
+    exit_code = _run(work, argv)
+    if exit_code:
+        leave_at_once(exit_code)
+    return exit_code
+
+
+def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None) -> int:
     try:
         setup_console()
         try:

@@ -54,9 +54,9 @@ def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: An
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
     args = parser.parse(flags)
 
-    from tfaip.util.backend import import_backend
+    from tfaip.device.devices import prepare_devices
 
-    import_backend()
+    prepare_devices(args.trainer.device)
     trainer = scenario.create_trainer(args.trainer)
     if args.dry_run:
         trainer.dry_run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import keras
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.lav.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.inputgradients import InputGradientPenalty
@@ -54,6 +56,7 @@ def build_parts(
     scenario: Scenario,
     directory: RunDirectory | None,
     stop: StopRequest,
+    devices: Devices,
     warmstarter: WarmStarter | None = None,
 ) -> LoopParts:
     """Build pipelines, model, optimizer and outputs; export and load the model once if models will be exported.
@@ -63,18 +66,25 @@ def build_parts(
         scenario: what to train.
         directory: the run's directory; None: nothing is written.
         stop: set by signals.
+        devices: what the training runs on; the current scope is theirs.
         warmstarter: gives a fresh model its first weights; None: the training is resumed.
 
     Raises:
         UsageError: something cannot work; the message names the param.
     """
+    setup = params.gen.setup
+    devices.check_batch_size(setup.train.batch_size, "--train.batch_size")
+    devices.check_batch_size(setup.val.batch_size, "--val.batch_size")
     train = _pipeline(params, scenario, PipelineMode.TRAINING)
     val = _validation_pipeline(params, scenario)
     if params.preload_data:
         train = _preloaded(train, params)
         val = None if val is None else _preloaded(val, params)
+    if devices.num_shares > 1:
+        # A rest cannot be split equally; the next epoch begins with the samples that this one leaves out.
+        train.params = replace(train.params, batch_drop_remainder=True)
     epoch_steps = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
-    model = build_training_model(params, scenario, epoch_steps, warmstarter)
+    model = build_training_model(params, scenario, epoch_steps, devices, warmstarter)
     sample_data = val if val is not None else train.to_mode(PipelineMode.EVALUATION)
     validates = val is not None and params.val_every_n > 0
     names = [*model.get_metrics_result(), EPOCH_MEAN]
@@ -99,18 +109,23 @@ def build_parts(
         state=TrainState(model, params),
         data=scenario.data,
         train=train,
-        evaluation=EpochEvaluation(params, scenario, model, val, progress, stop, events.draw),
-        output=_output(params, scenario, directory, sample_data),
+        evaluation=EpochEvaluation(params, scenario, model, val, progress, stop, events.draw, devices),
+        output=_output(params, scenario, directory, sample_data) if devices.is_chief else RunOutput(None),
         best=best,
         events=events,
         progress=progress,
         stop=stop,
         profiler=_profiler(params, directory),
+        devices=devices,
     )
 
 
 def build_training_model(
-    params: Params, scenario: Scenario, epoch_steps: int, warmstarter: WarmStarter | None = None
+    params: Params,
+    scenario: Scenario,
+    epoch_steps: int,
+    devices: Devices,
+    warmstarter: WarmStarter | None = None,
 ) -> TrainingModel:
     """The model that `fit` runs, with all variables, compiled with its optimizer.
 
@@ -118,6 +133,7 @@ def build_training_model(
         params: the trainer params.
         scenario: what to train.
         epoch_steps: batches of an epoch.
+        devices: what the training runs on.
         warmstarter: gives the model its first weights; None: they stay as they were initialised.
     """
     data = scenario.data
@@ -147,7 +163,7 @@ def build_training_model(
     model.compile(
         optimizer=optimizer,
         run_eagerly=params.force_eager,
-        steps_per_execution=_steps_per_execution(params, backend),
+        steps_per_execution=_steps_per_execution(params, backend, devices),
         # "auto" picks XLA on TensorFlow, which fails on graphs with CTC decoding, sparse or text operations.
         jit_compile=backend == "jax" or params.jit_compile,
     )
@@ -161,10 +177,16 @@ def _input_gradient_penalty(scenario: Scenario) -> InputGradientPenalty | None:
     return InputGradientPenalty(params.input_gradient_regularization_h, params.input_gradient_regularization_lambda)
 
 
-def _steps_per_execution(params: Params, backend: str) -> int:
+def _steps_per_execution(params: Params, backend: str, devices: Devices) -> int:
+    shared = devices.strategy is not None and backend == "tensorflow"
     if params.steps_per_execution is not None:
+        if shared and params.steps_per_execution > 1:
+            raise UsageError(
+                f"steps_per_execution {params.steps_per_execution} does not work on several devices of tensorflow: "
+                "leave out --trainer.steps_per_execution"
+            )
         return params.steps_per_execution
-    return 1 if params.force_eager else AUTOMATIC_STEPS_PER_EXECUTION[backend]
+    return 1 if params.force_eager or shared else AUTOMATIC_STEPS_PER_EXECUTION[backend]
 
 
 def _pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> DataPipeline:
@@ -199,7 +221,7 @@ def _validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | N
 def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, sample_data: DataPipeline) -> RunOutput:
     history_file = None if params.history_file is None else Path(params.history_file)
     if directory is None:
-        return RunOutput(None, None, None, best=False, final=False, history_file=history_file)
+        return RunOutput(None, history_file=history_file)
     models = None
     if params.export_best or params.export_final:
         training_data = TrainingDataParams(params.gen, params.random_seed or 0)

@@ -12,6 +12,7 @@ from tfaip import __version__
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.feed import Feed
+from tfaip.device.devices import Devices
 from tfaip.lav.evaluation import EvaluationStopped
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.best import BestModel
@@ -31,6 +32,9 @@ from tfaip.trainer.state import TrainState, Volatile
 from tfaip.trainer.validation import EpochEvaluation, Measured, with_epoch_mean
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
+
+# Batches after which several processes ask each other whether one was told to stop.
+AGREE_EVERY = 8
 
 log = logger(__name__)
 
@@ -52,6 +56,7 @@ class LoopParts:
         progress: shows progress.
         stop: tells whether a signal asked to stop.
         profiler: traces a part of the training; None: nothing is profiled.
+        devices: what the training runs on.
     """
 
     params: TrainerParams[Any, Any]
@@ -66,6 +71,7 @@ class LoopParts:
     progress: EpochProgress
     stop: StopRequest
     profiler: Profiler | None
+    devices: Devices
 
 
 class TrainingLoop:
@@ -170,7 +176,7 @@ class TrainingLoop:
         meta = {
             "updates": int(optimizer.updates),
             "seconds": round(seconds, 3),
-            "dropped": dropped.total,
+            "dropped": dropped.invalid + dropped.too_long,
             "position": progress.position.to_dict(),
             "versions": {"tfaip": __version__, "keras": keras.__version__},
         }
@@ -189,7 +195,7 @@ class TrainingLoop:
         self._parts.events.write_epoch(epoch, {**values, "lr": rate}, measured.drawings, shown)
         log.info("%s", result_line(epoch, {**values, "lr": rate}))
         if meta["dropped"]:
-            log.info("dropped training samples so far: %s", dropped)
+            log.info("dropped so far: %d invalid training samples, %d too long ones", dropped.invalid, dropped.too_long)
         return values
 
     def _train(self, epoch: int) -> Logs:
@@ -202,7 +208,8 @@ class TrainingLoop:
             self._parts.progress.start(f"Epoch {epoch}/{self._parts.params.epochs}", self._steps, done)
             try:
                 lengths = self._parts.train.params.bucket_lengths()
-                with Feed(batches, self._parts.data, keras.backend.backend(), lengths) as feed:
+                shard = self._parts.devices.shard
+                with Feed(batches, self._parts.data, keras.backend.backend(), lengths, shard) as feed:
                     self._fit(feed, epoch, done)
                 self._divergence.look()
             finally:
@@ -223,6 +230,8 @@ class TrainingLoop:
             self._divergence.look_now_and_then()
             every = self._save_every
             save_due = every is not None and step // every > progress.step // every
+            if step // AGREE_EVERY > progress.step // AGREE_EVERY:
+                self._parts.stop.agree()
             progress.step = step
             trained = samples_before + (step - done) * self._parts.train.samples_per_batch
             progress.samples = min(trained, self._epoch_samples)
@@ -284,6 +293,7 @@ class TrainingLoop:
         self._parts.output.save_checkpoint(lambda: self._state.capture(before), progress.epoch, progress.step)
 
     def _stop_if_asked(self, saved: bool = False) -> None:
+        self._parts.stop.agree()
         received = self._parts.stop.received
         if received is None:
             return

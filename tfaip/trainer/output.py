@@ -27,10 +27,10 @@ class RunOutput:
     def __init__(
         self,
         directory: RunDirectory | None,
-        store: CheckpointStore | None,
-        models: ModelDirectoryWriter | None,
-        best: bool,
-        final: bool,
+        store: CheckpointStore | None = None,
+        models: ModelDirectoryWriter | None = None,
+        best: bool = False,
+        final: bool = False,
         history_file: Path | None = None,
     ) -> None:
         self.directory = directory

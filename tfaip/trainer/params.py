@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
@@ -199,6 +200,10 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             help="Regex on paths of layers that are not trained, nor what is below them; it must match a whole path, "
             "e.g. '.*conv.*'"
         ),
+    )
+    device: DeviceConfigParams = field(
+        default_factory=DeviceConfigParams,
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Devices, precision and processes"),
     )
     warmstart: WarmStartParams = field(
         default_factory=WarmStartParams,

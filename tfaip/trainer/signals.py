@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 
+from tfaip.device.devices import Devices
+from tfaip.device.processes import gather
 from tfaip.errors import TfaipError
 
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -36,10 +38,24 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
+        self._own: signal.Signals | None = None
+        self._devices = Devices()
         self._exit = ExitStack()
 
+    def shared_by(self, devices: Devices) -> StopRequest:
+        """With several processes `received` changes in `agree` alone, so that all of them stop at the same batch."""
+        self._devices = devices
+        return self
+
+    def agree(self) -> None:
+        """What one of the processes received, all have received."""
+        if self._devices.num_processes > 1:
+            names = [name.decode() for name in gather(self._devices, (self._own.name if self._own else "").encode())]
+            first = next(filter(None, names), None)
+            self.received = None if first is None else signal.Signals[first]
+
     def __enter__(self) -> StopRequest:
-        self.received = None
+        self.received = self._own = None
         if threading.current_thread() is threading.main_thread():
             self._exit.callback(_watch_for_second())
             for number in EXIT_CODES:
@@ -52,7 +68,9 @@ class StopRequest:
         self._exit.close()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.received = self.received or signal.Signals(number)
+        self._own = self._own or signal.Signals(number)
+        if self._devices.num_processes == 1:
+            self.received = self._own
 
 
 def _watch_for_second() -> Callable[[], None]:

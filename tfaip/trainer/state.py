@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -171,7 +172,9 @@ class TrainState:
 def stored_params(params: TrainerParams[Any, Any]) -> dict[str, Any]:
     """The params in the form that a checkpoint stores, without what says where a run is written."""
     directory = None if params.output_dir is None else Path(params.output_dir)
-    encoded = encode(params, directory)
+    started = copy.copy(params)
+    started.device = params.device.without_cluster()
+    encoded = encode(started, directory)
     return {name: value for name, value in encoded.items() if name not in _ABOUT_THE_DIRECTORY}
 
 

@@ -7,6 +7,7 @@ import random
 import secrets
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +15,8 @@ import keras
 import numpy as np
 
 from tfaip.data.data import DataBase
+from tfaip.device.devices import Devices, open_devices
+from tfaip.device.processes import check_equal, from_chief, lost_ones_named, on_chief, wait_for_all
 from tfaip.errors import UsageError
 from tfaip.params import post_init
 from tfaip.params.generics import type_argument
@@ -23,14 +26,14 @@ from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.build import build_parts
 from tfaip.trainer.callbacks.progress import print_summary
 from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
-from tfaip.trainer.history import read_history
+from tfaip.trainer.history import History, read_history
 from tfaip.trainer.loop import LoopParts, TrainingLoop
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import flat_params, stored_params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.logging import RunLog, logger
+from tfaip.util.logging import RunLog, logger, only_warnings
 from tfaip.util.typing import Logs
 
 P = TypeVar("P", bound=TrainerParams)
@@ -109,30 +112,40 @@ class Trainer(Generic[P]):
         """
         directory = self._directory()
         with ExitStack() as stack:
-            stack.enter_context(self._stop)
+            devices = open_devices(self._params.device)
+            stack.enter_context(devices.scope())
+            stack.enter_context(lost_ones_named(devices))
+            if not devices.is_chief:
+                stack.enter_context(only_warnings())
+            stack.enter_context(self._stop.shared_by(devices))
             run_log = stack.enter_context(RunLog())
             restored = self._read_checkpoint(directory)
             if directory is not None and restored is None:
-                directory.check_free(self._params.overwrite)
+                on_chief(devices, partial(directory.check_free, self._params.overwrite))
                 stored_params(self._params)  # what cannot be stored is told before anything is replaced
-            self._seed()
+            if devices.num_processes > 1:
+                check_equal(devices, flat_params(stored_params(self._params)))
+            if not devices.is_chief:
+                directory = None
+            self._seed(devices)
             log.info(
-                "training %s on keras/%s, random seed %d",
+                "training %s on keras/%s, %s, random seed %d",
                 self._scenario.scenario_id(),
                 keras.backend.backend(),
+                devices.describe(),
                 self._params.random_seed,
             )
             warmstarter = self.create_warmstarter() if restored is None else None
-            parts = build_parts(self._params, self._scenario, directory, self._stop, warmstarter)
+            parts = build_parts(self._params, self._scenario, directory, self._stop, devices, warmstarter)
             stack.callback(parts.events.close)
-            stack.enter_context(parts.train)
-            if parts.evaluation.val is not None:
-                stack.enter_context(parts.evaluation.val)
             if parts.profiler is not None:
                 stack.callback(parts.profiler.close)
             if restored is not None:
                 parts.state.restore(restored)
             self._load_history(parts, is_new=restored is None)
+            if devices.num_processes > 1:
+                history = parts.state.progress.history.to_dict()
+                parts.state.progress.history = History.from_dict(from_chief(devices, history))
             if directory is not None:
                 stack.enter_context(directory.locked())
                 self._open_output(directory, is_new=restored is None)
@@ -140,7 +153,9 @@ class Trainer(Generic[P]):
                 parts.output.save_history(parts.state.progress.history)
             if restored is not None:
                 self._log_changes(restored)
-            return self._run(parts, self.setup_callbacks(parts.model.optimizer, callbacks))
+            logs = self._run(parts, self.setup_callbacks(parts.model.optimizer, callbacks))
+            wait_for_all(devices, "end of the training")
+            return logs
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
@@ -219,10 +234,10 @@ class Trainer(Generic[P]):
         else:
             progress.history = progress.history.edited(file, progress.epoch)
 
-    def _seed(self) -> None:
+    def _seed(self, devices: Devices) -> None:
         if self._params.random_seed is None:
             # Stored with the params: every run can be repeated and resumed.
-            self._params.random_seed = secrets.randbelow(2**31)
+            self._params.random_seed = from_chief(devices, secrets.randbelow(2**31))
         if keras.backend.backend() == "tensorflow":
             keras.utils.set_random_seed(self._params.random_seed)
         else:
@@ -239,4 +254,6 @@ class Trainer(Generic[P]):
         self._params.overwrite = False  # a permission for once: stored params must not carry it on
         self._params.scenario.scenario_id = self._scenario.scenario_id()
         self._params.keras_backend = keras.backend.backend()
-        save_params(directory.params_file, self._params)
+        stored = copy.copy(self._params)
+        stored.device = stored.device.without_cluster()  # it is another one whenever the run is started
+        save_params(directory.params_file, stored)

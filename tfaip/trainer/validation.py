@@ -14,6 +14,7 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.feed import Feed
+from tfaip.device.devices import Devices
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, drawings, numbers
 from tfaip.model.trainingmodel import INPUT_GRADIENT, TOTAL_LOSS, TrainingModel
 from tfaip.scenario.scenariobase import ScenarioBase
@@ -21,6 +22,7 @@ from tfaip.trainer.callbacks.progress import EpochProgress
 from tfaip.trainer.hooks import StepHooks, python_logs
 from tfaip.trainer.lognames import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
 from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.restbatches import RestBatches
 from tfaip.trainer.signals import StopRequest
 from tfaip.util.typing import Logs
 
@@ -54,6 +56,7 @@ class EpochEvaluation:
         progress: shows progress.
         stop: tells whether a signal asked to stop.
         draw: what TensorBoard shows of the metrics as they are.
+        devices: what the training runs on.
     """
 
     def __init__(
@@ -65,20 +68,22 @@ class EpochEvaluation:
         progress: EpochProgress,
         stop: StopRequest,
         draw: Callable[[], dict[str, Any]],
+        devices: Devices,
     ) -> None:
         self._params = params
         self._scenario = scenario
         self._model = model
-        self.val = val
+        self._val = val
         self._progress = progress
         self._stop = stop
         self._draw = draw
+        self._devices = devices
         self._lav_generators: Sequence[DataGeneratorParams] = list(params.gen.lav_gen()) if params.lav_every_n else []
         self._prediction: PredictionEvaluation | None = None
 
     def is_validated(self, epoch: int) -> bool:
         """Whether the epoch ends with a validation."""
-        return self.val is not None and _is_due(epoch, self._params.val_every_n, self._params.epochs)
+        return self._val is not None and _is_due(epoch, self._params.val_every_n, self._params.epochs)
 
     def is_lav(self, epoch: int) -> bool:
         """Whether the epoch ends with LAV: every n epochs, the first and the last, but not before `lav_min_epoch`."""
@@ -106,21 +111,25 @@ class EpochEvaluation:
         return measured
 
     def _validate(self, batch_callbacks: keras.callbacks.CallbackList | None) -> Logs:
-        assert self.val is not None  # noqa: S101 (asked by the caller)
+        assert self._val is not None  # noqa: S101 (asked by the caller)
         self._progress.start("Validation", None, 0)
         hooks = StepHooks(
             self._model, None, 0, self._progress, lambda _: self._is_asked_to_stop(), user_callbacks=batch_callbacks
         )
+        backend = keras.backend.backend()
+        rest = RestBatches(self._devices.num_shares if backend == "jax" else 1)
         try:
-            batches = _without_positions(self.val)
-            lengths = self.val.params.bucket_lengths()
+            batches = _without_positions(self._val, rest)
+            lengths = self._val.params.bucket_lengths()
             with (
-                Feed(batches, self._scenario.data, keras.backend.backend(), lengths) as feed,
+                Feed(batches, self._scenario.data, backend, lengths, self._devices.shard) as feed,
                 warnings.catch_warnings(),
             ):
                 # The number of batches is known when the data ends, which Keras takes for an accident.
                 warnings.filterwarnings("ignore", message="Your input ran out of data")
                 values = self._model.evaluate(feed.dataset, verbose=0, callbacks=hooks, return_dict=True)
+            if rest.batches:
+                values = rest.evaluate(self._model)
         finally:
             self._progress.stop()
         if self._is_asked_to_stop():
@@ -138,6 +147,7 @@ class EpochEvaluation:
                 params.lav_silent,
                 params.force_eager,
                 self._is_asked_to_stop,
+                devices=self._devices,
             )
         for i, generator in enumerate(self._lav_generators):
             results = self._prediction.run(generator)
@@ -154,6 +164,6 @@ def _is_due(epoch: int, every_n: int, last: int) -> bool:
 
 
 @contextlib.contextmanager
-def _without_positions(pipeline: DataPipeline) -> Iterator[Iterator[tuple[Batch, None]]]:
+def _without_positions(pipeline: DataPipeline, rest: RestBatches) -> Iterator[Iterator[tuple[Batch, None]]]:
     with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        yield ((batch, None) for batch in batches)
+        yield ((batch, None) for batch in batches if rest.is_split(batch))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import logging.handlers
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -44,6 +46,18 @@ def setup_console() -> None:
     root.propagate = False
     if not any(isinstance(handler, ConsoleHandler) for handler in root.handlers):
         root.addHandler(ConsoleHandler())
+
+
+@contextlib.contextmanager
+def only_warnings() -> Iterator[None]:
+    """Context in which what is below a warning is not logged: another process says the same."""
+    root = logging.getLogger(ROOT)
+    level = root.level
+    root.setLevel(max(logging.WARNING, level))
+    try:
+        yield
+    finally:
+        root.setLevel(level)
 
 
 class ConsoleHandler(logging.StreamHandler):
