@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
-from zipfile import BadZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 
@@ -113,7 +113,7 @@ def read_samples(path: Path) -> Iterator[Sample]:
         yield from _read_lines(path) if path.suffix == JSON_SUFFIX else _read_columns(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, BadZipFile) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, MemoryError, BadZipFile) as error:
         raise UsageError(f"{path} holds no predicted samples, or is damaged: {error!r}") from error
 
 
@@ -183,6 +183,9 @@ def _column_arrays(name: str, column: Sequence[Any]) -> dict[str, Array]:
 
 
 def _read_columns(path: Path) -> Iterator[Sample]:
+    with ZipFile(path) as archive:
+        if any(member.compress_type != ZIP_STORED for member in archive.infolist()):
+            raise ValueError("compressed, which this toolkit never writes: it may expand to any size")
     with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError("not a zip of arrays")

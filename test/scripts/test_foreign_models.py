@@ -1,0 +1,285 @@
+"""Models of a stranger: whatever lies in the directory, nothing of it is imported or executed, and nothing expands."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+import sys
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from test.support.tiny.scenario import TinyDataParams, TinyModelParams, TinyTrainerParams
+from tfaip.errors import TfaipError, UsageError
+from tfaip.imports import ScenarioBase, ScenarioBaseParams
+from tfaip.lav.trainingdata import load_training_data
+from tfaip.model.servedmodel import ServedModel
+from tfaip.params import pai_dataclass
+from tfaip.params.resource import Resource
+from tfaip.predict.params import PredictorParams
+from tfaip.predict.predictor import Predictor
+from tfaip.predict.samplefile import read_samples
+from tfaip.scenario.exported import load_exported
+from tfaip.scenario.modeldirectory import ModelDirectoryWriter
+from tfaip.scripts import check_export, export, predict
+from tfaip.trainer.checkpoint import read_checkpoint
+from tfaip.trainer.warmstart.sources import read_source
+from tfaip.util.manifest import write_manifest
+
+pytestmark = pytest.mark.backend
+
+X = {"x": np.ones((1, 4), np.float32)}
+
+EVIL = """
+from dataclasses import dataclass
+from pathlib import Path
+from test.support.tiny.scenario import TinyModelParams
+Path({marker!r}).touch()
+
+@dataclass
+class Evil(TinyModelParams):
+    pass
+"""
+# A function under a name of a package that is trusted.
+harmless = exec
+
+
+@pai_dataclass
+@dataclass
+class WordsParams(ScenarioBaseParams[TinyDataParams, TinyModelParams]):
+    """A scenario with a file."""
+
+    words: Resource | None = field(default=None)
+
+
+class Words(ScenarioBase[WordsParams, TinyTrainerParams]):
+    """The same."""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model directory, as small as it gets."""
+    (tmp_path / "words.txt").write_text("a")
+    params = Words.default_params()
+    params.export_serve, params.words = False, Resource(tmp_path / "words.txt")
+    scenario = Words(params)
+    scenario.graph.predict(X)
+    ModelDirectoryWriter(scenario).write(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file that appears when something is executed, e.g. when `evil_package` is imported."""
+    path = tmp_path / "marker"
+    (tmp_path / "evil_package.py").write_text(EVIL.format(marker=str(path)))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield path
+    sys.modules.pop("evil_package", None)
+    assert not path.exists(), "something of the directory was executed"
+
+
+def edit(model: Path, change: Callable[[dict[str, Any]], Any], file: str = "scenario_params.json") -> None:
+    """Change the params, and the manifest with them."""
+    content = json.loads((model / file).read_text())
+    change(content)
+    (model / file).write_text(json.dumps(content))
+    write_manifest(model, {"backend": "tensorflow", "versions": {}})
+
+
+COMMANDS: dict[str, Callable[[str], int]] = {
+    "check": lambda path: check_export.main([path]),
+    "export": lambda path: export.main([path, "--format", "keras"]),
+    "predict": lambda path: predict.main(["--export_dir", path]),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p["model"].update(__cls__="os:system"), "__cls__ 'os:system' is refused: os is not among"),
+        (lambda p: p["model"].update(__cls__="evil_package:Evil"), "'evil_package:Evil' is refused"),
+        (lambda p: p.update(__cls__="evil_package:Evil"), "'evil_package:Evil' is refused"),
+        (lambda p: p.update(more={"__cls__": "evil_package:Evil"}), "has no 'more'"),
+        (lambda p: p["model"].update(__cls__="test.scripts.test_foreign_models:harmless"), "is not a params class"),
+        (lambda p: p["model"].update(__cls__="test.support.tiny.scenario:TinyDataParams"), "is not a params class"),
+        (lambda p: p["model"].update(__cls__="tfaip.util.files:os"), "is not a params class"),
+        (lambda p: p.update(words="../words.txt"), "resource '../words.txt' lies outside of"),
+        (lambda p: p.update(words="/etc/hostname"), "resource /etc/hostname is refused: it lies outside of the model"),
+        (lambda p: p.update(scenario_id="os:system"), "names a module of the standard library"),
+        (lambda p: p.update(scenario_id="os"), "is not of the form module:Class"),
+        (lambda p: p.update(scenario_id="test.scripts.test_foreign_models:harmless"), "has no scenario named"),
+        (lambda p: p.update(scenario_id=None), "names no scenario"),
+    ],
+)
+def test_params_that_name_what_they_must_not(
+    change: Callable[[dict[str, Any]], Any],
+    message: str,
+    model: Path,
+    marker: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    edit(model, change)
+    with pytest.raises(UsageError, match=message.replace("(", r"\(")):
+        load_exported(model)
+    for name, command in COMMANDS.items():
+        capsys.readouterr()
+        assert command(str(model)) == 2, name
+        err = capsys.readouterr().err
+        assert (message in err, err.count("\n")) == (True, 1), (name, err)
+
+
+def test_a_file_behind_a_link_is_refused(model: Path, tmp_path: Path) -> None:
+    (model / "resources" / "words.txt").unlink()
+    (model / "resources" / "words.txt").symlink_to(tmp_path / "words.txt")
+    with pytest.raises(UsageError, match="resource 'resources/words.txt' lies outside of"):
+        load_exported(model)
+    assert check_export.main([str(model)]) == 1
+
+
+def test_training_data_that_name_what_they_must_not(model: Path, marker: Path) -> None:
+    for name in ("os:system", "evil_package:Evil", "tfaip.util.files:os"):
+        (model / "training_data.json").write_text(json.dumps({"gen": {"__cls__": name}}))
+        with pytest.raises(UsageError, match="training_data.json: params.gen: .*(is refused|is not a params class)"):
+            load_training_data(model, Words)
+
+
+class Payload:
+    """Executed when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open, (str(Payload.path), "w")
+
+    path = Path()
+
+
+def zip_bomb(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("weights.npy", "w") as member:
+        for _ in range(300):
+            member.write(bytes(1 << 20))
+
+
+def hdf5_bomb(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("hidden/kernel", shape=(10**11,), dtype="float32", chunks=(10**6,), compression="gzip")
+
+
+def header_bomb(path: Path) -> None:
+    header = json.dumps({"x": {"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+def length_bomb(path: Path) -> None:
+    path.write_bytes(struct.pack("<Q", 2**62) + b"{}")
+
+
+def overflow(path: Path) -> None:
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 0]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+def pickled(path: Path) -> None:
+    path.write_bytes(pickle.dumps(Payload()))
+
+
+@pytest.mark.parametrize("write", [zip_bomb, hdf5_bomb, header_bomb, length_bomb, overflow, pickled])
+def test_weights_that_are_something_else(
+    write: Callable[[Path], None], model: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Payload, "path", marker)
+    checkpoint = model.parent / "checkpoint"
+    checkpoint.mkdir()
+    for path in (model / "weights.safetensors", checkpoint / "state.safetensors"):
+        write(path)
+    (checkpoint / "state.json").write_text("{}")
+    for directory in (model, checkpoint):
+        write_manifest(directory, {"backend": "tensorflow", "versions": {}})
+    tracemalloc.start()
+    loaders = ((load_exported, model), (read_source, model), (read_source, checkpoint), (read_checkpoint, checkpoint))
+    for load, path in loaders:
+        with pytest.raises(TfaipError, match="safetensors cannot be read as weights: "):
+            load(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 << 20  # most of it the code of the scenario
+
+
+def header_only(path: Path) -> None:
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }\n"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("weights.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+
+
+@pytest.mark.parametrize("write", [zip_bomb, header_only, pickled])
+def test_predicted_samples_that_are_something_else(
+    write: Callable[[Path], None], tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Payload, "path", marker)
+    write(tmp_path / "samples.npz")
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="samples.npz holds no predicted samples, or is damaged"):
+        list(read_samples(tmp_path / "samples.npz"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # NumPy asks for what a header claims, which costs nothing as long as nothing is written there.
+    assert write is header_only or peak < 16 << 20
+
+
+def lambda_file(path: Path, marker: Path) -> Path:
+    """A `.keras` file whose layer writes a file."""
+    name = str(marker)
+    inputs = keras.Input((4,), name="x")
+    attack = keras.layers.Lambda(lambda x: (open(name, "w").close(), x)[1], output_shape=(4,))
+    keras.Model({"x": inputs}, {"y": attack(inputs)}).save(path)
+    marker.unlink(missing_ok=True)  # Keras called it to find out its shape
+    return path
+
+
+def test_a_lambda_layer_in_a_keras_file(model: Path, marker: Path) -> None:
+    (model / "keras").mkdir()
+    file = lambda_file(model / "keras" / "serve.keras", marker)
+    write_manifest(model, {"backend": "tensorflow", "versions": {}})
+    predictor = Predictor(PredictorParams(silent=True), Words(Words.default_params()).data)
+    for load in (read_source, predictor.set_model, load_exported):
+        with pytest.raises(UsageError, match=f"model at {file}: not a directory"):
+            load(file)
+        with pytest.raises(UsageError, match=f"model at {file.parent}: "):
+            load(file.parent)
+    # Beside our own weights it is not looked at.
+    load_exported(model).graph.predict(X)
+    assert "hidden/kernel" in read_source(model).arrays
+
+
+def test_the_program_of_a_saved_model_is_run_only_when_it_is_named(model: Path, marker: Path) -> None:
+    module = tf.Module()
+    module.weight = tf.Variable([1.0], name="weight")
+
+    def attack(x: Any) -> dict[str, Any]:
+        with tf.control_dependencies([tf.io.write_file(str(marker), "executed")]):
+            return {"y": x * module.weight}
+
+    function = tf.function(attack, input_signature=[tf.TensorSpec((None, 4), name="x")])
+    tf.saved_model.save(module, str(model / "serve"), signatures={"serve": function})
+    (model / "weights.safetensors").rename(model.parent / "weights.safetensors")
+    assert read_source(model).arrays["weight"].tolist() == [1.0]
+    (model.parent / "weights.safetensors").rename(model / "weights.safetensors")
+    load_exported(model).graph.predict(X)
+    assert not marker.exists()
+    ServedModel(model / "serve")(X)
+    assert marker.exists()
+    marker.unlink()
+
+
+def test_a_model_of_the_scenario_is_loaded(model: Path) -> None:
+    assert load_exported(model).params.words == Resource(model / "resources" / "words.txt")
+    assert type(load_exported(model)) is Words
