@@ -10,14 +10,16 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from test.model.support import FunctionModel, training_model
-from test.trainer.line import LineScenario, Weights, line_params, train, weight
+from test.trainer.line import LineGraph, LineScenario, Weights, line_params, train, weight
 from tfaip.data.pipeline.feed import Feed
 from tfaip.data.pipeline.stream import Position
 from tfaip.errors import UsageError
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import ExponentialDecayParams
+from tfaip.util.typing import TensorDict
 
 pytestmark = pytest.mark.backend
 
@@ -38,6 +40,29 @@ def test_clip_value_acts_on_every_gradient() -> None:
     weights = Weights()
     train(line_params([1, 2, 3], samples_per_epoch=1, epochs=3, optimizer=SGDOptimizer(clip_value=1.5)), weights)
     assert weights.values == pytest.approx([-1.0, -2.5, -4.0])
+
+
+@pytest.mark.parametrize("force_eager", [True, False])
+def test_eagerly_the_python_code_of_the_graph_runs_in_every_batch(force_eager: bool) -> None:
+    runs: list[bool | None] = []
+
+    class Graph(LineGraph):
+        def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+            runs.append(training)
+            return super().build_graph(inputs)
+
+    counts = []
+    for epochs in (1, 3):
+        runs.clear()
+        params = line_params([1, 2, 3, 4, 5], [1, 2], epochs=epochs, lav_every_n=1, force_eager=force_eager)
+        scenario = LineScenario(params.scenario)
+        scenario.model.root_graph_cls = lambda: Graph  # type: ignore[method-assign]
+        LineScenario.trainer_cls()(params, scenario).train()
+        assert float(ops.convert_to_numpy(scenario.graph.line.kernel.value)[0, 0]) == -15.0 * epochs
+        counts.append((runs.count(True), runs.count(False)))
+    # Two epochs more: five batches each, two of the validation and two of LAV; compiled, nothing runs again.
+    more = (counts[1][0] - counts[0][0], counts[1][1] - counts[0][1])
+    assert more == ((2 * 5, 2 * (2 + 2)) if force_eager else (0, 0))
 
 
 def test_the_rate_of_each_epoch_is_set(tmp_path: Path) -> None:

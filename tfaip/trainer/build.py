@@ -165,7 +165,7 @@ def build_training_model(
         run_eagerly=params.force_eager,
         steps_per_execution=_steps_per_execution(params, backend, devices),
         # "auto" picks XLA on TensorFlow, which fails on graphs with CTC decoding, sparse or text operations.
-        jit_compile=backend == "jax" or params.jit_compile,
+        jit_compile=not params.force_eager and (backend == "jax" or params.jit_compile),
     )
     return model
 
