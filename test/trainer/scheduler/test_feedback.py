@@ -205,7 +205,7 @@ def test_unknown_monitors_are_told_with_what_there_is() -> None:
     best = BestModel("min", "val_loss")
     with pytest.raises(
         UsageError,
-        match="follows 'accuracy', which is not logged: change --learning_rate.monitor; logged values: loss, val_loss$",
+        match="follows 'accuracy', which is not logged: set --learning_rate.monitor; logged values: loss, val_loss$",
     ):
         rel(monitor="accuracy").check_run(best, ["val_loss", "loss"], logs_lav=False)
     with pytest.raises(UsageError, match="follows 'lav_l0_cer', which is not logged"):

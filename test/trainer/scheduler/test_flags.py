@@ -91,3 +91,21 @@ def test_a_run_is_resumed_with_more_epochs(tmp_path: Path, run_command: Callable
     assert run_command("resume_training", run, "--trainer.epochs", "4").rc == 0
     records = json.loads((run / "history.json").read_text())
     assert [record["lr"] for record in records.values()] == [0.5, 0.25, 0.25, 0.125]
+
+
+def test_a_run_compiled_by_xla(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+    flags = ["--trainer.epochs", "2", "--trainer.samples_per_epoch", "48", "--train.batch_size", "16"]
+    flags += ["--trainer.jit_compile", "True", "--trainer.export_best", "False", "--trainer.export_final", "False"]
+    flags += ["--learning_rate", "Function", "--learning_rate.lr", "0.5"]
+    flags += ["--learning_rate.function", "test.trainer.scheduler.ratefunctions:falling"]
+    flags += ["--learning_rate.modulation", "Cyclic", "--learning_rate.modulation.interval_steps", "2"]
+    flags += ["--learning_rate.modulation.decay", "0.5"]
+    run = tmp_path / "run"
+    # Keras does not use XLA where TensorFlow shall be deterministic.
+    env = {"TF_DETERMINISTIC_OPS": "0", "KERAS_BACKEND": "tensorflow"}
+    result = run_command("train", MIN, "--trainer.output_dir", run, *flags, env=env)
+    assert result.rc == 0, result
+    assert "jit_compile" not in result.stderr
+    records = json.loads((run / "history.json").read_text())
+    means = [record["effective_lr"] for record in records.values()]
+    assert means == pytest.approx([(1 / 2 + 1 / 8 + 1 / 6) / 3, (1 / 16 + 1 / 10 + 1 / 24) / 3], rel=1e-6)

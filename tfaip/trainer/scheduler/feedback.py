@@ -154,16 +154,16 @@ class FeedbackParams(LearningRateParams):
         scores = self.scores(epoch + 1, history) if self.restore_best else None
         return scores is not None and history.best_epoch(scores.name, scores.mode, last=epoch) == epoch
 
-    def follow(self, best: BestModel) -> None:
-        """Set what tells the best model, which is monitored if `monitor` is None."""
-        self.best_monitor, self.best_mode = best.monitor, best.mode
-
-    def check_run(self, best: BestModel, logged: Sequence[str], logs_lav: bool) -> None:
-        super().check_run(best, logged, logs_lav)
-        self.follow(best)
+    def check_functions(self) -> None:
+        super().check_functions()
         for name in ("decay", "growth"):
             if isinstance(getattr(self, name), str):
                 load_function(getattr(self, name), f"--learning_rate.{name}")
+
+    def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
+        super().check_run(best, logged, logs_lav)
+        if best is not None:
+            self.best_monitor, self.best_mode = best.monitor, best.mode
         if not any(name in logged or (logs_lav and LAV_NAME.match(name)) for name in self._candidates()):
             self._raise_unknown(logged, logs_lav)
 
@@ -174,9 +174,10 @@ class FeedbackParams(LearningRateParams):
 
     def _raise_unknown(self, logged: Sequence[str], logs_lav: bool = False) -> None:
         lav = ", and those of LAV (lav_l0_...)" if logs_lav else ""
+        followed = " or ".join(map(repr, self._candidates()))
+        problem = f"follows {followed}, which is not logged" if followed else "must be told what to follow"
         raise UsageError(
-            f"the learning rate follows {' or '.join(map(repr, self._candidates()))}, which is not logged: change "
-            f"--learning_rate.monitor; logged values: {', '.join(sorted(logged))}{lav}"
+            f"the learning rate {problem}: set --learning_rate.monitor; logged values: {', '.join(sorted(logged))}{lav}"
         )
 
     def difference(self, scores: Scores, old: int, new: int) -> float:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.functions import FunctionByName, FunctionName, check_function_name
-from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.trainer.scheduler.updatetime import ARGUMENTS, UpdateTime
@@ -46,8 +44,8 @@ class FunctionParams(LearningRateParams):
         rate = xp.cast(time.call(self._load()), "float32")
         return xp.clip(rate, self.min_lr, self._upper_bound())
 
-    def check_run(self, best: BestModel, logged: Sequence[str], logs_lav: bool) -> None:
-        super().check_run(best, logged, logs_lav)
+    def check_functions(self) -> None:
+        super().check_functions()
         self._load()
 
     def _load(self) -> FunctionByName:

@@ -29,11 +29,11 @@ class ModulationParams(ParamsBase):
         """
         raise NotImplementedError
 
-    def check(self) -> None:
-        """What can be wrong and is not known before other modules are imported.
+    def check_functions(self) -> None:
+        """Import the functions that the user names.
 
         Raises:
-            UsageError: it is wrong.
+            UsageError: there is no such function, or it needs other arguments.
         """
 
 
@@ -88,7 +88,7 @@ class FunctionModulationParams(ModulationParams):
         if self.function:
             check_function_name(self.function, f"{_PREFIX}.function")
 
-    def check(self) -> None:
+    def check_functions(self) -> None:
         self._load()
 
     def factor(self, time: UpdateTime, xp: Any) -> Tensor:

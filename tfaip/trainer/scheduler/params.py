@@ -119,19 +119,27 @@ class LearningRateParams(ParamsBase):
         """Whether the weights at the end of a recorded epoch are those that may come back."""
         return False
 
-    def check_run(self, best: BestModel, logged: Sequence[str], logs_lav: bool) -> None:
+    def check_functions(self) -> None:
+        """Import the functions that the user names.
+
+        Raises:
+            UsageError: there is no such function, or it needs other arguments.
+        """
+        if self.modulation is not None:
+            self.modulation.check_functions()
+
+    def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
         """Called before the first batch, to find what is wrong and cannot be seen without the scenario.
 
         Args:
-            best: what tells the best model.
+            best: what tells the best model; None: nobody knows.
             logged: names of the values that are logged, but for those of LAV.
             logs_lav: whether there will be values of LAV.
 
         Raises:
             UsageError: something cannot work.
         """
-        if self.modulation is not None:
-            self.modulation.check()
+        self.check_functions()
 
     def check_lav(self, measured: Sequence[str]) -> None:
         """Called after each LAV.

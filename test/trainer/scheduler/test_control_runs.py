@@ -1,0 +1,190 @@
+"""Feedback controls, the history and what somebody edits in it, in real trainings."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
+from tfaip.errors import UsageError
+from tfaip.trainer.optimizer import SGDOptimizer
+from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAbsParams, NewbobRelParams
+from tfaip.trainer.trainer import Trainer
+
+pytestmark = pytest.mark.backend
+
+
+def falling(output_dir: Path | None, learning_rate: LearningRateParams, **fields: Any) -> LineTrainerParams:
+    """Every update lowers the weight by the rate, from 10 on; the validation loss is the weight."""
+    params = line_params([1.0], [1.0], output_dir, learning_rate=learning_rate, **{"epochs": 5, **fields})
+    params.scenario.model.start = 10.0
+    return params
+
+
+def control(**fields: Any) -> NewbobAbsParams:
+    """Improvements by less than 0.6 let the rate decay; the third rate is too low for more."""
+    return NewbobAbsParams(**{"lr": 1.0, "threshold": -0.6, "monitor": "val_loss", "rates": {3: 0.5}, **fields})
+
+
+def records_of(run: Path) -> dict[str, Any]:
+    return json.loads((run / "history.json").read_text())
+
+
+def rates_of(run: Path) -> list[float]:
+    return [record["lr"] for record in records_of(run).values()]
+
+
+@pytest.fixture(scope="module")
+def three_epochs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of three epochs with the rates 1, 1 and 0.5."""
+    run = tmp_path_factory.mktemp("control") / "run"
+    train(falling(run, control(), epochs=3))
+    return run
+
+
+def resumed(three_epochs: Path, copy: Path, learning_rate: LearningRateParams | None = None) -> Trainer[Any]:
+    if not copy.exists():
+        shutil.copytree(three_epochs, copy)
+    return train(falling(copy, learning_rate or control()), restore=True)
+
+
+def test_a_training_that_controls_its_rate(tmp_path: Path) -> None:
+    weights = Weights()
+    train(falling(tmp_path / "run", control()), weights)
+    assert weights.values == [9.0, 8.0, 7.5, 7.25, 7.125]
+    records = records_of(tmp_path / "run")
+    assert [record["lr"] for record in records.values()] == [1.0, 1.0, 0.5, 0.25, 0.125]
+    assert [record["effective_lr"] for record in records.values()] == [1.0, 1.0, 0.5, 0.25, 0.125]
+    assert [record["values"]["val_loss"] for record in records.values()] == weights.values
+    assert [record["meta"]["updates"] for record in records.values()] == [1, 2, 3, 4, 5]
+    assert set(records["5"]["meta"]) == {"updates", "seconds", "dropped", "position", "versions"}
+
+
+def test_a_resumed_training_decides_as_the_whole_one(three_epochs: Path, tmp_path: Path) -> None:
+    assert weight(resumed(three_epochs, tmp_path / "copy")) == 7.125
+    assert rates_of(tmp_path / "copy") == [1.0, 1.0, 0.5, 0.25, 0.125]
+
+
+def test_an_edited_history_is_respected(three_epochs: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(three_epochs, tmp_path / "copy"))
+    records = records_of(copy)
+    records["3"]["lr"] = 0.8  # the next one is half of it
+    records["5"] = {"lr": 0.0625}  # chosen for an epoch to come
+    (copy / "history.json").write_text(json.dumps(records))
+    assert weight(resumed(three_epochs, copy)) == pytest.approx(7.5 - 0.4 - 0.0625)
+    assert rates_of(copy) == [1.0, 1.0, 0.8, 0.4, 0.0625]
+
+
+def test_a_score_may_be_edited_too(three_epochs: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(three_epochs, tmp_path / "copy"))
+    records = records_of(copy)
+    records["3"]["values"]["val_loss"] = 1.0
+    (copy / "history.json").write_text(json.dumps(records))
+    assert weight(resumed(three_epochs, copy)) == 7.5 - 0.5 - 0.25  # behind epoch 4 the score is worse than that
+
+
+def test_a_broken_history_is_told_before_anything_is_changed(three_epochs: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(three_epochs, tmp_path / "copy"))
+    (copy / "history.json").write_text("{")
+    with pytest.raises(UsageError, match="history.json: Expecting"):
+        resumed(three_epochs, copy)
+    assert (copy / "history.json").read_text() == "{"
+    (copy / "history.json").unlink()  # without one the checkpoint knows all
+    assert weight(resumed(three_epochs, copy)) == 7.125
+
+
+def test_a_chosen_rate_wins_over_a_continuous_rule(tmp_path: Path) -> None:
+    file = tmp_path / "rates.json"
+    file.write_text('{"2": {"lr": 0.25}}')
+    run = tmp_path / "run"
+    rule = ConstantParams(lr=1.0)
+    trainer = train(falling(run, rule, epochs=3, history_file=str(file)))
+    assert weight(trainer) == 10 - 1 - 0.25 - 1
+    assert [record["lr"] for record in json.loads(file.read_text()).values()] == [1.0, 0.25, 1.0]
+    assert not (run / "history.json").exists()
+    assert json.loads((run / "trainer_params.json").read_text())["history_file"] == str(file)
+    again = train(falling(run, rule, epochs=4, history_file=str(file)), restore=True)
+    assert weight(again) == 10 - 1 - 0.25 - 1 - 1
+    with pytest.raises(UsageError, match="gone is no directory: change --trainer.history_file"):
+        train(falling(None, rule, history_file=str(tmp_path / "gone" / "rates.json")))
+
+
+def test_epochs_without_validation_change_nothing(tmp_path: Path) -> None:
+    params = falling(tmp_path / "run", control(rates=[], threshold=-3.0), epochs=7, val_every_n=2)
+    train(params)
+    # Epochs 2, 4, 6 and 7 are validated: 8, 6, then less; each change is above -3.
+    assert rates_of(tmp_path / "run") == [1, 1, 1, 1, 0.5, 0.5, 0.25]
+
+
+def test_scores_that_are_not_finite_let_the_rate_decay(tmp_path: Path) -> None:
+    params = falling(tmp_path / "run", control(rates=[]), epochs=4)
+    params.gen.val.x = [math.inf]
+    train(params)
+    assert rates_of(tmp_path / "run") == [1, 1, 0.5, 0.25]
+
+
+def test_without_validation_the_training_loss_is_followed(tmp_path: Path) -> None:
+    params = falling(tmp_path / "run", control(rates=[], monitor=None), epochs=3)
+    params.gen.val.x = []
+    train(params)
+    assert params.learning_rate.best_monitor == "loss/mean_epoch"
+    assert rates_of(tmp_path / "run") == [1, 1, 1]
+
+
+def test_an_unknown_monitor_is_refused_before_the_first_batch(tmp_path: Path) -> None:
+    params = falling(tmp_path / "run", control(monitor=["val_accuracy", "acc"]))
+    with pytest.raises(
+        UsageError, match="follows 'val_accuracy' or 'acc', .* logged values: distance, loss, loss/mean"
+    ):
+        train(params)
+    assert not (tmp_path / "run").exists()
+
+
+def swinging(output_dir: Path | None, restore_best: bool, **fields: Any) -> LineTrainerParams:
+    """w^2 by SGD with momentum: the first rate, 2, is too high, the score gets worse and the rate decays."""
+    rule = NewbobRelParams(lr=2.0, restore_best=restore_best)
+    optimizer = SGDOptimizer(momentum=0.5)
+    params = line_params([1.0], [1.0], output_dir, learning_rate=rule, optimizer=optimizer, **fields)
+    params.scenario.model.loss, params.scenario.model.start = "square", 1.0
+    return params
+
+
+def sgd(w: float, velocity: float, rate: float) -> tuple[float, float]:
+    velocity = 0.5 * velocity - rate * 2 * w
+    return w + velocity, velocity
+
+
+def test_the_best_weights_come_back_without_their_moments(tmp_path: Path) -> None:
+    weights = Weights()
+    train(swinging(tmp_path / "run", True, epochs=3), weights)
+    first, velocity = sgd(1.0, 0.0, 2.0)
+    second, velocity = sgd(first, velocity, 2.0)
+    assert second**2 > first**2
+    third, _ = sgd(first, 0.0, 1.0)
+    assert weights.values == pytest.approx([first, second, third])
+    without = Weights()
+    train(swinging(None, False, epochs=3), without)
+    assert without.values[2] == pytest.approx(sgd(second, velocity, 1.0)[0])
+
+
+def test_the_best_weights_are_in_the_checkpoint(tmp_path: Path) -> None:
+    whole = Weights()
+    train(swinging(None, True, epochs=4), whole)
+    run, values = tmp_path / "run", []
+    for epoch in range(1, 5):
+        trainer = train(swinging(run, True, epochs=epoch), restore=epoch > 1)
+        values.append(weight(trainer))
+    assert values == whole.values
+
+
+def test_averages_begin_anew_at_the_best_weights(tmp_path: Path) -> None:
+    train(swinging(tmp_path / "run", True, epochs=3, calc_ema=0.5))
+    first, _ = sgd(1.0, 0.0, 2.0)
+    third, _ = sgd(first, 0.0, 1.0)
+    # The validation sees half of the last weight, and half of the best one.
+    assert records_of(tmp_path / "run")["3"]["values"]["val_loss"] == pytest.approx((first / 2 + third / 2) ** 2)

@@ -1,0 +1,232 @@
+"""Rates of updates: modulations and functions, in the compiled step of real trainings."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train, weight
+from tfaip.errors import UsageError
+from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
+from tfaip.trainer.scheduler import (
+    ConstantParams,
+    CyclicModulationParams,
+    ExponentialDecayParams,
+    FunctionModulationParams,
+    FunctionParams,
+    LearningRateParams,
+    NoamModulationParams,
+    PolynomialDecayParams,
+    UpdateTime,
+)
+from tfaip.trainer.trainer import Trainer
+
+HERE = "test.trainer.scheduler.ratefunctions"
+CYCLE = [1.0, 0.5, 0.25]
+
+
+def cyclic(**fields: Any) -> ConstantParams:
+    return ConstantParams(lr=1.0, modulation=CyclicModulationParams(interval_steps=3, decay=0.5), **fields)
+
+
+def params_with(rule: LearningRateParams, batches: int = 5, **fields: Any) -> LineTrainerParams:
+    """SGD on gradients of 1: every update moves the weight by the rate."""
+    return line_params([1.0] * batches, **{"epochs": 2, **fields}, learning_rate=rule)
+
+
+def moved(*rates: float) -> float:
+    return -sum(rates)
+
+
+def factors(modulation: Any, *updates: int) -> list[float]:
+    return [float(modulation.factor(UpdateTime(np.int64(u), np.float64(0), 1.0), np)) for u in updates]
+
+
+def test_noam_golden() -> None:
+    noam = NoamModulationParams(warmup_steps=25000, model_dim=512)
+    at_maximum, late = factors(noam, 24999, 99999)
+    assert at_maximum == pytest.approx(2.795e-4, rel=2e-4)
+    assert late == pytest.approx(1.3975e-4, rel=2e-4)
+    assert max(factors(noam, *range(24000, 26000))) == at_maximum
+    assert factors(noam, 0) == [pytest.approx(512**-0.5 * 25000**-1.5)]  # the first update is not lost
+
+
+def test_cyclic_golden() -> None:
+    assert factors(CyclicModulationParams(3, 0.5), *range(7)) == [1, 0.5, 0.25, 1, 0.5, 0.25, 1]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("steps_per_execution", [1, 3])
+def test_cycles_go_on_from_epoch_to_epoch(tmp_path: Path, steps_per_execution: int) -> None:
+    weights = Weights()
+    params = params_with(cyclic(), output_dir=tmp_path / "run", steps_per_execution=steps_per_execution)
+    train(params, weights)
+    assert weights.values == [moved(*CYCLE, 1, 0.5), moved(*CYCLE * 3, 1)]
+    records = json.loads((tmp_path / "run" / "history.json").read_text())
+    assert [record["lr"] for record in records.values()] == [1.0, 1.0]
+    assert [record["effective_lr"] for record in records.values()] == pytest.approx([3.25 / 5, 3.0 / 5], rel=1e-6)
+
+
+@pytest.mark.backend
+def test_cycles_count_updates_and_not_batches() -> None:
+    weights = Weights()
+    train(params_with(cyclic(), train_accum_steps=2), weights)
+    assert weights.values == [moved(1, 0.5), moved(*CYCLE, 1, 0.5)]
+
+
+@pytest.mark.backend
+def test_cycles_go_on_when_the_optimizer_is_reset() -> None:
+    optimizer = SGDOptimizer(reset_every_n_epochs=1)
+    assert weight(train(params_with(cyclic(), optimizer=optimizer))) == moved(*CYCLE * 3, 1)
+
+
+@pytest.mark.backend
+def test_a_modulation_scales_a_rule_and_listed_rates() -> None:
+    rule = PolynomialDecayParams(lr=1.0, step_function=False, rates={1: 4.0}, min_lr=0.25)
+    rule.modulation = CyclicModulationParams(interval_steps=2, decay=0.5)
+    weights = Weights()
+    train(params_with(rule, batches=2, epochs=4), weights)
+    # Bases: 4 4 | 0.75 0.625 | 0.5 0.375 | 0.25 and 0.125, which is below the bound.
+    bases = [4, 4, 0.75, 0.625, 0.5, 0.375, 0.25, 0.25]
+    rates = [base * factor for base, factor in zip(bases, [1, 0.5] * 4, strict=True)]
+    assert weights.values == pytest.approx([moved(*rates[:n]) for n in (2, 4, 6, 8)], rel=1e-6)
+
+
+@pytest.mark.backend
+def test_resume_within_an_epoch_is_exact(tmp_path: Path) -> None:
+    params = params_with(
+        cyclic(),
+        output_dir=tmp_path / "whole",
+        optimizer=AdamOptimizer(),
+        train_accum_steps=2,
+        steps_per_execution=1,
+        checkpoint_save_freq="1",
+        keep_checkpoints=20,
+    )
+    whole = weight(train(params))
+    history = json.loads((tmp_path / "whole" / "history.json").read_text())
+    for start in ("epoch_0000_step_000004", "epoch_0001_step_000002"):
+        shutil.copytree(tmp_path / "whole", tmp_path / start)
+        params.output_dir = str(tmp_path / start)
+        trainer: Trainer[Any] = Trainer(params, LineScenario(params.scenario), restore=True, checkpoint=start)
+        trainer.train()
+        assert weight(trainer) == whole
+        again = json.loads((tmp_path / start / "history.json").read_text())
+        assert [r["effective_lr"] for r in again.values()] == [r["effective_lr"] for r in history.values()]
+
+
+def function(name: str, **fields: Any) -> FunctionParams:
+    return FunctionParams(function=f"{HERE}:{name}", **fields)
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    ("name", "rates"),
+    [
+        ("falling", [0.5, 0.25, 0.5 / 3, 0.125]),
+        ("returnn", [0.5, 1.0, 1.5, 2.0]),
+        ("half_epochs", [0.0, 0.5, 1.0, 1.5]),
+    ],
+)
+def test_a_function_gives_the_rate(name: str, rates: list[float], tmp_path: Path) -> None:
+    weights = Weights()
+    train(params_with(function(name, lr=0.5), batches=2, output_dir=tmp_path / "run"), weights)
+    assert weights.values == pytest.approx([moved(*rates[:2]), moved(*rates)], rel=1e-6)
+    records = json.loads((tmp_path / "run" / "history.json").read_text())
+    assert [record["lr"] for record in records.values()] == [0.5, 0.5]  # what the function starts from
+    assert [r["effective_lr"] for r in records.values()] == pytest.approx([sum(rates[:2]) / 2, sum(rates[2:]) / 2])
+
+
+@pytest.mark.backend
+def test_bounds_and_listed_rates_hold_for_functions() -> None:
+    rule = function("half_epochs", lr=0.5, rates=[4.0], max_lr=1.25)
+    weights = Weights()
+    train(params_with(rule, batches=2), weights)
+    assert weights.values == pytest.approx([moved(4, 4), moved(4, 4, 1, 1.25)])
+
+
+@pytest.mark.backend
+def test_a_function_may_modulate() -> None:
+    rule = ExponentialDecayParams(lr=2.0, decay=0.5, learning_circle=1)
+    rule.modulation = FunctionModulationParams(function=f"{HERE}:falling")
+    # The function divides the rate of the epoch, 2 and then 1, and multiplies with it.
+    assert weight(train(params_with(rule, batches=1))) == pytest.approx(moved(2 * 2, 1 * 1 / 2))
+
+
+@pytest.mark.backend
+def test_a_rate_of_zero_changes_no_bit() -> None:
+    for optimizer in (AdamOptimizer(weight_decay=0.5), SGDOptimizer(momentum=0.9)):
+        params = params_with(function("zero"), optimizer=optimizer)
+        params.scenario.model.start = 0.1
+        assert np.float32(weight(train(params))) == np.float32(0.1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (
+            function("wants_more"),
+            "--learning_rate.function: .*:wants_more needs the argument 'batch'; it may take update",
+        ),
+        (function("positional"), "needs the argument 'update'"),
+        (function("gone"), "--learning_rate.function: module .* has no function 'gone'"),
+        (function("NO_FUNCTION"), "has no function 'NO_FUNCTION'"),
+        (FunctionParams(function="no.such.package:rate"), "module 'no.such.package' cannot be imported"),
+        (FunctionParams(), "--learning_rate.function: expected module:function, got ''"),
+        (
+            ConstantParams(modulation=FunctionModulationParams(function=f"{HERE}:wants_more")),
+            "--learning_rate.modulation.function: .* needs the argument 'batch'",
+        ),
+    ],
+)
+def test_functions_that_cannot_work_are_refused_before_the_first_batch(rule: LearningRateParams, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        train(params_with(rule))
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields", "message"),
+    [
+        (
+            CyclicModulationParams,
+            {"interval_steps": 0},
+            "interval_steps is 0, .*--learning_rate.modulation.interval_st",
+        ),
+        (CyclicModulationParams, {"decay": 0.0}, "decay is 0.0, expected a finite number above 0: change --learning_"),
+        (CyclicModulationParams, {"decay": math.inf}, "decay is inf"),
+        (NoamModulationParams, {"warmup_steps": 0}, "warmup_steps is 0"),
+        (NoamModulationParams, {"model_dim": 0}, "model_dim is 0, .* --learning_rate.modulation.model_dim"),
+        (
+            FunctionModulationParams,
+            {"function": "fall"},
+            "expected module:function, got 'fall': change --learning_rate",
+        ),
+        (
+            FunctionParams,
+            {"function": "a.b.c"},
+            "expected module:function, got 'a.b.c': change --learning_rate.function",
+        ),
+        (FunctionParams, {"step_function": True}, "step_function is True, expected False"),
+    ],
+)
+def test_impossible_values_name_the_flag(cls: type, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cls(**fields)
+
+
+def test_the_live_rate_is_that_of_the_next_update() -> None:
+    rates: list[float] = []
+
+    class Read(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            rates.append(float(self.model.optimizer.learning_rate))
+
+    train(params_with(cyclic()), Read())
+    assert rates == [0.25, 0.5]

@@ -1,0 +1,158 @@
+"""`tfaip-replay-learning-rate RUN --learning_rate ...`: what other params would have done with the scores of a run."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfaip.errors import UsageError
+from tfaip.scripts.roof import asks_for_usage, run_command
+
+if TYPE_CHECKING:
+    from tfaip.trainer.best import BestModel
+    from tfaip.trainer.history import History
+    from tfaip.trainer.scheduler import LearningRateParams
+    from tfaip.util.textplot import Curve
+
+PROG = "tfaip-replay-learning-rate"
+USAGE = f"""usage: {PROG} RUN [flags]
+
+Show the learning rates that other params would have given with the scores of a training that was run, beside those
+that it had. RUN is the directory of a run, a history.json, or a learning_rate_file of RETURNN (which is read, never
+executed).
+
+  --learning_rate CLASS, --learning_rate.*  the params; of a run, what they change about its own ones
+  --png FILE                                the picture as a file (pip install 'tfaip[plot]')
+  --trust PKG [PKG ...]                     packages that the stored params of a run may name classes of
+
+{PROG} RUN --help shows all flags."""
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What was recorded, what it was recorded with, and what tells the best model, if that is known."""
+
+    history: History
+    learning_rate: LearningRateParams
+    best: BestModel | None
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    return run_command(_work, argv)
+
+
+def _work(argv: Sequence[str]) -> None:
+    if asks_for_usage(argv, USAGE, f"which run? expected: {PROG} RUN [flags]; see {PROG} --help"):
+        return
+    from tfaip.scripts.stored import take_trusted
+    from tfaip.trainer.ratereplay import replay
+
+    path = Path(argv[0])
+    trusted, flags = take_trusted(argv[1:])
+    recorded = _of_run(path, trusted) if path.is_dir() else _of_file(path)
+    args = _parse(f"{PROG} {argv[0]}", recorded.learning_rate, flags)
+    if not len(recorded.history):
+        raise UsageError(f"{path} records no epoch: nothing to replay")
+    args.learning_rate.check_run(recorded.best, recorded.history.names(), logs_lav=False)
+    replayed = replay(args.learning_rate, recorded.history)
+    scores = _scores(args.learning_rate, recorded)
+    _show(recorded.history, replayed, scores)
+    if args.png is not None:
+        from tfaip.trainer.ratechart import write_png
+
+        write_png(Path(args.png), "epoch", _curves(recorded.history, replayed), scores)
+
+
+def _of_run(path: Path, trusted: Sequence[str]) -> _Recorded:
+    from tfaip.scripts.stored import load_trainer_params
+    from tfaip.trainer.best import BestModel
+    from tfaip.trainer.history import read_history
+    from tfaip.trainer.lognames import VALIDATION_PREFIX
+    from tfaip.trainer.run_directory import RunDirectory, find_run
+    from tfaip.util.backend import import_backend
+
+    directory = RunDirectory(find_run(path)[0])
+    scenario, params = load_trainer_params(directory.params_file, trusted)
+    history = read_history(Path(params.history_file or directory.history_file))
+    import_backend()
+    names = history.names()
+    is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
+    best = BestModel.of(scenario(params.scenario).model._best_logging_settings(), is_validated, names)
+    return _Recorded(history, params.learning_rate, best)
+
+
+def _of_file(path: Path) -> _Recorded:
+    from tfaip.trainer.history import read_history
+    from tfaip.trainer.ratereplay import parse_returnn_file
+    from tfaip.trainer.scheduler import ConstantParams
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    try:
+        json.loads(text)
+        history = read_history(path)
+    except ValueError:
+        history = parse_returnn_file(text)
+    first = next((history[epoch].lr for epoch in history.epochs), None)
+    return _Recorded(history, ConstantParams(lr=first or 0.001, epochs=max(history.epochs, default=0)), None)
+
+
+def _parse(prog: str, default: LearningRateParams, flags: Sequence[str]) -> Any:
+    from tfaip.params.cli import ParamsParser
+    from tfaip.trainer.scheduler import SCHEDULES, LearningRateParams
+
+    parser = ParamsParser(prog=prog, description="Show the rates that other params give with the recorded scores.")
+    parser.add_option("--png", type=str, help="Write the picture to this file")
+    parser.add_params("learning_rate", LearningRateParams, default=default, metadata={"choices": SCHEDULES})
+    return parser.parse(flags)
+
+
+def _scores(params: LearningRateParams, recorded: _Recorded) -> dict[str, Curve]:
+    """Name of the value that is followed, and where it is finite; none if nobody knows what is followed."""
+    from tfaip.trainer.scheduler import FeedbackParams
+
+    name = None if recorded.best is None else recorded.best.monitor
+    if isinstance(params, FeedbackParams):
+        found = params.scores(max(recorded.history.epochs) + 1, recorded.history)
+        name = None if found is None else found.name
+    finite = [(float(e), s) for e, s in recorded.history.scores(name or "").items() if math.isfinite(s)]
+    return {name: finite} if name is not None and finite else {}
+
+
+def _show(recorded: History, replayed: History, scores: Mapping[str, Curve]) -> None:
+    from tfaip.util.table import print_table
+    from tfaip.util.textplot import text_plot
+
+    rows = [
+        [str(epoch), _text(recorded[epoch].lr), _text(replayed[epoch].lr)]
+        + [_text(recorded.value(epoch, name)) for name in scores]
+        for epoch in recorded.epochs
+    ]
+    print_table(["epoch", "recorded", "replayed", *scores], rows)
+    print()
+    print(text_plot(_curves(recorded, replayed)))
+    for name, curve in scores.items():
+        print(f"\n{name}")
+        print(text_plot({name: curve}, height=8))
+
+
+def _curves(recorded: History, replayed: History) -> dict[str, list[tuple[float, float]]]:
+    both = {"recorded": recorded, "replayed": replayed}
+    rates = {name: [(float(e), h[e].lr) for e in h.epochs] for name, h in both.items()}
+    return {name: [(e, rate) for e, rate in curve if rate is not None] for name, curve in rates.items()}
+
+
+def _text(number: float | None) -> str:
+    return "-" if number is None else f"{number:.6g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
