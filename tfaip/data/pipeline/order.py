@@ -71,7 +71,8 @@ class RawOrder:
                 cursor = _Cursor(self, cursor.pass_index + 1, 0)
                 runs.append(cursor.take(missing))
                 missing -= len(runs[-1].items)
-            yield Block(runs, is_spare)
+            if missing < size or repeat:  # an endless stream shows which pass was empty
+                yield Block(runs, is_spare)
             if missing:
                 return
 

@@ -18,6 +18,7 @@ from tfaip.data.pipeline.workers.worker import ALIVE, Answer, Task
 BLOCKS_PER_WORKER = 4
 MAX_BYTES_AHEAD = 256 * 2**20
 HEALTH_CHECK_S = 1.0
+START_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,9 @@ class WorkerPool:
         for worker in self._busy():
             if worker.has_ended:
                 raise worker.death()
-            if time.monotonic() - max(worker.last_sign, since) > timeout_s:
-                raise worker.hang(timeout_s)
+            limit_s = timeout_s if worker.is_ready else max(timeout_s, START_TIMEOUT_S)
+            if time.monotonic() - max(worker.last_sign, since) > limit_s:
+                raise worker.hang(limit_s)
 
     def _busy(self) -> list[WorkerProcess]:
         return [worker for worker in self._workers if worker.tasks or not worker.is_ready]

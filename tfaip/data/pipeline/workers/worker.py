@@ -151,7 +151,12 @@ def _work(task: Task, slot: Slot | None, maker: BlockMaker, name: str) -> Answer
     try:
         content = _packed(result, slot)
     except Exception:
-        content = _packed(Result(block, [_sendable(o, name) for _, run in result.runs() for o in run]), slot)
+        sendable = [
+            _sendable(outcome, number, name)
+            for run, outcomes in result.runs()
+            for number, outcome in enumerate(outcomes, run.first)
+        ]
+        content = _packed(Result(block, sendable), slot)
     return Answer(task.number, task.slot, content, time.perf_counter() - begin)
 
 
@@ -173,13 +178,13 @@ def _with_trace(failed: FailedSample, name: str) -> FailedSample:
     return FailedSample(error, trace)
 
 
-def _sendable(outcome: Outcome, name: str) -> Outcome:
+def _sendable(outcome: Outcome, number: int, name: str) -> Outcome:
     try:
         pickle.dumps(outcome)
     except Exception as error:
         failure = TypeError(
-            f"a processed sample cannot be sent from a worker process ({error}): change what the processors put into "
-            f"it, or set num_processes 0: {outcome!r}"
+            f"sample {number} of its pass cannot be sent from a worker process once it is processed ({error}): change "
+            f"what the processors put into it, or set num_processes 0: {outcome!r}"
         )
         return _with_trace(FailedSample(failure), name)
     return outcome

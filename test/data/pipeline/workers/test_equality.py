@@ -1,0 +1,160 @@
+"""The same bytes and positions with any number of workers, any transport, and wherever a training goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from test.data.pipeline.workers.faults import FaultParams, FilesParams
+from test.data.support import (
+    DropParams,
+    IterableRowsParams,
+    NoiseParams,
+    PairParams,
+    RepeatParams,
+    RowData,
+    RowDataParams,
+    batch_bytes,
+    make_pipeline,
+    rows,
+)
+from test.support.leaks import child_processes
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
+from tfaip.data.pipeline.stream import Position
+
+Epoch = list[tuple[Any, Position]]
+BATCH, SAMPLES = 7, 100
+
+
+def epoch_of(pipeline: DataPipeline, start: Position = Position(), num_samples: int = SAMPLES) -> Epoch:  # noqa: B008
+    with pipeline.training_batches(start, num_samples) as batches:
+        return [(batch_bytes(batch), position) for batch, position in batches]
+
+
+def composed(processors: list[DataProcessorParams], split: int, **pipeline: Any) -> DataPipeline:
+    """A pipeline over 45 rows in which the processors from number `split` on must run in the training process."""
+    parts = [
+        SequentialProcessorPipelineParams(processors=processors[:split]),
+        SequentialProcessorPipelineParams(processors=processors[split:], run_parallel=False),
+    ]
+    data = RowData(RowDataParams(pre_proc=ComposedProcessorPipelineParams(pipelines=parts)))
+    return data.create_pipeline(DataPipelineParams(batch_size=BATCH, **pipeline), RawDataGeneratorParams(rows(45)))
+
+
+@pytest.mark.parametrize(
+    ("processors", "source"),
+    [
+        ([NoiseParams()], rows(45)),
+        ([NoiseParams(), DropParams()], IterableRowsParams(count=45)),
+        ([DropParams(), NoiseParams(), RepeatParams(), NoiseParams(), PairParams()], rows(45)),
+    ],
+    ids=["mapping", "dropping", "generating"],
+)
+def test_any_number_of_workers_gives_the_same_bytes(processors: list[DataProcessorParams], source: Any) -> None:
+    def make(processes: int, **params: Any) -> DataPipeline:
+        return make_pipeline(source, processors, seed=5, num_processes=processes, batch_size=BATCH, **params)
+
+    inline = epoch_of(make(0))
+    assert len(inline) == 15
+    assert epoch_of(make(1, use_shared_memory=False)) == inline
+    assert epoch_of(make(3, prefetch=2)) == inline
+    with make(2) as pipeline:
+        assert epoch_of(pipeline) == inline
+        # An epoch that was left early is forgotten, and the workers go on to where a training resumes.
+        with pipeline.training_batches(Position(), SAMPLES) as batches:
+            next(batches)
+        for stop in (0, 3, 13):
+            position = Position.from_dict(json.loads(json.dumps(inline[stop][1].to_dict())))
+            assert epoch_of(pipeline, position, SAMPLES - (stop + 1) * BATCH) == inline[stop + 1 :]
+        assert epoch_of(pipeline, inline[-1][1]) != inline
+        assert len(child_processes()) == 2
+
+
+PROCESSORS: list[DataProcessorParams] = [NoiseParams(), DropParams(), RepeatParams(), PairParams()]
+
+
+@pytest.mark.parametrize("chosen", [(0,), (1, 0), (0, 2, 1), (1, 3)])
+def test_seeds_and_windows(chosen: tuple[int, ...]) -> None:
+    processors = [PROCESSORS[i] for i in chosen]
+    inline = make_pipeline(rows(30), processors, num_processes=0, batch_size=BATCH)
+
+    @settings(max_examples=10)
+    @given(seed=st.integers(0, 2**63), windows=st.tuples(st.integers(1, 60), st.integers(1, 60)))
+    def check(seed: int, windows: tuple[int, int]) -> None:
+        parallel.seed = inline.seed = seed
+        position = Position()
+        for num_samples in windows:
+            expected = epoch_of(inline, position, num_samples)
+            assert epoch_of(parallel, position, num_samples) == expected
+            position = expected[-1][1]
+
+    with make_pipeline(rows(30), processors, num_processes=2, batch_size=BATCH) as parallel:
+        check()
+
+
+@pytest.mark.parametrize("split", [1, 2])
+def test_processors_that_must_run_here_do_so_with_the_same_numbers(split: int) -> None:
+    processors = [NoiseParams(), NoiseParams(high=7), DropParams()]
+    inline = epoch_of(composed(processors, 3, num_processes=0))
+    assert epoch_of(composed(processors, split, num_processes=1)) == inline
+    assert epoch_of(composed(processors, 0, num_processes=1)) == inline
+
+
+def test_samples_are_read_and_processed_in_workers_without_a_backend() -> None:
+    with make_pipeline(FilesParams(count=60), [FaultParams(at=-1)], num_processes=2, batch_size=4) as pipeline:
+        with pipeline.generate_input_batches(auto_repeat=False) as batches:
+            metas = [meta for batch in batches for meta in batch.meta]
+        workers = child_processes()
+        stats = pipeline.worker_stats()
+    assert sorted(meta["id"] for meta in metas) == list(range(60))
+    assert {meta["read by"] for meta in metas} == {meta["processed by"] for meta in metas} == workers
+    assert all(meta["modules"] == [] for meta in metas)
+    # 15 blocks of 4 samples with three float32 and one int32, in messages that are a little larger.
+    assert stats is not None
+    assert stats.blocks == 15
+    assert 60 * 16 < stats.nbytes < 60 * 16 + 15 * 2000
+    assert 0 < stats.busy_s
+    assert pipeline.worker_stats() is None
+
+
+def test_what_is_in_memory_is_sent() -> None:
+    samples = FilesParams(count=8).create(PipelineMode.TRAINING).generate()
+    pipeline = make_pipeline(list(samples), [FaultParams(at=-1)], num_processes=1, mode=PipelineMode.EVALUATION)
+    with pipeline.generate_input_samples() as made:
+        by = [(sample.meta["read by"], sample.meta["processed by"]) for sample in made]
+    assert len({reader for reader, _ in by} | {processor for _, processor in by}) == 2
+
+
+def test_workers_are_replaced_after_their_tasks() -> None:
+    pre_proc = SequentialProcessorPipelineParams(
+        processors=[FaultParams(at=-1)], max_tasks_per_process=2, num_threads=1
+    )
+    data = RowData(RowDataParams(pre_proc=pre_proc))
+    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=4, num_processes=3)
+    with data.create_pipeline(params, FilesParams(count=20)).generate_input_batches() as batches:
+        processed_by = [[meta["processed by"] for meta in batch.meta] for batch in batches]
+    assert all(len(set(workers)) == 1 for workers in processed_by)
+    first, second, third, fourth, fifth = [workers[0] for workers in processed_by]
+    assert first == second != third == fourth != fifth  # five blocks, two for each worker
+
+
+def test_post_processing_in_workers_is_in_order() -> None:
+    def processed(processes: int) -> list[Any]:
+        post_proc = SequentialProcessorPipelineParams(processors=[NoiseParams(), DropParams(), PairParams()])
+        data = RowData(RowDataParams(post_proc=post_proc))
+        params = DataPipelineParams(mode=PipelineMode.PREDICTION, batch_size=4, num_processes=processes)
+        pipeline = data.create_pipeline(params, IterableRowsParams())
+        pipeline.seed = 3
+        samples = pipeline.process_output(sample.new_outputs({"o": 1}) for sample in rows(30))
+        return [(s.meta, s.outputs, s.inputs["x"].tolist(), s.targets["y"].tolist()) for s in samples]
+
+    assert processed(0) == processed(1)
+    assert len(processed(0)) > 5

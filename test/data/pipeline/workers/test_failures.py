@@ -1,0 +1,175 @@
+"""Every way in which a worker can fail: reported soon, by name, and nothing is left behind (see `_no_leaks`)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from test.data.pipeline.workers.faults import FaultParams, FilesParams, OddError, OnlyHereParams, SlowParams, Unsendable
+from test.data.support import IterableRowsParams, make_pipeline, rows
+from test.support.leaks import child_processes
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.failures import WorkerTraceback
+from tfaip.data.pipeline.workers.process import WorkerDied
+from tfaip.errors import TfaipError
+
+# What a machine that runs other tests needs to start a process, read a message and look at it.
+REPORTED_WITHIN_S = 5.0
+
+
+def make(processor: Any, source: Any = None, **params: Any) -> DataPipeline:
+    """One pass over rows 0 .. 39 in order, batches of 4, by one worker."""
+    params = {"num_processes": 1, "batch_size": 4, "mode": PipelineMode.EVALUATION, **params}
+    return make_pipeline(FilesParams() if source is None else source, [processor], **params)
+
+
+def ids(pipeline: DataPipeline) -> list[int]:
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        return [meta["id"] for batch in batches for meta in batch.meta]
+
+
+@pytest.fixture
+def seconds() -> Callable[[], float]:
+    begin = time.monotonic()
+    return lambda: time.monotonic() - begin
+
+
+@pytest.mark.parametrize(
+    ("fault", "how"),
+    [
+        ("kill", r"was killed by SIGKILL \(was there enough memory\?\)"),
+        ("exit", "ended with exit code 3"),
+        ("sys.exit", "ended with exit code 4"),
+    ],
+)
+def test_a_worker_that_ends_is_reported_with_what_it_did(fault: str, how: str, seconds: Callable[[], float]) -> None:
+    where = r"while it processed samples 8 to 11 of pass 0 \(in the data: 8, 9, 10, 11\)"
+    with pytest.raises(WorkerDied, match=rf"^data worker 1 \(process \d+\) {how} {where}$"):
+        ids(make(FaultParams(fault=fault)))
+    assert seconds() < REPORTED_WITHIN_S
+
+
+@pytest.mark.parametrize("fault", ["sleep", "stop"])
+def test_a_worker_that_hangs_is_reported_after_the_timeout(fault: str, seconds: Callable[[], float]) -> None:
+    message = "has not finished a sample for 1 s while it processed samples 8 to 11 .* raise worker_timeout_s"
+    with pytest.raises(WorkerDied, match=message):
+        ids(make(FaultParams(fault=fault), worker_timeout_s=1))
+    assert seconds() < 1 + REPORTED_WITHIN_S
+
+
+def test_slow_samples_are_no_hang() -> None:
+    # Blocks of 16 samples take 2.4 s, longer than the timeout; a worker that works says so.
+    pipeline = make(SlowParams(seconds=0.15), FilesParams(count=16), worker_timeout_s=1.6, batch_size=16)
+    assert ids(pipeline) == list(range(16))
+
+
+def test_a_reader_that_takes_its_time_is_no_hang() -> None:
+    with make(FaultParams(), worker_timeout_s=0.5).generate_input_batches() as batches:
+        next(batches)
+        time.sleep(1.0)  # longer than the timeout; not to wait for anything
+        assert len(list(batches)) == 9
+
+
+def test_a_worker_that_was_killed_while_idle(seconds: Callable[[], float]) -> None:
+    with make(FaultParams(), FilesParams(count=400)) as pipeline, pipeline.generate_input_batches() as batches:
+        next(batches)
+        (worker,) = child_processes()
+        os.kill(worker, signal.SIGKILL)
+        with pytest.raises(WorkerDied, match="was killed by SIGKILL"):
+            list(batches)
+        assert not child_processes()
+        # The pipeline is not broken: it starts new workers.
+        assert len(ids(pipeline)) == 400
+    assert seconds() < 2 * REPORTED_WITHIN_S
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_an_exception_names_sample_processor_and_worker(processes: int, caplog: pytest.LogCaptureFixture) -> None:
+    pipeline = make(FaultParams(fault="raise"), num_processes=processes)
+    with pytest.raises(ZeroDivisionError, match="bad pixel") as info:
+        ids(pipeline)
+    place, *worker = info.value.__notes__
+    assert place.startswith("in Fault.apply, sample 11 of its pass: Sample(inputs={x: float64[3]}")
+    assert "meta={id: 11" in place
+    assert len(worker) == processes
+    if processes:
+        assert worker[0].startswith("in data worker 1 (process ")
+        # The traceback is that of the worker: it shows the line that failed.
+        assert isinstance(info.value.__cause__, WorkerTraceback)
+        assert 'raise ZeroDivisionError("bad pixel")' in str(info.value.__cause__)
+        assert 'raise ZeroDivisionError("bad pixel")' in caplog.text
+
+
+def test_an_exception_that_cannot_travel_comes_as_text() -> None:
+    with pytest.raises(TfaipError, match="^OddError: odd 7") as info:
+        ids(make(FaultParams(fault="odd error")))
+    assert "sample 11 of its pass" in info.value.__notes__[0]
+    with pytest.raises(OddError):
+        ids(make(FaultParams(fault="odd error"), num_processes=0))
+
+
+def test_a_result_that_cannot_be_sent_is_named() -> None:
+    message = r"^sample 11 of its pass cannot be sent from a worker .*cannot pickle .*num_processes 0: Sample\(inputs="
+    with pytest.raises(TypeError, match=message):
+        ids(make(FaultParams(fault="unpicklable")))
+
+
+def test_a_raw_sample_that_cannot_be_sent_is_an_error() -> None:
+    samples = rows(3)
+    samples[1].meta = lambda: None
+    with pytest.raises((AttributeError, TypeError), match="pickle") as info:
+        ids(make(FaultParams(), samples))
+    assert info.value.__notes__ == ["while raw samples were sent to a worker process; num_processes 0 works without"]
+
+
+def test_a_worker_that_cannot_build_its_processors(seconds: Callable[[], float]) -> None:
+    with pytest.raises(WorkerDied, match="^data worker 1 .* could not start: RuntimeError: no licence") as info:
+        ids(make(OnlyHereParams(home=os.getpid())))
+    assert "faults.py" in str(info.value.__cause__)
+    assert seconds() < REPORTED_WITHIN_S
+
+
+def test_params_that_cannot_be_sent_stay_here(caplog: pytest.LogCaptureFixture) -> None:
+    with make(Unsendable()).generate_input_samples() as samples:
+        assert {sample.meta.get("processed by", os.getpid()) for sample in samples} == {os.getpid()}
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "the processors run in the training process, since workers cannot be told what to do" in record.message
+    assert "cannot pickle" in record.message
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_corrupt_samples_cost_only_themselves(processes: int, caplog: pytest.LogCaptureFixture) -> None:
+    pipeline = make(
+        FaultParams(fault="raise", at=12), FilesParams(corrupt_every=10), num_processes=processes, on_error="skip"
+    )
+    assert ids(pipeline) == [index for index in range(40) if index not in (0, 10, 12, 20, 30)]
+    assert (pipeline.dropped.failed, pipeline.dropped.total) == (5, 5)
+    first, _, third, *_ = [record.message for record in caplog.records]
+    assert first.startswith("left out a sample, number 1 so far: OSError: row_0.png is damaged; while Files read")
+    assert third.startswith("left out a sample, number 3 so far: ZeroDivisionError: bad pixel; in Fault.apply, sample")
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_skipping_gives_up(processes: int) -> None:
+    pipeline = make(FaultParams(), FilesParams(corrupt_every=10), num_processes=processes, on_error="skip:2")
+    with pytest.raises(OSError, match="row_20.png is damaged") as info:
+        ids(pipeline)
+    assert "on_error gives up after 2 samples that failed before" in info.value.__notes__
+    assert pipeline.dropped.failed == 2
+
+
+def test_damaged_data_that_lies_in_memory() -> None:
+    samples = rows(6)
+    samples[2].targets = None  # the processor cannot work on it
+    pipeline = make(FaultParams(), samples, on_error="skip")
+    assert ids(pipeline) == [0, 1, 3, 4, 5]
+    pipeline = make(FaultParams(), IterableRowsParams(count=6))
+    assert ids(pipeline) == [0, 1, 2, 3, 4, 5]
