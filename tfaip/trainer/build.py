@@ -75,11 +75,8 @@ def build_parts(
     setup = params.gen.setup
     devices.check_batch_size(setup.train.batch_size, "--train.batch_size")
     devices.check_batch_size(setup.val.batch_size, "--val.batch_size")
-    train = _pipeline(params, scenario, PipelineMode.TRAINING)
+    train = data_pipeline(params, scenario, PipelineMode.TRAINING)
     val = _validation_pipeline(params, scenario)
-    if params.preload_data:
-        train = _preloaded(train, params)
-        val = None if val is None else _preloaded(val, params)
     if devices.num_shares > 1:
         # A rest cannot be split equally; the next epoch begins with the samples that this one leaves out.
         train.params = replace(train.params, batch_drop_remainder=True)
@@ -189,7 +186,14 @@ def _steps_per_execution(params: Params, backend: str, devices: Devices) -> int:
     return 1 if params.force_eager or shared else AUTOMATIC_STEPS_PER_EXECUTION[backend]
 
 
-def _pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> DataPipeline:
+def data_pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> DataPipeline:
+    """The pipeline of the training or of the validation data, with the seed of the run.
+
+    Args:
+        params: the trainer params, with a seed that is set already.
+        scenario: gives the data.
+        mode: TRAINING or EVALUATION.
+    """
     is_training = mode is PipelineMode.TRAINING
     setup = params.gen.setup.train if is_training else params.gen.setup.val
     generator = params.gen.train_gen() if is_training else params.gen.val_gen()
@@ -198,7 +202,7 @@ def _pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> DataPip
         pipeline = pipeline.to_mode(mode)
     assert params.random_seed is not None  # noqa: S101 (set by the trainer)
     pipeline.seed = params.random_seed
-    return pipeline
+    return _preloaded(pipeline, params) if params.preload_data else pipeline
 
 
 def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
@@ -211,7 +215,7 @@ def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
 def _validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:
     if params.gen.val_gen() is None:
         return None
-    pipeline = _pipeline(params, scenario, PipelineMode.EVALUATION)
+    pipeline = data_pipeline(params, scenario, PipelineMode.EVALUATION)
     try:
         return pipeline if len(pipeline.generator) > 0 else None
     except TypeError:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+        return StreamRules(self.mode, block_size, self.accepts, self.dropped, failures)
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, repeat
@@ -257,6 +256,11 @@ class DataPipeline:
         """Samples of the generator per batch: `batch_size`, or 1 if the generator yields batches."""
         return 1 if self.generator.yields_batches() else self.params.batch_size
 
+    @property
+    def stack(self) -> Callable[[list[Sample]], Batch]:
+        """Makes a batch of `samples_per_batch` samples, or fewer."""
+        return self._batcher.from_ready_made if self.generator.yields_batches() else self._batcher.batch
+
     def _pass_size(self) -> int:
         limit = self.params.limit
         try:
@@ -275,9 +279,10 @@ class DataPipeline:
 
     def _rules(self, block_size: int) -> StreamRules:
         failures = FailurePolicy(self.params.allowed_failures(), self.dropped)
-        return StreamRules(self.mode, block_size, self._accepts, self.dropped, failures)
+        return StreamRules(self.mode, block_size, self.accepts, self.dropped, failures)
 
-    def _accepts(self, sample: Sample) -> bool:
+    def accepts(self, sample: Sample) -> bool:
+        """Whether a processed sample comes into a batch; counts it as dropped if not."""
         lacks_inputs = sample.inputs is None and self._batcher.needs_inputs
         if lacks_inputs or (sample.targets is None and self._batcher.needs_targets):
             self.dropped.invalid += 1
@@ -315,8 +320,7 @@ class DataPipeline:
                 yield self._batcher.batch(group), position
             return
         else:
-            stack = self._batcher.from_ready_made if generator.yields_batches() else self._batcher.batch
-            batches = self._stream().batches(start, sizes, repeats, stack)
+            batches = self._stream().batches(start, sizes, repeats, self.stack)
         for batch, position in batches:
             if batch.size < smallest:
                 return

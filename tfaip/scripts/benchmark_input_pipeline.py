@@ -1,0 +1,53 @@
+"""`tfaip-benchmark-input-pipeline SCENARIO [flags]`: how fast the training data come, and where the time goes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from tfaip.scripts.roof import asks_for_usage, run_command
+
+PROG = "tfaip-benchmark-input-pipeline"
+USAGE = f"""usage: {PROG} SCENARIO [flags]
+
+Read the training data of a scenario as fast as they come, without a training, and show where the time goes. Takes the
+flags of tfaip-train (--trainer.output_dir is not needed: nothing is written), and:
+
+  --time_limit SECONDS  stop after this time; else Ctrl-C stops
+
+{PROG} SCENARIO --help shows all flags."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    return run_command(_work, argv)
+
+
+def _work(argv: Sequence[str]) -> None:
+    if asks_for_usage(argv, USAGE, f"which scenario? expected: {PROG} SCENARIO [flags]; see {PROG} --help"):
+        return
+    from tfaip.errors import UsageError
+    from tfaip.params.cli import ParamsParser
+    from tfaip.scenario.loading import load_scenario
+    from tfaip.util.backend import import_backend, select_backend
+
+    select_backend()  # before the code of the scenario, which may import Keras
+    scenario: Any = load_scenario(argv[0])
+    default = scenario.default_trainer_params()
+    default.output_dir = ""  # needs no answer
+    parser = ParamsParser(prog=f"{PROG} {argv[0]}", description=f"Measure the input pipeline of {scenario.__name__}.")
+    parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
+    parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
+    args = parser.parse(argv[1:])
+    if args.time_limit is not None and not args.time_limit > 0:
+        raise UsageError(f"time_limit is {args.time_limit}, expected seconds above 0: change --time_limit")
+
+    import_backend()
+    from tfaip.trainer.inputbenchmark import benchmark_input
+
+    benchmark_input(args.trainer, scenario(args.trainer.scenario), args.time_limit)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
