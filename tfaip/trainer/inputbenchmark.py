@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,11 +54,12 @@ def benchmark_input(
         log.info("the training can read %s samples/s if batches are ready", f"{ceiling:,.0f}")
         log.info("reading%s:", " until Ctrl-C" if time_limit is None else f" for {time_limit:g} s")
         next_report = REPORT_S
+        load = WorkerLoad(pipeline)
 
         def should_stop(done: Throughput) -> bool:
             nonlocal next_report
             if done.seconds >= next_report:
-                log.info("%s", rate_line(done))
+                log.info("%s%s", rate_line(done), load.since_last())
                 next_report = done.seconds + REPORT_S
             return stop.received is not None or (time_limit is not None and done.seconds >= time_limit)
 
@@ -68,6 +70,25 @@ def benchmark_input(
         if stop.received is not None:
             raise TrainingInterrupted(stop.received)
     return done
+
+
+class WorkerLoad:
+    """How busy the workers of a pipeline are, and how long their reader waits for them."""
+
+    def __init__(self, pipeline: DataPipeline) -> None:
+        self._pipeline = pipeline
+        self._then = (0.0, 0.0, 0.0)
+
+    def since_last(self) -> str:
+        """What happened since the last call, for the end of a line; empty without workers."""
+        stats = self._pipeline.worker_stats()
+        if stats is None:
+            return ""
+        now = (time.perf_counter() - stats.started, stats.busy_s, stats.wait_s)
+        seconds, busy, wait = (new - old for new, old in zip(now, self._then, strict=True))
+        self._then = now
+        shares = f"{busy / (seconds * stats.workers):.0%} busy, waited for {wait / seconds:.0%} of the time"
+        return f"   {stats.workers} workers {shares}"
 
 
 def _print(lines: Iterator[str]) -> None:

@@ -21,6 +21,7 @@ from tfaip.data.pipeline.workers.memory import Slot, create_file, pack, unpack
 T = TypeVar("T")
 
 CACHED_BATCHES = 32
+WARM_UP_S = 0.1
 CACHED_BYTES = 64 * 2**20
 
 
@@ -163,7 +164,8 @@ def measure_stages(pipeline: DataPipeline, seconds: float) -> StageTimes | None:
     parallel = len(processors.parallel)
     # Batches are made in workers if nothing but what runs there comes before.
     last = parallel == len(processors.processors) and not params.bucket_boundaries
-    in_workers = [isinstance(generator, RandomAccess), *(i < parallel for i in range(len(processors.processors))), last]
+    reads = isinstance(generator, RandomAccess) and not generator.in_memory()
+    in_workers = [reads, *(number < parallel for number in range(len(processors.processors))), last]
     stages = [Stage(name, own / trained, where) for (name, own), where in zip(times, in_workers, strict=False)]
     return StageTimes(stages, times[-1][1] / trained)
 
@@ -219,16 +221,20 @@ def measure_ceiling(pipeline: DataPipeline, backend: str, seconds: float) -> flo
         seconds: about how long to measure.
     """
     cached = _some_batches(pipeline)
-    end = time.perf_counter() + seconds
-    given = 0
+    _feed(pipeline, cached, backend, WARM_UP_S)
+    return _feed(pipeline, cached, backend, seconds)
+
+
+def _feed(pipeline: DataPipeline, cached: list[Batch], backend: str, seconds: float) -> float:
+    given, begin = 0, 0.0
 
     def endless() -> Generator[tuple[Batch, None], None, None]:
-        nonlocal given
-        for batch in takewhile(lambda _: time.perf_counter() < end, cycle(cached)):
+        nonlocal given, begin
+        begin = time.perf_counter()
+        for batch in takewhile(lambda _: time.perf_counter() < begin + seconds, cycle(cached)):
             given += batch.size
             yield batch, None
 
-    begin = time.perf_counter()
     with Feed(closing(endless()), pipeline.data, backend, pipeline.params.bucket_lengths()) as feed:
         _read(feed.dataset, backend)
     return given / (time.perf_counter() - begin)

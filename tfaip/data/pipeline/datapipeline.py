@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-        return StreamRules(self.mode, block_size, self.accepts, self.dropped, failures)
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, repeat

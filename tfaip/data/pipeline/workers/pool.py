@@ -50,6 +50,7 @@ class WorkerStats:
         nbytes: of the arrays in them.
         busy_s: seconds of work of all workers together.
         wait_s: seconds in which the reader waited for a block.
+        workers: number of processes.
         started: when the pool started (`time.perf_counter`).
     """
 
@@ -57,6 +58,7 @@ class WorkerStats:
     nbytes: int = 0
     busy_s: float = 0.0
     wait_s: float = 0.0
+    workers: int = 0
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, nbytes: int, seconds: float) -> None:
@@ -90,7 +92,7 @@ class WorkerPool:
         self._done: dict[int, Result | None] = {}
         """The tasks whose results will be wanted; None: not there yet."""
         self._workers: list[WorkerProcess] = []
-        self.stats = WorkerStats()
+        self.stats = WorkerStats(workers=settings.count)
         try:
             for _ in range(settings.count):
                 self._workers.append(self._start_worker())

@@ -1,0 +1,109 @@
+"""The measurements of an input pipeline: numbers that were worked out, and a pipeline whose slow part is known."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.benchmark import (
+    Stage,
+    StageTimes,
+    Throughput,
+    measure_ceiling,
+    measure_stages,
+    measure_throughput,
+)
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
+from tfaip.params import pai_dataclass
+
+
+@pai_dataclass
+@dataclass
+class SlowParams(DataProcessorParams):
+    """Takes its time."""
+
+    seconds: float = 0.005
+
+    @staticmethod
+    def cls() -> type[MappingDataProcessor[Any]]:
+        return Slow
+
+
+class Slow(MappingDataProcessor[SlowParams]):
+    def apply(self, sample: Sample) -> Sample:
+        time.sleep(self.params.seconds)
+        return sample
+
+
+def batch(size: int) -> Batch:
+    return Batch({"x": np.zeros([size, 3], "float32")}, {"y": np.zeros([size, 1], "int64")}, [None] * size)
+
+
+def test_rates_begin_behind_the_first_batch() -> None:
+    done = Throughput()
+    assert (done.samples_per_s, done.mb_per_s) == (0, 0)
+    for size, seconds in ((10, 3.0), (10, 0.5), (10, 1.0), (10, 0.5)):
+        done.add(batch(size), seconds)
+    assert (done.batches, done.samples, done.seconds) == (4, 40, 5.0)
+    assert (done.first_s, done.longest_s) == (3.0, 1.0)
+    assert done.samples_per_s == 30 / 2
+    assert done.nbytes == 40 * (3 * 4 + 8)
+    assert done.mb_per_s == pytest.approx(30 * 20 / 2 / 1e6)
+
+
+def test_workers_share_what_can_run_in_them() -> None:
+    stages = [Stage("generator", 0.001, True), Stage("A", 0.005, True), Stage("B", 0.002, False)]
+    times = StageTimes(stages, transport_s=0.0005)
+    assert times.sample_s == pytest.approx(0.008)
+    assert times.samples_per_s(0) == pytest.approx(125)
+    assert times.samples_per_s(1) == pytest.approx(1 / 0.006)
+    assert times.samples_per_s(2) == pytest.approx(1 / 0.003)
+    assert times.samples_per_s(4) == pytest.approx(1 / 0.0025)  # B and the transport
+    assert times.samples_per_s(8) == pytest.approx(1 / 0.0025)
+
+
+def test_stages_show_where_the_time_goes() -> None:
+    processors = [DropParams(every=3), SlowParams(), RepeatParams(), PairParams()]
+    times = measure_stages(make_pipeline(rows(20), processors, batch_size=2), 0.4)
+    assert times is not None
+    assert [stage.name for stage in times.stages] == ["generator", "Drop", "Slow", "Repeat", "Pair", "batching"]
+    # The samples are in memory; what comes behind the first generating processor runs in one process.
+    assert [stage.in_workers for stage in times.stages] == [False, True, True, False, False, False]
+    slow = times.stages[2].sample_s
+    # Each of the samples came once on average (0, 1 or 2 times), and two of them made one.
+    assert slow > 0.005
+    assert slow > 10 * (times.sample_s - slow)
+    assert 0 < times.transport_s < 0.005
+
+
+def test_batches_are_made_in_workers_if_nothing_else_comes_between() -> None:
+    times = measure_stages(make_pipeline(rows(20), [DropParams(every=3)], batch_size=2), 0.05)
+    assert times is not None
+    assert [stage.in_workers for stage in times.stages] == [False, True, True]
+
+
+def test_no_time_no_stages() -> None:
+    assert measure_stages(make_pipeline(rows(20), [SlowParams()], batch_size=4), 0.0) is None
+
+
+def test_throughput_reads_pass_after_pass() -> None:
+    pipeline = make_pipeline(rows(5), [DropParams(every=5)], batch_size=4)
+    done = measure_throughput(pipeline, lambda done: done.batches == 3)
+    assert (done.batches, done.samples) == (3, 12)
+    assert pipeline.dropped.invalid == 3
+    assert done.samples_per_s > 0
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("boundaries", [[], [2, 3]])
+def test_the_ceiling_is_above_a_slow_pipeline(boundaries: list[int]) -> None:
+    pipeline = make_pipeline(rows(6), [SlowParams()], batch_size=2, bucket_boundaries=boundaries)
+    assert measure_ceiling(pipeline, keras.backend.backend(), 0.2) > 10 / 0.005
