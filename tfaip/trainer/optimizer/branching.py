@@ -1,4 +1,4 @@
-"""Control flow inside the compiled step, on each backend."""
+"""What depends on backend and devices: branches of the compiled step, sums over devices, reading what is on them."""
 
 from __future__ import annotations
 
@@ -59,3 +59,8 @@ def summed_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
         return gradients
     context = tf.distribute.get_replica_context()
     return list(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
+
+
+def value_of(variable: keras.Variable) -> int:
+    """The value of an integer variable, also of one that has a copy on each of several devices, which has no number."""
+    return int(variable + 0)

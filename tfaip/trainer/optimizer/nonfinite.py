@@ -11,6 +11,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
+from tfaip.trainer.optimizer.branching import value_of
 from tfaip.util.typing import Tensor
 
 
@@ -48,7 +49,7 @@ class NonFiniteUpdates:
 
     def stopped_at(self) -> tuple[int, int] | None:
         """Once the latch is set: the first batch of the row, as the optimizer counts them, and the updates in it."""
-        in_a_row = int(ops.convert_to_numpy(self._in_a_row.value))
+        in_a_row = value_of(self._in_a_row)
         if in_a_row <= self._tolerated:
             return None
-        return int(ops.convert_to_numpy(self._first.value)), in_a_row
+        return value_of(self._first), in_a_row

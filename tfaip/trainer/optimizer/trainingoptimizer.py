@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
-from tfaip.trainer.optimizer.branching import branch, summed_over_replicas
+from tfaip.trainer.optimizer.branching import branch, summed_over_replicas, value_of
 from tfaip.trainer.optimizer.gradients import GradientNoise, clipped
 from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
 from tfaip.trainer.optimizer.params import OptimizerParams
@@ -82,7 +82,7 @@ class TrainingOptimizer(SlotOptimizer):
     @property
     def batches(self) -> int:
         """Number of batches so far."""
-        return int(self._iterations)
+        return value_of(self._iterations)
 
     @property
     def updates(self) -> int:
@@ -92,11 +92,11 @@ class TrainingOptimizer(SlotOptimizer):
     @property
     def iterations(self) -> Tensor:
         """Number of updates that the moments have seen, an integer scalar."""
-        return self._update_number - self._uncounted.value
+        return self._update_number - self._uncounted
 
     @property
     def _update_number(self) -> Tensor:
-        return self._iterations // self._accum_steps if self._accum_steps > 1 else self._iterations.value
+        return self._iterations // self._accum_steps
 
     def begin_epoch(self, rate: float, completed: int, batches: int, done: int, is_listed: bool = False) -> None:
         """Set rate and time; reset the moments if they are due.
@@ -120,8 +120,7 @@ class TrainingOptimizer(SlotOptimizer):
         """
         for part in self._parts:
             part.reset()
-        # A copy: two variables must never share a buffer on JAX.
-        self._uncounted.assign(ops.copy(self._update_number))
+        self._uncounted.assign(self._update_number)
 
     def reset(self) -> None:
         """Let moments and averages start anew: the weights have been exchanged."""
