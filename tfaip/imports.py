@@ -13,6 +13,8 @@ WIDE_NAMES = {
     **PUBLIC_NAMES,
     "ArrayDataGenerator": "tfaip.data.generators.arrays",
     "ComposedProcessorPipelineParams": "tfaip.data.pipeline.processor.params",
+    "CsvGenerator": "tfaip.data.generators.csvfile",
+    "CsvGeneratorParams": "tfaip.data.generators.csvfile",
     "DataBase": "tfaip.data.data",
     "DataGenerator": "tfaip.data.pipeline.datagenerator",
     "DataPipeline": "tfaip.data.pipeline.datapipeline",
@@ -55,6 +57,10 @@ if TYPE_CHECKING:
         DataPipelineParams as DataPipelineParams,
     )
     from tfaip.data.generators.arrays import ArrayDataGenerator as ArrayDataGenerator
+    from tfaip.data.generators.csvfile import (
+        CsvGenerator as CsvGenerator,
+        CsvGeneratorParams as CsvGeneratorParams,
+    )
     from tfaip.data.generators.listsfile import (
         ListsFileGenerator as ListsFileGenerator,
         ListsFileGeneratorParams as ListsFileGeneratorParams,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,31 @@ class Rows(DataGenerator[RowsParams]):
     def __getitem__(self, index: int) -> Sample:
         length = self.params.lengths[index]
         return Sample(inputs={"x": np.ones(length)}, targets={"y": [0.0]}, meta=index)
+
+
+@pai_dataclass
+@dataclass
+class CountParams(DataGeneratorParams):
+    """Rows of 1, 2, 3, ... ones without end, one after the other; or in batches of this size."""
+
+    batch_size: int = 0
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return Count
+
+
+class Count(DataGenerator[CountParams]):
+    def generate(self) -> Iterator[Sample]:
+        for number in count(1):
+            if self.params.batch_size:
+                size = self.params.batch_size
+                yield Sample(inputs={"x": np.ones([size, number])}, targets={"y": np.zeros([size, 1])})
+            else:
+                yield Sample(inputs={"x": np.ones(number)}, targets={"y": [0.0]}, meta=number)
+
+    def yields_batches(self) -> bool:
+        return self.params.batch_size > 0
 
 
 @pai_dataclass
@@ -122,7 +149,7 @@ class SumsScenarioParams(ScenarioBaseParams[SumsDataParams, SumsModelParams]):
     pass
 
 
-class SumsPipelineParams(TrainerPipelineParams[RowsParams, RowsParams]):
+class SumsPipelineParams(TrainerPipelineParams[DataGeneratorParams, DataGeneratorParams]):
     pass
 
 
@@ -155,6 +182,46 @@ def train(params: SumsTrainerParams, *callbacks: keras.callbacks.Callback, resto
     trainer = SumsScenario.create_trainer(params, restore=restore)
     trainer.train(list(callbacks))
     return trainer
+
+
+def weights_of(params: SumsTrainerParams, train_gen: DataGeneratorParams | None = None) -> list[float]:
+    """The weight behind every epoch."""
+    params.gen.train = params.gen.train if train_gen is None else train_gen
+    weights = Weights()
+    train(params, weights)
+    return weights.values
+
+
+def test_the_size_of_an_epoch() -> None:
+    # Batches (1, 2) (3, 4) (1, 2), then (3, 4) (1, 2) (3, 4).
+    assert weights_of(sums_params([1, 2, 3, 4], epochs=2, scale_epoch_size=1.5)) == [-6.5, -15.0]
+    params = sums_params([1, 2, 3, 4], epochs=2)
+    params.gen.setup.train.limit = 2
+    assert weights_of(params) == [-1.5, -3.0]
+
+
+def test_endless_data() -> None:
+    # (1, 2) (3, 4), then (5, 6) (7, 8).
+    assert weights_of(sums_params([], epochs=2, samples_per_epoch=4), CountParams()) == [-5.0, -18.0]
+
+
+def test_batches_of_the_generator() -> None:
+    # An epoch of 3 batches, with sums 1 2 3, then 4 5 6.
+    assert weights_of(sums_params([], epochs=2, samples_per_epoch=3), CountParams(batch_size=5)) == [-6.0, -21.0]
+
+
+def test_endless_data_go_on_within_an_epoch(tmp_path: Path) -> None:
+    def params(output_dir: Path | None) -> SumsTrainerParams:
+        made = sums_params([], output_dir, epochs=3, samples_per_epoch=10, checkpoint_save_freq="1")
+        made.gen.train, made.steps_per_execution = CountParams(), 1
+        made.gen.setup.train.shuffle_buffer_size = 4
+        return made
+
+    with pytest.raises(ZeroDivisionError):
+        train(params(tmp_path / "run"), StopAt(3))
+    resumed = Weights()
+    train(params(tmp_path / "run"), resumed, restore=True)
+    assert resumed.values == weights_of(params(None))
 
 
 def test_a_training_with_buckets() -> None:
