@@ -1,0 +1,127 @@
+"""Processes: workers outlive signals to the group, but never the training process; they start when they are due."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+import tfaip.data.pipeline.source as source
+from test.data.pipeline.workers.faults import FaultParams, FilesParams, SlowParams
+from test.data.support import NoiseParams, make_pipeline, rows
+from test.support.commands import finish_command, start_python
+from test.support.leaks import child_processes, command_line, shared_memory_segments
+from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.stream import Position
+
+# Both processors sleep in the second block, so that the workers are busy when the signals come.
+SCRIPT = """
+import os, signal, sys
+from itertools import islice
+from test.data.pipeline.workers.faults import FaultParams, FilesParams
+from test.data.support import make_pipeline
+from test.support.leaks import child_processes
+
+received = []
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda number, frame: received.append(number))
+fault = FaultParams(fault=sys.argv[1], at=300)
+pipeline = make_pipeline(FilesParams(count=400), [fault], num_processes=2, batch_size=4)
+with pipeline.generate_input_batches(auto_repeat=False) as batches:
+    next(batches)
+    print(*child_processes(), flush=True)
+    if sys.argv[1] == "sleep":
+        list(batches)
+    os.killpg(0, signal.SIGINT)
+    os.killpg(0, signal.SIGTERM)
+    print(len(list(batches)), [signal.Signals(number).name for number in received], len(child_processes()))
+print(len(child_processes()))
+"""
+
+
+def test_signals_to_the_group_are_for_the_training_process() -> None:
+    result = finish_command(start_python("-c", SCRIPT, "none"))
+    assert (result.rc, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[1:] == ["99 ['SIGINT', 'SIGTERM'] 2", "0"]
+
+
+def test_workers_end_with_the_training_process_even_if_it_is_killed() -> None:
+    segments = shared_memory_segments()
+    process = start_python("-c", SCRIPT, "sleep")
+    assert process.stdout is not None
+    workers = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(workers) == 2
+    os.kill(process.pid, signal.SIGKILL)
+    finish_command(process)
+    end = time.monotonic() + 5
+    while any("worker" in command_line(pid) for pid in workers) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert [command_line(pid) for pid in workers] == ["", ""]
+    assert shared_memory_segments() <= segments
+
+
+class Stop(Exception):  # noqa: N818
+    """What a training raises in the middle."""
+
+
+def test_nothing_is_left_after_an_early_end() -> None:
+    pipeline = make_pipeline(FilesParams(count=400), [FaultParams(at=-1)], num_processes=2)
+
+    def stop(reason: type[BaseException]) -> None:
+        with pipeline.training_batches(Position(), 400) as batches:
+            next(batches)
+            assert len(child_processes()) == 2
+            raise reason
+
+    for reason in (Stop, KeyboardInterrupt):
+        with pytest.raises(reason):
+            stop(reason)
+        assert not child_processes()
+
+
+def test_default_workers_start_when_they_are_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "AUTOMATIC_START_S", 0.1)
+    monkeypatch.setattr(source.os, "sched_getaffinity", lambda _: {0, 1})
+
+    def seen(processor: DataProcessorParams, **params: float) -> set[int]:
+        """The numbers of workers that there were in one pass, or until they had made a block."""
+        pipeline = make_pipeline(rows(20_000), [processor], mode=PipelineMode.EVALUATION, batch_size=2, **params)
+        numbers = set()
+        with pipeline.generate_input_batches() as batches:
+            for _ in batches:
+                numbers.add(len(child_processes()))
+                stats = pipeline.worker_stats()
+                if stats is not None and stats.blocks:
+                    break
+        return numbers
+
+    assert seen(SlowParams(seconds=0.01)) == {0, 2}  # first none; then not 4, but as many as there are cores
+    assert seen(NoiseParams()) == {0}  # a sample takes too little time, however many there are
+    assert seen(SlowParams(seconds=0.01), num_processes=1) == {1}  # at once
+
+
+def test_no_workers_where_there_is_nothing_to_do_for_them() -> None:
+    pipeline = make_pipeline(rows(40), [], num_processes=2)
+    with pipeline.training_batches(Position(), 40) as batches:
+        assert len(list(batches)) == 3
+        assert not child_processes()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("num_processes", -1, "num_processes is -1, expected 0 or a number"),
+        ("worker_timeout_s", 0, "worker_timeout_s is 0, expected a number of seconds above 0"),
+        ("worker_start_s", -2, "worker_start_s is -2, expected seconds from 0, or -1"),
+        ("prefetch", 0, "prefetch is 0, expected a number of batches from 1, or -1"),
+        ("on_error", "skip:many", "on_error is 'skip:many', expected raise, skip, or skip:N"),
+        ("on_error", "ignore", "on_error is 'ignore', expected raise, skip, or skip:N"),
+    ],
+)
+def test_impossible_params_are_refused(field: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DataPipelineParams(**{field: value})

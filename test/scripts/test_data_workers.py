@@ -1,0 +1,42 @@
+"""Real trainings whose samples are processed in worker processes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from test.scripts.conftest import SEED
+from test.support.commands import CommandResult
+from test.support.runs import assert_same_run, fault, faulty, run_well
+
+pytestmark = pytest.mark.backend
+WORKERS = ["--train.num_processes", "2", "--train.prefetch", "3", "--val.num_processes", "1"]
+
+
+def test_a_training_with_workers_is_the_same_run_even_if_it_is_stopped(
+    whole: Path, workplace: Path, tmp_path: Path, run_command: Callable[..., CommandResult]
+) -> None:
+    run = tmp_path / "run"
+    stopped = faulty(fault("SIGINT", "os.rename", "epoch_0000_step_000006"))
+    flags = ["--trainer.output_dir", run, *SEED, *WORKERS, "--trainer.checkpoint_save_freq", "3"]
+    train = run_command("train", "tiny", *flags, cwd=workplace, env=stopped)
+    assert (train.rc, train.stderr) == (128 + signal.SIGINT, ""), train
+    run_well("resume_training", run, cwd=workplace)
+    # What the workers made cannot be told from what the training process made itself.
+    assert_same_run(run, whole / "run")
+
+
+def test_an_error_in_a_worker_is_one_line_and_its_traceback(
+    workplace: Path, tmp_path: Path, run_command: Callable[..., CommandResult]
+) -> None:
+    flags = ["--trainer.output_dir", tmp_path / "run", *WORKERS, "--data.pre_proc.processors.0.amount", "-1"]
+    result = run_command("train", "tiny", *flags, cwd=workplace)
+    assert result.rc == 1, result
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ValueError: scale < 0; in Jitter.apply, sample ")
+    assert "; in data worker " in line
+    assert "traceback of the worker:" in (tmp_path / "run" / "train.log").read_text()
+    assert "self.rng.normal(scale=self.params.amount" in result.stdout
