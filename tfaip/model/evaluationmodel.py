@@ -181,6 +181,6 @@ def _compiled(step: Callable[..., Any]) -> Callable[..., Any]:
         import jax
 
         return jax.jit(step)
-    import tensorflow as tf
+    from tfaip.model.compiledstep import TensorFlowStep
 
-    return tf.function(step, reduce_retracing=True)
+    return TensorFlowStep(step)

@@ -26,7 +26,7 @@ class PredictionStep:
         self._layer = layer
         self._run: Callable[[TensorDict], TensorDict] = self._call
         if not run_eagerly:
-            self._run = _JaxStep(layer, self._call) if keras.backend.backend() == "jax" else _compiled(self._call)
+            self._run = _compiled(layer, self._call)
 
     def __call__(self, inputs: TensorDict) -> dict[str, np.ndarray]:
         """Outputs of a batch by name."""
@@ -42,28 +42,34 @@ class PredictionStep:
 
 
 class _JaxStep:
-    """Compiled with the weights as arguments; what the graph changes (random states) is kept."""
+    """Compiled with the current values of the variables as arguments; what the graph changes is assigned to them."""
 
     def __init__(self, layer: keras.layers.Layer, call: Callable[[TensorDict], TensorDict]) -> None:
         import jax
 
-        self._weights = [variable.value for variable in layer.trainable_variables]
-        self._state = [variable.value for variable in layer.non_trainable_variables]
+        self._variables = [*layer.trainable_variables, *layer.non_trainable_variables]
 
-        def step(weights: list[Any], state: list[Any], inputs: TensorDict) -> tuple[TensorDict, list[Any]]:
-            variables = [*layer.trainable_variables, *layer.non_trainable_variables]
-            with keras.StatelessScope(list(zip(variables, [*weights, *state], strict=True))) as scope:
+        def step(values: list[Any], inputs: TensorDict) -> tuple[TensorDict, dict[int, Any]]:
+            with keras.StatelessScope(list(zip(self._variables, values, strict=True))) as scope:
                 outputs = call(inputs)
-            return outputs, [scope.get_current_value(variable) for variable in layer.non_trainable_variables]
+            after = [scope.get_current_value(variable) for variable in self._variables]
+            return outputs, {i: new for i, (old, new) in enumerate(zip(values, after, strict=True)) if new is not old}
 
         self._step = jax.jit(step)
 
     def __call__(self, inputs: TensorDict) -> TensorDict:
-        outputs, self._state = self._step(self._weights, self._state, inputs)
+        # Read every time: `fit` and `evaluate` give the arrays of the variables away.
+        outputs, changed = self._step([variable.value for variable in self._variables], inputs)
+        for position, value in changed.items():
+            self._variables[position].assign(value)
         return outputs
 
 
-def _compiled(call: Callable[[TensorDict], TensorDict]) -> Callable[[TensorDict], TensorDict]:
-    import tensorflow as tf
+def _compiled(
+    layer: keras.layers.Layer, call: Callable[[TensorDict], TensorDict]
+) -> Callable[[TensorDict], TensorDict]:
+    if keras.backend.backend() == "jax":
+        return _JaxStep(layer, call)
+    from tfaip.model.compiledstep import TensorFlowStep
 
-    return tf.function(call, reduce_retracing=True)
+    return TensorFlowStep(call)

@@ -1,0 +1,270 @@
+"""Prediction and LAV against bare `keras.Model.predict` and `evaluate`, and the start-up of `tfaip-lav`.
+
+    python benchmarks/prediction.py [--pairs 7] [--only heavy tiny start]
+    KERAS_BACKEND=jax python benchmarks/prediction.py
+
+heavy: a fully connected model whose batches of 128 take 5 ms or more; tiny: 28x28 -> 128 -> 10, batches of 16. Both
+sides run the same layers on the same arrays, in turn, after a warm-up of each. The samples of a prediction are taken
+one by one and counted. start: whole processes, `tfaip-lav` on a trained tutorial against a script that builds the
+layers with Keras, loads the same weights, and evaluates the same images.
+"""
+
+import argparse
+import functools
+import logging
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
+from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.specs import TensorSpec
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params import pai_dataclass
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
+from tfaip.util.backend import import_backend
+
+BACKEND = import_backend()
+
+import keras  # noqa: E402  (after the backend is chosen)
+
+from tfaip.lav.evaluation import PredictionEvaluation  # noqa: E402
+from tfaip.model.graphbase import GraphBase  # noqa: E402
+from tfaip.model.modelbase import ModelBase  # noqa: E402
+from tfaip.predict.params import PredictorParams  # noqa: E402
+from tfaip.predict.predictor import Predictor  # noqa: E402
+
+HAND_WRITTEN = """
+import sys
+import keras
+import numpy as np
+from safetensors.numpy import load_file
+from sklearn.datasets import load_digits
+
+digits = load_digits()
+images = (digits.images[::5] * (255 / 16)).astype("uint8")[..., None] / np.float32(255)
+labels = digits.target[::5].astype("int32")
+inputs = keras.Input((8, 8, 1))
+hidden = keras.layers.Dense(32, activation="relu", name="hidden")
+logits = keras.layers.Dense(10, name="logits")
+model = keras.Model(inputs, logits(hidden(keras.layers.Flatten()(inputs))))
+weights = load_file(sys.argv[1])
+hidden.set_weights([weights["features/hidden/0/kernel"], weights["features/hidden/0/bias"]])
+logits.set_weights([weights["logits/kernel"], weights["logits/bias"]])
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+model.compile(loss=loss, metrics=[keras.metrics.SparseCategoricalAccuracy(name="acc")])
+print(model.evaluate(images, labels, batch_size=16, verbose=0, return_dict=True))
+"""
+
+
+@pai_dataclass
+@dataclass
+class ImagesParams(DataGeneratorParams):
+    """How many images."""
+
+    samples: int = 4096
+
+    @staticmethod
+    def cls() -> type["Images"]:
+        return Images
+
+
+class Images(ArrayDataGenerator[ImagesParams]):
+    """Noise."""
+
+    def load(self) -> Sample:
+        images, labels = noise(self.params.samples)
+        return Sample(inputs={"image": images}, targets={"label": labels})
+
+
+@functools.cache
+def noise(samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels, made once: both sides find them in memory."""
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(samples, 28, 28)).astype(np.float32)
+    return images, rng.integers(10, size=(samples, 1)).astype(np.int32)
+
+
+@pai_dataclass
+@dataclass
+class ImageDataParams(DataBaseParams):
+    """No options."""
+
+    @staticmethod
+    def cls() -> type["ImageData"]:
+        return ImageData
+
+
+class ImageData(DataBase[ImageDataParams]):
+    """28x28 images with a label."""
+
+    def _input_layer_specs(self) -> dict[str, TensorSpec]:
+        return {"image": TensorSpec((28, 28))}
+
+    def _target_layer_specs(self) -> dict[str, TensorSpec]:
+        return {"label": TensorSpec((1,), "int32")}
+
+
+@pai_dataclass
+@dataclass
+class MLPParams(ModelBaseParams):
+    """Width of each hidden layer."""
+
+    units: list[int] = field(default_factory=lambda: [128])
+
+    @staticmethod
+    def cls() -> type["MLPModel"]:
+        return MLPModel
+
+    def graph_cls(self) -> type["MLP"]:
+        return MLP
+
+
+class MLP(GraphBase[MLPParams]):
+    """Fully connected layers."""
+
+    def __init__(self, params: MLPParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        hidden = [keras.layers.Dense(units, activation="relu") for units in params.units]
+        self.network = keras.Sequential([keras.layers.Flatten(), *hidden, keras.layers.Dense(10, activation="softmax")])
+
+    def build_graph(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
+        return {"probabilities": self.network(inputs["image"])}
+
+
+class MLPModel(ModelBase[MLPParams]):
+    """Cross entropy and accuracy."""
+
+    def __init__(self, params: MLPParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+
+    def _loss(self, inputs: Any, targets: Any, outputs: Any) -> dict[str, Any]:
+        return {"loss": keras.losses.sparse_categorical_crossentropy(targets["label"][:, 0], outputs["probabilities"])}
+
+    def _metric(self, inputs: Any, targets: Any, outputs: Any) -> list[Any]:
+        return [self.accuracy(targets["label"], outputs["probabilities"])]
+
+
+@pai_dataclass
+@dataclass
+class MLPScenarioParams(ScenarioBaseParams[ImageDataParams, MLPParams]):
+    """Data and model."""
+
+
+@pai_dataclass
+@dataclass
+class MLPTrainerParams(TrainerParams[MLPScenarioParams, TrainerPipelineParams[ImagesParams, ImagesParams]]):
+    """A training, which does not happen here."""
+
+
+class MLPScenario(ScenarioBase[MLPScenarioParams, MLPTrainerParams]):
+    """A fully connected model."""
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """How long a call takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def compare(what: str, ours: Callable[[], Any], bare: Callable[[], Any], pairs: int, samples: int, batch: int) -> None:
+    """Run both in turn and print throughput ratios and what each sample costs more."""
+    ours(), bare()
+    times = [(seconds(ours), seconds(bare)) for _ in range(pairs)]
+    ratios = [theirs / own for own, theirs in times]
+    own, theirs = (statistics.median(column) for column in zip(*times, strict=True))
+    print(
+        f"{BACKEND}, {what}: toolkit {own:.3f} s, bare {theirs:.3f} s, {1e3 * theirs / samples * batch:.2f} ms/batch; "
+        f"throughput ratio median {statistics.median(ratios):.3f} (min {min(ratios):.3f}, max {max(ratios):.3f}, "
+        f"{pairs} pairs); {1e6 * (own - theirs) / samples:+.2f} us per sample"
+    )
+
+
+def measure(name: str, units: list[int], samples: int, batch: int, pairs: int) -> None:
+    """Prediction and LAV of one model."""
+    params = MLPScenario.default_params()
+    params.model.units = units
+    scenario = MLPScenario(params)
+    generator = ImagesParams(samples=samples)
+    images, labels = noise(samples)
+    predict = PredictorParams(silent=True)
+    predict.pipeline.batch_size = batch
+    evaluation = PredictionEvaluation(scenario, predict.pipeline, silent=True)
+    predictor = Predictor(predict, scenario.data)
+    predictor.set_model(scenario.graph)
+    bare = scenario.graph.network
+    bare.compile(loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    compare(
+        f"{name}, predict",
+        lambda: sum(1 for _ in predictor.predict(generator)),
+        lambda: bare.predict(images, batch_size=batch, verbose=0),
+        pairs,
+        samples,
+        batch,
+    )
+    compare(
+        f"{name}, LAV",
+        lambda: evaluation.run(generator),
+        lambda: bare.evaluate(images, labels, batch_size=batch, verbose=0),
+        pairs,
+        samples,
+        batch,
+    )
+
+
+def measure_start(pairs: int) -> None:
+    """Whole processes."""
+    with tempfile.TemporaryDirectory() as directory:
+        run = Path(directory) / "run"
+        flags = ["--trainer.epochs", "1", "--model.graph", "MLP", "--model.graph.units", "32"]
+        tutorial = ["tfaip.scenario.tutorial.full", "--trainer.output_dir", str(run), *flags]
+        process("-m", "tfaip.scripts.train", *tutorial, "--scenario.export_serve", "False")
+        lav = ["-m", "tfaip.scripts.lav", "--export_dir", str(run / "best"), "--lav.silent", "True"]
+        compare(
+            "start and evaluation of the tutorial, processes",
+            lambda: process(*lav),
+            lambda: process("-c", HAND_WRITTEN, str(run / "best" / "weights.safetensors")),
+            pairs,
+            360,
+            16,
+        )
+
+
+def process(*args: str) -> None:
+    """Run Python to its end."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    subprocess.run([sys.executable, *args], env=environment, check=True, capture_output=True)  # noqa: S603
+
+
+def main() -> None:
+    """Parse the command line and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=7, help="runs of each that are compared")
+    parser.add_argument("--only", nargs="+", choices=["heavy", "tiny", "start"], default=["heavy", "tiny", "start"])
+    args = parser.parse_args()
+    logging.getLogger("tfaip").setLevel(logging.WARNING)
+    if "heavy" in args.only:
+        measure("heavy", [2048, 2048], samples=4096, batch=128, pairs=args.pairs)
+    if "tiny" in args.only:
+        measure("tiny", [128], samples=20_000, batch=16, pairs=args.pairs)
+    if "start" in args.only:
+        measure_start(args.pairs)
+
+
+if __name__ == "__main__":
+    main()
