@@ -38,7 +38,7 @@ def commands(page: str) -> list[list[str]]:
     return [[name.removeprefix("tfaip-").replace("-", "_"), *arguments] for name, *arguments in lines]
 
 
-@pytest.mark.parametrize("page", ["command_line.md", "evaluation.md", "scenario.md", "training.md", "warm_start.md"])
+@pytest.mark.parametrize("page", ["command_line.md", "data.md", "evaluation.md", "scenario.md", "training.md", "warm_start.md"])
 def test_commands_of_a_page(page: str, tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     write_files(page, tmp_path)
     assert len(commands(page)) >= 4

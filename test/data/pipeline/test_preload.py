@@ -24,7 +24,7 @@ from test.data.support import (
 )
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.generators.arrays import ArrayDataGenerator
-from tfaip.data.pipeline.datagenerator import RandomAccess, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import RandomAccess, RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.preload import PreloadedGeneratorParams
@@ -225,6 +225,36 @@ def test_a_failing_sample_is_named() -> None:
         pipeline.as_preloaded()
     (note,) = info.value.__notes__
     assert note.startswith("in Add.preload, sample 2 of the data: Sample(inputs={x: float64[3]}")
+
+
+def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    params: Any = {"batch_size": 3, "on_error": "skip:1", "num_processes": 0}
+    plain = make_pipeline(rows(4), [AddParams(kind="fails")], **params)
+    preloaded = plain.as_preloaded()
+    assert "left out a sample, number 1 so far: OSError: the file is damaged" in caplog.text
+    assert epoch(preloaded, num_samples=3) == epoch(plain, num_samples=3)
+    assert (preloaded.dropped.invalid, plain.dropped.failed) == (1, 1)
+
+
+class Damaged(RawDataGenerator):
+    def __getitem__(self, index: int) -> Sample:
+        if index in (1, 2):
+            raise OSError("cannot be read")
+        return super().__getitem__(index)
+
+
+class DamagedParams(RawDataGeneratorParams):
+    def create(self, mode: PipelineMode) -> Damaged:
+        return Damaged(mode, self)
+
+
+def test_samples_that_cannot_be_read_may_be_skipped() -> None:
+    pipeline = make_pipeline(DamagedParams(rows(4)), [AddParams()], on_error="skip:2").as_preloaded()
+    with pipeline.generate_input_samples(auto_repeat=False) as samples:
+        assert sorted(sample.meta["id"] for sample in samples) == [0, 3]
+    with pytest.raises(OSError, match="cannot be read") as info:
+        make_pipeline(DamagedParams(rows(4)), [AddParams()], on_error="skip:1").as_preloaded()
+    assert info.value.__notes__[0] == "while Damaged read sample 2"
 
 
 def test_data_keeps_what_was_preloaded_for_a_mode() -> None:

@@ -145,7 +145,7 @@ class BlockMaker:
     def raw_samples(self, run: Run) -> Iterable[Outcome]:
         """Read the samples of a run; one that cannot be read fails alone."""
         generator = self._generator
-        return run.items if generator is None else (_read(generator, index) for index in run.items)
+        return run.items if generator is None else (read_sample(generator, index) for index in run.items)
 
     def make(self, block: Block, seed: int, as_batch: bool = False) -> Result:
         """The processed block, sample by sample, or as one batch if that is asked for and all samples are good."""
@@ -157,7 +157,8 @@ class BlockMaker:
         return _stacked(self._batcher, block, outcomes)  # type: ignore[arg-type]
 
 
-def _read(generator: RandomAccess, index: int) -> Outcome:
+def read_sample(generator: RandomAccess, index: int) -> Outcome:
+    """The sample at an index, or what is left of it."""
     try:
         return generator[index]
     except Exception as error:

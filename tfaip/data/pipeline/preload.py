@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfaip.data.pipeline.blocks import FailedSample, Outcome, read_sample
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.util.progress import track
@@ -67,7 +69,8 @@ def preload(pipeline: DataPipeline, show_progress: bool) -> tuple[PreloadedGener
     """Run the first processors of a pipeline on all samples of its generator.
 
     These are the mapping processors up to the first one that does not support it or draws random numbers. A sample
-    that they declare invalid stays, so that the others keep their numbers.
+    that they declare invalid stays, so that the others keep their numbers; one that fails, and may (`on_error`), counts
+    as invalid from then on.
 
     Args:
         pipeline: mode, limit, generator and processors.
@@ -85,7 +88,9 @@ def preload(pipeline: DataPipeline, show_progress: bool) -> tuple[PreloadedGener
         for processor in processors:
             processor._random = _NoRandomness()  # type: ignore[assignment]
         try:
-            samples = [_processed(sample, index, processors) for index, sample in _raw_samples(pipeline, show_progress)]
+            raw = enumerate(_raw_samples(pipeline, show_progress))
+            failures = FailurePolicy(pipeline.params.allowed_failures(), DropCounts())
+            samples = [_processed(sample, index, processors, failures) for index, sample in raw]
         except _RandomnessWanted as reason:
             processors = processors[: reason.processor]
             continue
@@ -116,20 +121,27 @@ def _preloadable(pipeline: DataPipeline) -> list[MappingDataProcessor[Any]]:
     return list(mapping)  # type: ignore[arg-type]
 
 
-def _raw_samples(pipeline: DataPipeline, show_progress: bool) -> Iterable[tuple[int, Sample]]:
+def _raw_samples(pipeline: DataPipeline, show_progress: bool) -> Iterable[Outcome]:
     limit = pipeline.params.limit if pipeline.params.limit > 0 else None
+    generator = pipeline.generator
+    if isinstance(generator, RandomAccess):
+        indices = range(len(generator))[:limit]
+        samples: Iterable[Outcome] = (read_sample(generator, index) for index in indices)
+    else:
+        samples = islice(generator.generate(), limit)
     try:
-        size = len(pipeline.generator)
-        size = size if limit is None else min(limit, size)
+        size: int | None = len(range(len(generator))[:limit])
     except TypeError:
-        size = limit  # type: ignore[assignment]
-    raw = enumerate(islice(pipeline.generator.generate(), limit))
-    return track(raw, f"Preloading {pipeline.mode.value} data", size, show_progress)
+        size = limit
+    return track(samples, f"Preloading {pipeline.mode.value} data", size, show_progress)
 
 
-def _processed(sample: Sample, index: int, processors: Sequence[MappingDataProcessor[Any]]) -> Sample:
+def _processed(
+    sample: Outcome, index: int, processors: Sequence[MappingDataProcessor[Any]], failures: FailurePolicy
+) -> Sample:
+    """The sample behind the processors; an invalid one if that fails and may."""
     for number, processor in enumerate(processors):
-        if not sample.is_valid():
+        if isinstance(sample, FailedSample) or not sample.is_valid():
             break
         try:
             sample = processor.preload(sample)
@@ -138,7 +150,10 @@ def _processed(sample: Sample, index: int, processors: Sequence[MappingDataProce
             raise
         except Exception as error:
             error.add_note(f"in {type(processor).__name__}.preload, sample {index} of the data: {sample!r}")
-            raise
+            sample = FailedSample(error)
+    if isinstance(sample, FailedSample):
+        failures.handle(sample)
+        return Sample().new_invalid()
     for part in (sample.inputs, sample.targets):
         for value in part.values() if isinstance(part, dict) else ():
             if isinstance(value, np.ndarray):
