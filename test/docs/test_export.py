@@ -17,7 +17,7 @@ PAGE = "export.md"
 def test_commands_and_client(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     pytest.importorskip("tf2onnx")
     write_files(PAGE, tmp_path)
-    assert [command[0] for command in commands(PAGE)] == ["train", "export", "check_export", "check_export"]
+    assert [command[0] for command in commands(PAGE)] == ["train", "export", "check_export"]
     for command in commands(PAGE):
         result = run_command(*command, cwd=tmp_path)
         assert result.rc == 0, f"{command}\n{result}"
