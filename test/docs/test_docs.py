@@ -13,6 +13,14 @@ from test.support.commands import REPOSITORY, CommandResult, finish_command, sta
 
 DOCS = REPOSITORY / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [
+    "command_line.md",
+    "data.md",
+    "evaluation.md",
+    "scenario.md",
+    "training.md",
+    "warm_start.md",
+]
 FILE_NAME = re.compile(r"# (\S+\.(?:py|yaml))\n")
 
 
@@ -38,7 +46,7 @@ def commands(page: str) -> list[list[str]]:
     return [[name.removeprefix("tfaip-").replace("-", "_"), *arguments] for name, *arguments in lines]
 
 
-@pytest.mark.parametrize("page", ["command_line.md", "data.md", "evaluation.md", "scenario.md", "training.md", "warm_start.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page(page: str, tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     write_files(page, tmp_path)
     assert len(commands(page)) >= 4
