@@ -17,6 +17,7 @@ PAGES = [
     "command_line.md",
     "data.md",
     "evaluation.md",
+    "optimizer.md",
     "scenario.md",
     "training.md",
     "warm_start.md",
