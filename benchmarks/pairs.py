@@ -1,0 +1,95 @@
+"""Contestants that take turns, round by round in one process, so that a busy machine hits all of them alike."""
+
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Turn = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """What a round took: by the clock, and of the processors. The second says more on a busy machine."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> "Seconds":
+        """Readings of both clocks."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def since(self, start: "Seconds") -> "Seconds":
+        """The time between two readings."""
+        return Seconds(self.wall - start.wall, self.cpu - start.cpu)
+
+
+class _Race:
+    """Hands the turn from thread to thread and takes the time of every round."""
+
+    def __init__(self, number: int) -> None:
+        self._ready = [threading.Semaphore(0) for _ in range(number)]
+        self._ended = [False] * number
+        self.seconds: list[list[Seconds]] = [[] for _ in range(number)]
+        self._started: list[Seconds | None] = [None] * number
+        self.errors: list[BaseException] = []
+
+    def run(self, index: int, contestant: Callable[[Turn], None]) -> None:
+        self._ready[index].acquire()
+        try:
+            contestant(lambda: self._turn(index))
+        except BaseException as error:  # raised again by the main thread
+            self.errors.append(error)
+        finally:
+            self._ended[index] = True
+            self.hand_on(index)
+
+    def _turn(self, index: int) -> None:
+        started = self._started[index]
+        if started is not None:
+            self.seconds[index].append(Seconds.now().since(started))
+        self.hand_on(index)
+        self._ready[index].acquire()
+        self._started[index] = Seconds.now()
+
+    def hand_on(self, index: int) -> None:
+        order = [(index + step) % len(self._ready) for step in range(1, len(self._ready) + 1)]
+        running = [other for other in order if not self._ended[other]]
+        if running:
+            self._ready[running[0]].release()
+
+
+def race(contestants: list[Callable[[Turn], None]]) -> list[list[Seconds]]:
+    """Run contestants in turn.
+
+    Args:
+        contestants: functions that call their argument when a round begins; the last round of each is not measured.
+
+    Returns:
+        the seconds of every round but the first, for each contestant.
+    """
+    state = _Race(len(contestants))
+    threads = [threading.Thread(target=state.run, args=item) for item in enumerate(contestants)]
+    for thread in threads:
+        thread.start()
+    state.hand_on(-1)
+    for thread in threads:
+        thread.join()
+    if state.errors:
+        raise state.errors[0]
+    return [rounds[1:] for rounds in state.seconds]
+
+
+def report(name: str, seconds: list[Seconds], against: list[Seconds]) -> None:
+    """Print medians of the times, and median and range of the ratios of the pairs."""
+    ratios = [a.wall / b.wall for a, b in zip(seconds, against, strict=True)]
+    cpu = [a.cpu / b.cpu for a, b in zip(seconds, against, strict=True)]
+    walls = [statistics.median(s.wall for s in rounds) for rounds in (seconds, against)]
+    print(
+        f"{name}: {walls[0]:.3f} s and {walls[1]:.3f} s, ratio median {statistics.median(ratios):.3f} "
+        f"(min {min(ratios):.3f}, max {max(ratios):.3f}, {len(ratios)} pairs), of CPU time "
+        f"{statistics.median(cpu):.3f}",
+        flush=True,
+    )
