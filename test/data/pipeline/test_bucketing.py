@@ -292,3 +292,15 @@ def test_batches_from_the_generator_have_no_buckets() -> None:
 def test_impossible_buckets_are_refused(boundaries: list[int], sizes: list[int] | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_pipeline(rows(1), bucket_boundaries=boundaries, bucket_batch_sizes=sizes)
+
+
+def test_workers_change_nothing() -> None:
+    def make(processes: int) -> DataPipeline:
+        params: Any = {"batch_size": 4, "bucket_boundaries": [2, 3], "num_processes": processes}
+        return make_pipeline(rows(30), [NoiseParams(), DropParams()], seed=3, **params)
+
+    inline = epoch(make(0), Position(), 60)
+    with make(2) as pipeline:
+        assert epoch(pipeline, Position(), 60) == inline
+        assert epoch(pipeline, inline[6][1], 32) == inline[7:]
+        assert pipeline.worker_stats() is not None

@@ -273,3 +273,13 @@ def test_a_bar_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str], monkeyp
     make_pipeline(rows(5), limit=3).as_preloaded(show_progress=True)
     assert "Preloading training data" in (shown := capsys.readouterr().out)
     assert "/3" in shown
+
+
+def test_workers_run_what_is_left() -> None:
+    def make(processes: int) -> DataPipeline:
+        return make_pipeline(rows(20), [AddParams(), NoiseParams()], seed=3, batch_size=4, num_processes=processes)
+
+    inline = epoch(make(0))
+    with make(1).as_preloaded() as pipeline:
+        assert epoch(pipeline) == inline
+        assert pipeline.worker_stats() is not None
