@@ -1,9 +1,10 @@
-"""The tables of the page about learning rates are those of its commands."""
+"""The tables and pictures of the page about learning rates are those of its commands."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,16 +14,24 @@ from test.docs.test_docs import DOCS, commands, write_files
 from test.support.commands import CommandResult
 from tfaip.params.cli import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
+from tfaip.scripts import preview_schedule, replay_learning_rate
 from tfaip.trainer.history import History
 from tfaip.trainer.params import TrainerParams
-from tfaip.trainer.scheduler import SCHEDULES
+from tfaip.trainer.scheduler import FEEDBACK, SCHEDULES, FunctionParams
 
 PAGE = "learning_rate.md"
-TABLE = re.compile(r"^\| rate \| ([\d. |]+) \|$", re.MULTILINE)
+# A command, and what is shown behind it: a table of rates, or what it prints.
+WITH_TABLE = re.compile(
+    r"```shell\n(tfaip-train [^\n]+)\n```\n\n\| epoch .*\n.*\n\| rate \| ([\d. |]+) \|$", re.MULTILINE
+)
+WITH_OUTPUT = re.compile(r"```shell\n(tfaip-[^\n]+)\n```\n\n```text\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+TOOLS = {"tfaip-preview-schedule": preview_schedule.main, "tfaip-replay-learning-rate": replay_learning_rate.main}
 
 
-def tables() -> list[list[float]]:
-    return [[float(rate) / 1000 for rate in row.split("|")] for row in TABLE.findall((DOCS / PAGE).read_text())]
+def tables() -> list[tuple[list[str], list[float]]]:
+    """Flags behind the scenario, and the rates of ten epochs."""
+    found = WITH_TABLE.findall((DOCS / PAGE).read_text())
+    return [(shlex.split(line)[2:], [float(rate) / 1000 for rate in row.split("|")]) for line, row in found]
 
 
 def test_every_command_has_the_rates_of_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,20 +40,42 @@ def test_every_command_has_the_rates_of_its_table(tmp_path: Path, monkeypatch: p
     parser = ParamsParser(prog="test")
     parser.add_params("trainer", TrainerParams, default=MinScenario.default_trainer_params())
     used = set()
-    for (_, scenario, *flags), table in zip(commands(PAGE), tables(), strict=True):
-        assert scenario == "tfaip.scenario.tutorial.min"
-        schedule = parser.parse(flags).trainer.learning_rate
-        assert [schedule.rate(epoch, History()) for epoch in range(1, 11)] == pytest.approx(table, rel=1e-3), flags
-        used.add(type(schedule))
-    assert set(SCHEDULES) < used
+    for flags, table in tables():
+        rule = parser.parse(flags).trainer.learning_rate
+        assert [rule.rate(epoch, History()) for epoch in range(1, 11)] == pytest.approx(table, rel=1e-3), flags
+        used.add(type(rule))
+    assert set(SCHEDULES) - {*FEEDBACK, FunctionParams} < used
 
 
-@pytest.mark.parametrize("index", [0, -1])
-def test_commands_train(index: int, tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+def test_a_run_has_the_rates_of_its_table(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     write_files(PAGE, tmp_path)
-    command = commands(PAGE)[index]
-    result = run_command(*command, cwd=tmp_path)
+    flags, table = tables()[-1]  # a rule of one's own, in every update
+    result = run_command("train", "tfaip.scenario.tutorial.min", *flags, cwd=tmp_path)
     assert result.rc == 0, result
-    output_dir = tmp_path / command[command.index("--trainer.output_dir") + 1]
+    output_dir = tmp_path / flags[flags.index("--trainer.output_dir") + 1]
     records = json.loads((output_dir / "history.json").read_text())
-    assert [record["lr"] for record in records.values()] == pytest.approx(tables()[index], rel=1e-3)
+    assert [record["lr"] for record in records.values()] == pytest.approx(table, rel=1e-3)
+
+
+def test_commands_print_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_files(PAGE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    shown = WITH_OUTPUT.findall((DOCS / PAGE).read_text())
+    assert len(shown) == 4
+    for line, expected in shown:
+        name, *arguments = shlex.split(line)
+        assert TOOLS[name](arguments) == 0
+        assert capsys.readouterr().out.rstrip() == expected, line
+
+
+def test_all_other_commands_run(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+    write_files(PAGE, tmp_path)
+    text = (DOCS / PAGE).read_text()
+    known = [shlex.split(line)[1:] for line, _ in [*WITH_TABLE.findall(text), *WITH_OUTPUT.findall(text)]]
+    others = [command for command in commands(PAGE) if command[1:] not in known]
+    assert [command[0] for command in others] == ["train", "train", "replay_learning_rate"]
+    for command in others:
+        result = run_command(*command, cwd=tmp_path)
+        assert result.rc == 0, f"{command}\n{result}"

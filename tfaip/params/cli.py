@@ -11,6 +11,7 @@ from tfaip.errors import UsageError
 from tfaip.params.arguments import Words, split_arguments
 from tfaip.params.config_files import load_config
 from tfaip.params.config_output import config_lines
+from tfaip.params.foreign import RETURNN_OPTIONS
 from tfaip.params.help import help_text
 from tfaip.params.names import nearest
 from tfaip.params.resolve import NO_META, Resolver
@@ -157,7 +158,8 @@ def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence
         entries = [entry for root in roots for entry in walk_entries(root)]
         known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name]
         hint = _elsewhere(key, entries)
-        near = nearest(key, known)
+        foreign = RETURNN_OPTIONS.get(key.rpartition(".")[2])
+        near = nearest(key, known) if foreign is None else [foreign]
         if not hint and near:
             dashes = "--" if origin == COMMAND_LINE else ""
             hint = "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"

@@ -135,9 +135,11 @@ class Decoder:
             except UntrustedName:
                 raise
             except UsageError as error:
-                # Of several reasons the one about a class says more than "expected a str".
-                failure = error if failure is None or is_node_type(member) else failure
-        if failure is not None and (len(members) == 1 or isinstance(value, Mapping)):
+                # Of several reasons the one about a class or a function says more than "expected a str".
+                is_better = is_node_type(member) or (member is FunctionName and isinstance(value, str))
+                failure = error if failure is None or is_better else failure
+        is_name = isinstance(value, str) and FunctionName in members
+        if failure is not None and (len(members) == 1 or isinstance(value, Mapping) or is_name):
             raise failure
         raise _mismatch(value, declared, place)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from tfaip.params.foreign import RETURNN_OPTIONS
+
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """The known names that resemble `name`, best first; upper and lower case count as equal."""
@@ -15,9 +17,13 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`"; did you mean a or b?"`, or, when nothing is near, the known names; to be appended to a message."""
+    """`"; did you mean a or b?"`, or, when nothing is near, the known names; to be appended to a message.
+
+    An option of RETURNN is near to what it is called here.
+    """
     known = list(known)
-    near = nearest(name, known)
+    foreign = RETURNN_OPTIONS.get(name, "").rpartition(".")[2]
+    near = [foreign] if foreign in known else nearest(name, known)
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; {one_of(known)}" if known else ""

@@ -171,6 +171,8 @@ class Trainer(Generic[P]):
                 params.gen.setup.train.batch_size,
             )
             params.gen.setup.val.limit = params.gen.setup.val.batch_size
+            params.history_file = None
+            params.learning_rate.rates = {e: r for e, r in params.learning_rate.listed().items() if e == 1}
             type(self)(params, type(self._scenario)(params.scenario)).train()
             type(self)(params, type(self._scenario)(params.scenario), restore=True).train()
         log.info("dry run: one batch went through training, validation, export and resume; nothing was kept")

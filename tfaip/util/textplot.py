@@ -30,7 +30,7 @@ def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) ->
         for x, y in curve:
             row = _cell(scale(y), scale(low), scale(high), height)
             rows[height - 1 - row][_cell(x, begin, end, width)] = mark
-    labels = {0: f"{high:.4g}", height - 1: f"{low:.4g}"}
+    labels = {height - 1: f"{low:.4g}", **({0: f"{high:.4g}"} if high > low else {})}
     indent = max(map(len, labels.values()))
     lines = [f"{labels.get(i, ''):>{indent}} |{''.join(row).rstrip()}" for i, row in enumerate(rows)]
     first, last = f"{begin:.4g}", f"{end:.4g}"

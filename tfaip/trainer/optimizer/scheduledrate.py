@@ -103,9 +103,10 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
         Args:
             rate: what the epoch began with; it is given back, unrounded, if nothing has changed it.
         """
+        # A variable that has a copy on each of several devices has no value, a sum has.
         if self.varies:
-            return float(self._mean) if int(self._epoch_updates) else None
-        base = float(self.base)
+            return float(self._mean + 0.0) if int(self._epoch_updates + 0) else None
+        base = float(self.base + 0.0)
         return rate if base == np.float32(rate) else base
 
     def get_config(self) -> dict[str, Any]:

@@ -1,0 +1,162 @@
+"""Functions that params name: what they may be, and that files import no foreign ones; names of RETURNN."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
+from tfaip.errors import UsageError
+from tfaip.params.cli import ParamsParser
+from tfaip.params.foreign import RETURNN_OPTIONS
+from tfaip.params.functions import FunctionByName, load_function
+from tfaip.trainer.scheduler import FunctionParams, NewbobMultiEpochParams, NewbobRelParams
+
+MODULE = """
+import pathlib
+from math import sqrt
+pathlib.Path(__file__).with_name("marker").touch()
+
+def halve(rate):
+    return rate / 2
+"""
+NEWBOB = "learning_rate: NewbobRel\nlearning_rate.decay: {}\n"
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory on the path with a module that leaves a marker when it is imported."""
+    (tmp_path / "foreign_rates.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def parsed(*argv: str) -> TinyTrainerParams:
+    parser = ParamsParser(prog="test")
+    parser.add_params("trainer", TinyTrainerParams, default=TinyScenario.default_trainer_params())
+    return parser.parse(["--trainer.output_dir", "unused", *argv]).trainer  # type: ignore[no-any-return]
+
+
+def configured(directory: Path, text: str) -> Any:
+    (directory / "config.yaml").write_text(text)
+    return parsed("--config", str(directory / "config.yaml")).learning_rate
+
+
+def test_a_foreign_function_in_a_config_file_is_refused_before_its_import(foreign: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"'foreign_rates:halve' is refused: foreign_rates .*; or name it on the command"
+    ):
+        configured(foreign, NEWBOB.format("foreign_rates:halve"))
+    with pytest.raises(UsageError, match="'foreign_rates:halve' is refused"):
+        configured(foreign, "learning_rate: Function\nlearning_rate.function: foreign_rates:halve\n")
+    assert not (foreign / "marker").exists()
+
+
+def test_a_foreign_function_in_stored_params_is_refused_before_its_import(foreign: Path) -> None:
+    for params in (NewbobRelParams(decay="foreign_rates:halve"), FunctionParams(function="foreign_rates:halve")):
+        with pytest.raises(
+            UsageError, match="'foreign_rates:halve' is refused: foreign_rates is not among the trusted"
+        ):
+            type(params).from_json(params.to_json())
+        assert not (foreign / "marker").exists()
+    assert type(params).from_json(params.to_json(), trusted=["foreign_rates"]) == params
+    assert (foreign / "marker").exists()
+
+
+def test_the_user_may_name_any_function(foreign: Path) -> None:
+    flags = ["--learning_rate", "NewbobRel", "--learning_rate.decay", "foreign_rates:halve"]
+    assert parsed(*flags).learning_rate.decay == "foreign_rates:halve"
+    assert not (foreign / "marker").exists()  # not before the training
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("os:system", "'os:system' is refused: os is not among the trusted packages"),
+        ("builtins:exec", "'builtins:exec' is refused"),
+        ("tfaip.util.files:dumps", "has no function 'dumps'"),
+        ("tfaip.util.files:json", "has no function 'json'"),
+        ("tfaip.params.schema:get_args", "defined in typing, is refused"),
+        ("tfaip.no_such_module:f", "cannot be imported"),
+    ],
+)
+def test_trusted_modules_do_not_make_everything_trusted(name: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "growth": name})
+
+
+def test_numbers_of_files_stay_numbers(tmp_path: Path) -> None:
+    assert configured(tmp_path, NEWBOB.format("0.25")).decay == 0.25
+    assert configured(tmp_path, NEWBOB.format("25e-2")).decay == 0.25  # text, for YAML
+    assert NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "growth": 2}).growth == 2.0
+    assert (
+        NewbobRelParams.from_json(NewbobRelParams(decay="math:sqrt").to_json(), trusted=["math"]).decay == "math:sqrt"
+    )
+
+
+def test_loading() -> None:
+    assert load_function("math:sqrt", "--f")(4) == 2
+    for name, message in [
+        ("math", "expected module:function"),
+        ("math:pi", "no function 'pi'"),
+        ("math:a.b", "expected"),
+    ]:
+        with pytest.raises(UsageError, match=f"--f: .*{message}"):
+            load_function(name, "--f")
+
+
+def both(a: int, b: int = 2, *rest: int) -> tuple[int, int]:
+    return a, b
+
+
+def all_of_them(**offered: int) -> dict[str, int]:
+    return offered
+
+
+def test_arguments_by_name() -> None:
+    assert FunctionByName(f"{__name__}:both", ["a", "c"], "--f")(a=1, c=3) == (1, 2)
+    assert FunctionByName(f"{__name__}:both", ["a", "b"], "--f")(a=1, b=3) == (1, 3)
+    assert FunctionByName(f"{__name__}:all_of_them", ["a", "b"], "--f")(a=1, b=3) == {"a": 1, "b": 3}
+    with pytest.raises(UsageError, match="--f: .*both needs the argument 'a'; it may take b, c"):
+        FunctionByName(f"{__name__}:both", ["b", "c"], "--f")
+
+
+@pytest.mark.parametrize(
+    ("flag", "here"),
+    [
+        ("--newbob_learning_rate_decay", "--learning_rate.decay"),
+        ("--learning_rate.min_learning_rate", "--learning_rate.min_lr"),
+        ("--learning_rate.newbob_multi_num_epochs", "--learning_rate.window_epochs"),
+        ("--trainer.learning_rate_file", "--trainer.history_file"),
+        ("--optimizer.gradient_clip", "--optimizer.clip_value"),
+        ("--accum_grad_multiple_step", "--trainer.train_accum_steps"),
+    ],
+)
+def test_names_of_returnn_are_answered_with_ours(flag: str, here: str) -> None:
+    with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
+        parsed("--learning_rate", "NewbobMultiEpoch", flag, "1")
+
+
+def test_names_of_returnn_as_attributes_and_keys() -> None:
+    params = NewbobMultiEpochParams()
+    with pytest.raises(AttributeError, match="relative_error_div_by_old does not exist; did you mean divide_by?"):
+        params.relative_error_div_by_old = True
+    with pytest.raises(UsageError, match="has no 'learning_rates'; did you mean rates?"):
+        NewbobMultiEpochParams.from_dict({"learning_rates": [0.1]})
+
+
+def complaint(*argv: str) -> str:
+    """What is wrong with a command line, or nothing."""
+    try:
+        parsed(*argv)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def test_the_names_here_exist() -> None:
+    for flag in sorted(set(RETURNN_OPTIONS.values()) - {"learning_rate", "learning_rate.modulation"}):
+        # Whatever else may be wrong with this value, the flag is known.
+        assert "unknown" not in complaint("--learning_rate", "NewbobMultiEpoch", f"--{flag}=1"), flag

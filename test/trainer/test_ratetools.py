@@ -1,0 +1,253 @@
+"""The rates of a run before and after it: preview, replay, files of RETURNN."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.support.commands import CommandResult
+from test.trainer.line import LineScenario, line_params, train
+from tfaip.errors import UsageError
+from tfaip.scripts import preview_schedule, replay_learning_rate
+from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.ratepreview import preview_rates
+from tfaip.trainer.ratereplay import parse_returnn_file, replay
+from tfaip.trainer.scheduler import (
+    ConstantParams,
+    CyclicModulationParams,
+    ExponentialDecayParams,
+    LearningRateParams,
+    NewbobAbsParams,
+    NewbobRelParams,
+    PolynomialDecayParams,
+)
+
+MIN = "tfaip.scenario.tutorial.min"
+PNG = b"\x89PNG\r\n"
+
+
+def rates_of(rule: LearningRateParams, batches: int = 4, accum_steps: int = 1, epochs: int = 2) -> list[list[float]]:
+    params = line_params([1.0], learning_rate=rule, epochs=epochs, train_accum_steps=accum_steps)
+    rule.epochs = epochs
+    return [[rate for _, rate in rates.points] for rates in preview_rates(params, batches, None)]
+
+
+@pytest.mark.backend
+def test_preview() -> None:
+    assert rates_of(ExponentialDecayParams(lr=1.0, decay=0.5, learning_circle=1)) == [[1.0], [0.5]]
+    assert rates_of(PolynomialDecayParams(lr=1.0, step_function=False)) == [
+        [1, 0.875, 0.75, 0.625],
+        [0.5, 0.375, 0.25, 0.125],
+    ]
+    listed = PolynomialDecayParams(lr=1.0, step_function=False, rates={2: 3.0})
+    assert rates_of(listed) == [[1, 0.875, 0.75, 0.625], [3.0] * 4]
+    cyclic = ConstantParams(lr=1.0, modulation=CyclicModulationParams(3, 0.5))
+    assert rates_of(cyclic, batches=3, accum_steps=2, epochs=3) == [[1.0], [0.5, 0.25], [1.0]]
+    assert rates_of(NewbobRelParams(lr=1.0, rates={2: 0.5}), epochs=3) == [[1.0], [0.5], [0.5]]
+
+
+@pytest.mark.backend
+def test_long_epochs_are_shown_by_some_updates() -> None:
+    params = line_params([1.0], learning_rate=PolynomialDecayParams(lr=1.0, step_function=False, epochs=1))
+    (rates,) = preview_rates(params, 1000, None)
+    assert rates.updates == (0, 1000)
+    assert len(rates.points) == 40
+    assert (rates.points[0], rates.points[-1]) == ((0.0, 1.0), (0.999, pytest.approx(0.001, rel=1e-4)))
+
+
+@pytest.mark.backend
+def test_a_preview_is_what_the_training_does(tmp_path: Path) -> None:
+    rule = PolynomialDecayParams(lr=1.0, step_function=False, modulation=CyclicModulationParams(3, 0.5))
+    params = line_params([1.0] * 5, output_dir=tmp_path / "run", learning_rate=rule, epochs=3, train_accum_steps=2)
+    train(params)
+    records = json.loads((tmp_path / "run" / "history.json").read_text())
+    planned = [
+        [rate for _, rate in rates.points] for rates in preview_rates(params, 5, LineScenario(params.scenario).graph)
+    ]
+    means = [sum(rates) / len(rates) for rates in planned]
+    assert [record["effective_lr"] for record in records.values()] == pytest.approx(means, rel=1e-6)
+    assert [record["meta"]["updates"] for record in records.values()] == [2, 5, 7]
+
+
+def recorded() -> History:
+    scores = [2.0, 1.9, 1.895, 1.894]
+    return History({e: EpochRecord(0.1, {"val_loss": s, "loss": 1.0}) for e, s in enumerate(scores, 1)})
+
+
+def test_replay_decides_on_its_own_rates() -> None:
+    replayed = replay(NewbobRelParams(lr=0.01, monitor="val_loss"), recorded())
+    assert [replayed[e].lr for e in replayed.epochs] == [0.01, 0.01, 0.01, 0.005]
+    assert replayed.values(4) == {"val_loss": 1.894, "loss": 1.0}
+
+
+RETURNN_FILE = """\
+{
+1: EpochData(learningRate=0.001, error={
+'dev_score': 2.5,
+'train_score': nan,
+':meta:effective_learning_rate': 0.0009,
+}),
+2: EpochData(learningRate=5e-04, error={'dev_score': -1, 'dev_error': -inf}, meta={'steps': 7, 'of': [1, None]}),
+3: EpochData(learningRate=None),
+}
+"""
+
+
+def test_files_of_returnn() -> None:
+    history = parse_returnn_file(RETURNN_FILE)
+    assert history.epochs == [1, 2, 3]
+    assert [history[e].lr for e in history.epochs] == [0.001, 0.0005, None]
+    assert history[1].meta == {":meta:effective_learning_rate": 0.0009}
+    assert history[2] == EpochRecord(0.0005, {"dev_score": -1.0, "dev_error": -math.inf}, {"steps": 7, "of": [1, None]})
+    assert math.isnan(history.values(1)["train_score"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{1: __import__('os').system('touch owned')}", "expected EpochData.* in line 1"),
+        ("{1: EpochData(learningRate=open('owned', 'w'))}", "expected a number or a text in line 1"),
+        ("{\n1: EpochData(learningRate=[0.1 for _ in '12'])}", "expected a number or a text in line 2"),
+        ("{1: EpochData(0.1)}", "expected EpochData"),
+        ("{'1': EpochData(learningRate=0.1)}", "expected the number of an epoch"),
+        ("{0: EpochData(learningRate=0.1)}", "expected the number of an epoch"),
+        ("{**x}", "expected the number of an epoch"),
+        ("{1: EpochData(learningRate=0.1, error=3)}", "expected EpochData"),
+        ("[1]", "expected epoch: EpochData"),
+        ("{1: ", "neither JSON nor a learning_rate_file of RETURNN"),
+        ("(" * 500, "neither JSON nor a learning_rate_file of RETURNN"),
+        ("-" * 100_000 + "1", "RETURNN"),
+        ("", "neither JSON"),
+    ],
+)
+def test_anything_else_is_refused_and_never_run(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=message):
+        parse_returnn_file(text)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def history_file(tmp_path: Path) -> Path:
+    file = tmp_path / "history.json"
+    file.write_text(json.dumps(recorded().to_dict()))
+    return file
+
+
+def test_replay_of_a_file(history_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    png = history_file.with_name("picture.png")
+    flags = ["--learning_rate", "NewbobRel", "--learning_rate.monitor", "val_loss", "--learning_rate.lr", "0.01"]
+    assert replay_learning_rate.main([str(history_file), *flags, "--png", str(png)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:5]] == [
+        ["epoch", "recorded", "replayed", "val_loss"],
+        ["1", "0.1", "0.01", "2"],
+        ["2", "0.1", "0.01", "1.9"],
+        ["3", "0.1", "0.01", "1.895"],
+        ["4", "0.1", "0.005", "1.894"],
+    ]
+    assert "* recorded   o replayed" in lines
+    assert png.read_bytes().startswith(PNG)
+
+
+def test_replay_of_a_file_of_returnn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "learning_rates"
+    file.write_text(RETURNN_FILE)
+    assert (
+        replay_learning_rate.main([str(file), "--learning_rate", "NewbobAbs", "--learning_rate.monitor", "dev_score"])
+        == 0
+    )
+    assert ["3", "-", "0.001", "-"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            ["--learning_rate", "NewbobRel"],
+            "must be told what to follow: set --learning_rate.monitor; logged values: loss, v",
+        ),
+        (["--learning_rate", "NewbobRel", "--learning_rate.monitor", "acc"], "follows 'acc', which is not logged"),
+        (["--learning_rate", "NewbobRel", "--learning_rate.decay", "2"], "decay is 2.0"),
+        (["--learning_rate", "CosineDecay", "--png", "gone/x.png"], "gone/x.png cannot be written: No such file"),
+    ],
+)
+def test_mistakes_of_a_replay(
+    flags: list[str], message: str, history_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay_learning_rate.main([str(history_file), *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_there_must_be_something_to_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert replay_learning_rate.main([]) == 2
+    assert replay_learning_rate.main([str(tmp_path / "gone")]) == 2
+    assert replay_learning_rate.main([str(tmp_path)]) == 2
+    (tmp_path / "empty").write_text("{}")
+    assert replay_learning_rate.main([str(tmp_path / "empty")]) == 2
+    which, gone, no_run, empty = capsys.readouterr().err.splitlines()
+    assert "which run? expected: tfaip-replay-learning-rate RUN" in which
+    assert "gone cannot be read" in gone
+    assert "no run at" in no_run
+    assert "records no epoch: nothing to replay" in empty
+
+
+@pytest.mark.backend
+def test_replay_of_a_run_gives_what_it_did(
+    tmp_path: Path, run_command: Callable[..., CommandResult], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    flags: list[Any] = ["--trainer.epochs", "3", "--trainer.samples_per_epoch", "32", "--trainer.export_best", "False"]
+    flags += ["--trainer.export_final", "False", "--learning_rate", "NewbobAbs", "--learning_rate.threshold", "-9"]
+    assert run_command("train", MIN, "--trainer.output_dir", run, *flags).rc == 0
+    assert replay_learning_rate.main([str(run)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:4]]
+    assert [row[1:3] for row in rows] == [["0.001", "0.001"], ["0.001", "0.001"], ["0.0005", "0.0005"]]
+    # Only what is typed differs from the params of the run.
+    assert replay_learning_rate.main([str(run), "--learning_rate.decay", "0.25"]) == 0
+    assert capsys.readouterr().out.splitlines()[3].split()[1:3] == ["0.0005", "0.00025"]
+
+
+@pytest.mark.backend
+def test_preview_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    png = tmp_path / "picture.png"
+    flags = ["--trainer.epochs", "4", "--trainer.samples_per_epoch", "48", "--learning_rate.decay", "0.5"]
+    assert preview_schedule.main([MIN, *flags, "--learning_rate.learning_circle", "2", "--png", str(png)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "ExponentialDecay: 4 epochs of 3 batches, 12 updates"
+    assert [line.split() for line in lines[2:5]] == [["epoch", "rate"], ["1-2", "0.001"], ["3-4", "0.0005"]]
+    assert lines[6].startswith(" 0.001 |*")
+    assert lines[17].startswith("0.0005 |")
+    assert png.read_bytes().startswith(PNG)
+    assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
+
+
+@pytest.mark.backend
+def test_preview_of_what_follows_scores_and_of_many_epochs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert preview_schedule.main([MIN, "--learning_rate", "NewbobRel"]) == 0
+    assert "the rate will follow the scores of the training" in capsys.readouterr().out
+    assert preview_schedule.main([MIN, "--learning_rate", "PolynomialDecay"]) == 0
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines()[3:44]]
+    assert rows == [*map(str, range(1, 21)), "...", *map(str, range(81, 101))]
+
+
+def test_mistakes_of_a_preview(capsys: pytest.CaptureFixture[str]) -> None:
+    assert preview_schedule.main([]) == 2
+    assert preview_schedule.main([MIN, "--learning_rate", "NewbobRel", "--learning_rate.min_lr", "1"]) == 2
+    assert preview_schedule.main([MIN, "--learning_rate.modulation", "Function"]) == 2
+    which, bounds, missing = capsys.readouterr().err.splitlines()
+    assert "which scenario? expected: tfaip-preview-schedule SCENARIO" in which
+    assert "min_lr 1.0 is above lr 0.001" in bounds
+    assert "missing required flag: --learning_rate.modulation.function" in missing
+
+
+def test_newbob_of_a_schedule_that_was_none() -> None:
+    history = recorded()
+    assert [replay(NewbobAbsParams(lr=1.0, monitor="loss"), history)[e].lr for e in (1, 2, 3, 4)] == [1, 1, 0.5, 0.25]
