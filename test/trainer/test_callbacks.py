@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,39 @@ def test_epochs_without_validation_log_the_training_alone() -> None:
     recorder = Recorder()
     LineScenario.create_trainer(line_params([1], [1], epochs=3, val_every_n=2)).train([recorder])
     assert [set(logs) for logs in recorder.logs_of("epoch_end")] == [TRAINING, ALL, ALL]
+
+
+def test_the_validation_begins_and_ends() -> None:
+    calls: list[Any] = []
+    callback = CallbackOf(
+        on_test_begin=lambda logs=None: calls.append("begin"),
+        on_test_end=lambda logs=None: calls.append(logs),
+        on_epoch_end=lambda epoch, logs=None: calls.append(epoch),
+    )
+    LineScenario.create_trainer(line_params([1, 2], [1], epochs=3, val_every_n=2)).train([callback])
+    # Losses w * x with w = -3 after each epoch more; epoch 0 has no validation, the last one always has.
+    values = [{"loss": loss, "loss/mean_epoch": loss, "distance": -loss} for loss in (-6.0, -9.0)]
+    assert calls == [0, "begin", values[0], 1, "begin", values[1], 2]
+
+
+def test_an_interrupted_validation_leaves_no_thread_of_a_callback(tmp_path: Path) -> None:
+    def fail(batch: int, logs: Any = None) -> None:
+        raise ZeroDivisionError("mine")
+
+    # Keras would call the second one from a pool of threads, since it has nothing to do while training.
+    class Batches(keras.callbacks.Callback):
+        async_safe = True
+
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            threads.append(threading.current_thread())
+
+    threads: list[threading.Thread] = []
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        train(line_params([1], [1], tmp_path / "run"), Batches(), CallbackOf(on_test_batch_begin=fail))
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        train(line_params([1], [1]), Batches(), CallbackOf(on_epoch_end=fail))
+    assert threads == [threading.current_thread()]
+    assert "the run ended with ZeroDivisionError: mine" in (tmp_path / "run" / "train.log").read_text()
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 2])

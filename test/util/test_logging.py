@@ -111,12 +111,18 @@ def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
         with RunLog() as run_log:
             run_log.write_to(tmp_path / "train.log")
             logger("tfaip.test").error("about to fail")
-            raise ZeroDivisionError
+            raise error
 
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert "about to fail" in (tmp_path / "train.log").read_text()
+    for error in (ZeroDivisionError("by zero"), UsageError("a mistake")):
+        with pytest.raises(type(error)):
+            fail()
     assert logging.getLogger(ROOT).handlers == []
+    first, last, *place = (tmp_path / "train.log").read_text().splitlines()
+    assert first.endswith("ERROR   tfaip.test: about to fail")
+    assert last.endswith("ERROR   tfaip: the run ended with ZeroDivisionError: by zero")
+    # Where it was raised; a mistake of the user is one line.
+    assert place[-3] == "ZeroDivisionError: by zero"
+    assert place[-1].endswith("ERROR   tfaip: the run ended with UsageError: a mistake")
 
 
 def test_a_reader_that_has_gone_away_is_no_error(

@@ -237,10 +237,10 @@ def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, 
 
 
 def _profiler(params: Params, directory: RunDirectory | None) -> Profiler | None:
-    if not params.profile:
-        return None
-    if directory is None:
+    if params.profile and params.output_dir is None:
         raise UsageError("profiling writes to the output directory: set --trainer.output_dir")
+    if not params.profile or directory is None:
+        return None
     return Profiler(directory.events(TRAIN), *params.profile_steps)
 
 

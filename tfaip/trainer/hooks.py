@@ -121,9 +121,14 @@ def user_callback_list(
         epochs: of the training; with `steps` what they find in `self.params`.
         steps: batches per epoch.
     """
-    return keras.callbacks.CallbackList(
+    return _UserCallbacks(
         callbacks, add_history=False, add_progbar=False, model=model, verbose=0, epochs=epochs, steps=steps
     )
+
+
+class _UserCallbacks(keras.callbacks.CallbackList):
+    def _configure_async_dispatch(self, callbacks: Any) -> None:
+        """All calls come from this thread: those of Keras' pool overtake each other, and outlive an interruption."""
 
 
 def has_batch_methods(callbacks: list[keras.callbacks.Callback]) -> bool:

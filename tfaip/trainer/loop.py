@@ -273,7 +273,7 @@ class TrainingLoop:
         before = self._state.volatile()
         try:
             with self._model.optimizer.with_averages():
-                measured = self._parts.evaluation.run(epoch, self._batch_user)
+                measured = self._parts.evaluation.run(epoch, self._user, self._batch_user)
         except EvaluationStopped:
             self._save_within_epoch(before)
             self._stop_if_asked(saved=True)

@@ -91,19 +91,27 @@ class EpochEvaluation:
         due = epoch == 1 or _is_due(epoch, params.lav_every_n, params.epochs)
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
-    def run(self, epoch: int, batch_callbacks: keras.callbacks.CallbackList | None) -> Measured:
+    def run(
+        self,
+        epoch: int,
+        callbacks: keras.callbacks.CallbackList,
+        batch_callbacks: keras.callbacks.CallbackList | None,
+    ) -> Measured:
         """Measure an epoch.
 
         Args:
             epoch: from 1.
-            batch_callbacks: callbacks of the user with methods per batch.
+            callbacks: of the user.
+            batch_callbacks: the same if they have methods per batch.
 
         Raises:
             EvaluationStopped: a signal asked to stop.
         """
         measured = Measured()
         if self.is_validated(epoch):
+            callbacks.on_test_begin()
             values = self._validate(batch_callbacks)
+            callbacks.on_test_end(dict(values))
             measured.values.update({f"{VALIDATION_PREFIX}{name}": value for name, value in values.items()})
             measured.drawings[VALIDATION] = self._draw()
         if self.is_lav(epoch):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 
 ROOT = "tfaip"
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -83,8 +83,18 @@ class _ConsoleFormatter(logging.Formatter):
         return message if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {message}"
 
 
+def _last_record(error: BaseException) -> logging.LogRecord:
+    """What the file says of the error that ended a run; where it came from only if it was not foreseen."""
+    place = None if isinstance(error, TfaipError) else (type(error), error, error.__traceback__)
+    text = f"the run ended with {type(error).__name__}: {error}"
+    return logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place)
+
+
 class RunLog:
-    """Context that writes what is logged to the file of a run; lines before that file is known are kept for it."""
+    """Context that writes what is logged to the file of a run, and the error that ends it.
+
+    Lines before that file is known are kept for it.
+    """
 
     def __init__(self) -> None:
         # Never flushes by itself: neither by number of lines nor by level.
@@ -113,5 +123,7 @@ class RunLog:
         logging.getLogger(ROOT).removeHandler(self._memory)
         self._memory.close()
         if self._file is not None:
+            if error is not None:
+                self._file.handle(_last_record(error))
             logging.getLogger(ROOT).removeHandler(self._file)
             self._file.close()
