@@ -153,6 +153,11 @@ def test_a_graph_with_other_inputs_names_them() -> None:
         ExportGraphs(graph, {}, inputs)
 
 
+def test_outputs_without_names_are_an_error() -> None:
+    with pytest.raises(TypeError, match="an exported graph returned ndarray, expected a dict name -> tensor"):
+        ExportGraph(lambda inputs: inputs["x"])({"x": column([1])})  # type: ignore[arg-type, return-value]
+
+
 def test_a_missing_output_is_caught() -> None:
     a, b = np.zeros(1), np.zeros(1)
     with pytest.raises(TfaipError, match=r"has the outputs \['prob'\], the graph \['class', 'prob'\]"):

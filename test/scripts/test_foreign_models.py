@@ -23,6 +23,7 @@ from test.support.tiny.scenario import TinyDataParams, TinyModelParams, TinyTrai
 from tfaip.errors import TfaipError, UsageError
 from tfaip.imports import ScenarioBase, ScenarioBaseParams
 from tfaip.lav.trainingdata import load_training_data
+from tfaip.model.kerasexport import KerasExporter
 from tfaip.model.servedmodel import ServedModel
 from tfaip.params import pai_dataclass
 from tfaip.params.resource import Resource
@@ -258,6 +259,32 @@ def test_a_lambda_layer_in_a_keras_file(model: Path, marker: Path) -> None:
     # Beside our own weights it is not looked at.
     load_exported(model).graph.predict(X)
     assert "hidden/kernel" in read_source(model).arrays
+
+
+@pytest.mark.parametrize("bomb", [zip_bomb, hdf5_bomb])
+def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path) -> None:
+    inputs = keras.Input((4,), name="x")
+    keras.Model({"x": inputs}, {"y": keras.layers.Dense(1, name="hidden")(inputs)}).save(tmp_path / "good.keras")
+    weights = tmp_path / "weights"
+    with zipfile.ZipFile(tmp_path / "serve.keras", "w", zipfile.ZIP_DEFLATED) as file:
+        with zipfile.ZipFile(tmp_path / "good.keras") as good:
+            for name in ("config.json", "metadata.json"):
+                file.writestr(name, good.read(name))
+        if bomb is hdf5_bomb:
+            with h5py.File(weights, "w") as content:
+                layer = content.create_group("layers/dense/vars")
+                layer.create_dataset("0", shape=(10**11,), dtype="float32", chunks=(10**6,), compression="gzip")
+            file.write(weights, "model.weights.h5")
+        else:
+            with file.open("model.weights.h5", "w") as member:
+                for _ in range(300):
+                    member.write(bytes(1 << 20))
+    tracemalloc.start()
+    with pytest.raises(TfaipError, match="serve.keras cannot be loaded: "):
+        KerasExporter.load(tmp_path, "serve")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 64 << 20
 
 
 def test_the_program_of_a_saved_model_is_run_only_when_it_is_named(model: Path, marker: Path) -> None:

@@ -30,8 +30,15 @@ class ExportGraph:
     inputs: Sequence[str] | None = None
 
     def __call__(self, inputs: TensorDict) -> TensorDict:
-        """Outputs of a batch, which may hold further inputs."""
-        return self.function(self.select(inputs))
+        """Outputs of a batch, which may hold further inputs.
+
+        Raises:
+            TypeError: the function returned no dict.
+        """
+        outputs = self.function(self.select(inputs))
+        if not isinstance(outputs, dict):
+            raise TypeError(f"an exported graph returned {type(outputs).__name__}, expected a dict name -> tensor")
+        return outputs
 
     def select(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """What of `inputs` the function reads."""

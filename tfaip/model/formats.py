@@ -71,6 +71,6 @@ class ExportFormats:
                     except TfaipError as error:
                         raise TfaipError(
                             f"graph {name!r} in {format_name}/: {error}; the graph depends on something that is not "
-                            "exported (Python state, random numbers); skip this check with "
+                            "exported (Python state, random numbers); a training skips this check with "
                             "--trainer.skip_model_load_test True"
                         ) from error

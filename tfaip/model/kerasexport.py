@@ -12,6 +12,7 @@ import numpy as np
 from tfaip.errors import TfaipError
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.model.layerbase import inlined_layers
+from tfaip.util.archives import require_uncompressed
 from tfaip.util.typing import TensorDict
 
 KERAS_DIR = "keras"
@@ -61,6 +62,7 @@ class KerasExporter:
         """
         path = directory / f"{name}{SUFFIX}"
         try:
+            require_uncompressed(path)
             model = keras.saving.load_model(path, compile=False, safe_mode=True)
         except Exception as error:
             # The innermost reason stands last, behind the whole config of the model.

@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, Self
-from zipfile import ZIP_STORED, BadZipFile, ZipFile
+from zipfile import BadZipFile
 
 import numpy as np
 
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
+from tfaip.util.archives import require_uncompressed
 from tfaip.util.files import TEMPORARY_PREFIX
 
 PARTS = ("inputs", "outputs", "targets", "meta")
@@ -183,9 +184,7 @@ def _column_arrays(name: str, column: Sequence[Any]) -> dict[str, Array]:
 
 
 def _read_columns(path: Path) -> Iterator[Sample]:
-    with ZipFile(path) as archive:
-        if any(member.compress_type != ZIP_STORED for member in archive.infolist()):
-            raise ValueError("compressed, which this toolkit never writes: it may expand to any size")
+    require_uncompressed(path)
     with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
         if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError("not a zip of arrays")

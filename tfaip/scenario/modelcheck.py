@@ -102,9 +102,8 @@ def check_formats(
             checks.append(GraphCheck(format_name, name, *texts, difference, latency_ms))
     manifest = read_manifest(path)
     batch_size = len(next(iter(inputs.values())))
-    return ModelCheck(
-        str(path), manifest["backend"], manifest["versions"], _sizes(manifest["files"]), batch_size, checks
-    )
+    backend, versions = manifest.get("backend", "an unknown backend"), manifest.get("versions", {})
+    return ModelCheck(str(path), backend, versions, _sizes(manifest["files"]), batch_size, checks)
 
 
 def _require_signature(exported: Any, specs: Mapping[str, TensorSpec]) -> None:
