@@ -20,13 +20,17 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.specs import TensorSpec
+from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.build import build_parts
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.params import ProgressBarMode, TrainerParams, TrainerPipelineParams
 from tfaip.trainer.scheduler import ConstantParams
+from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.typing import TensorDict
 
@@ -241,6 +245,14 @@ def test_each_bucket_has_its_size() -> None:
     weights = Weights()
     train(params, weights)
     assert weights.values == [-(5 + 7 + (1 + 3 + 2 + 3) / 4)]
+
+
+def test_every_batch_can_be_split_on_the_devices() -> None:
+    params = sums_params([1, 2, 3])
+    params.gen.setup.train.bucket_boundaries, params.gen.setup.train.bucket_batch_sizes = [2], [4, 3]
+    devices = Devices(names=("cpu:0", "cpu:1"), strategy="shares")
+    with pytest.raises(UsageError, match=r"a batch of 3 samples .* on 2 devices: change --train.bucket_batch_sizes"):
+        build_parts(params, SumsScenario(params.scenario), None, StopRequest(), devices)
 
 
 LENGTHS = [3, 9, 1, 4, 12, 6, 2, 8, 5, 10, 7, 11, 3, 1, 9, 20]

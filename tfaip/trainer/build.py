@@ -73,8 +73,10 @@ def build_parts(
         UsageError: something cannot work; the message names the param.
     """
     setup = params.gen.setup
-    devices.check_batch_size(setup.train.batch_size, "--train.batch_size")
-    devices.check_batch_size(setup.val.batch_size, "--val.batch_size")
+    for name, pipeline in (("train", setup.train), ("val", setup.val)):
+        devices.check_batch_size(pipeline.batch_size, f"--{name}.batch_size")
+        for size in pipeline.bucket_batch_sizes or []:
+            devices.check_batch_size(size, f"--{name}.bucket_batch_sizes")
     train = data_pipeline(params, scenario, PipelineMode.TRAINING)
     val = _validation_pipeline(params, scenario)
     if devices.num_shares > 1:
