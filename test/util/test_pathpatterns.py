@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tfaip.util.pathpatterns import compile_pattern, path_matches
+from tfaip.errors import UsageError
+from tfaip.util.pathpatterns import compile_pattern, matching_paths, path_matches
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,15 @@ def test_a_pattern_that_is_none_names_its_flag() -> None:
     assert compile_pattern("a.*", "--flag").pattern == "a.*"
     with pytest.raises(ValueError, match=r"^'\[a' is not a regular expression \(.*\): change --flag$"):
         compile_pattern("[a", "--flag")
+
+
+def test_matching_paths_are_in_their_order() -> None:
+    paths = ["encoder/kernel", "head/kernel", "encoder/bias"]
+    assert matching_paths("encoder|.*/bias", "--flag", "weight", paths) == ["encoder/kernel", "encoder/bias"]
+
+
+def test_a_pattern_that_matches_nothing_lists_the_paths() -> None:
+    with pytest.raises(
+        UsageError, match=r"^--flag 'bias' matches no weight; it must match a whole path, .* the weights are a/bias, b$"
+    ):
+        matching_paths("bias", "--flag", "weight", ["a/bias", "b"])

@@ -1,0 +1,91 @@
+"""`trainer.loss_weights`: weights of losses that a training gives."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.model.support import X_AND_Y, FunctionModel, ScaleGraph, column, keras_inputs
+from test.trainer.line import CallbackOf, line_params, train, weight
+from tfaip.errors import UsageError
+from tfaip.model.trainingmodel import TrainingModel
+
+pytestmark = pytest.mark.backend
+
+
+def fitted(chosen, losses=None, **model_arguments):
+    """A model after one batch with x = 1, and what it logged; the losses `a` and `b` are y = 2 and 3 y."""
+
+    def default(inputs, targets, outputs):
+        return {"a": outputs["y"], "b": 3.0 * outputs["y"]}
+
+    model = TrainingModel(FunctionModel(losses or default, **model_arguments), ScaleGraph(), loss_weights=chosen)
+    model.build_symbolically(keras_inputs(X_AND_Y[0]), keras_inputs(X_AND_Y[1]))
+    model.compile(keras.optimizers.SGD(1.0))
+    batch = ({"x": column([1.0])}, {"y": column([0.0])})
+    model.fit(batch, shuffle=False, verbose=0)
+    return model, {name: float(value) for name, value in model.get_metrics_result().items()}
+
+
+def moved(model):
+    return 2.0 - float(ops.convert_to_numpy(model.graph.dense.kernel.value)[0, 0])
+
+
+def test_they_take_the_place_of_those_of_the_model():
+    model, logs = fitted({"b": 0.5}, loss_weights={"a": 4.0, "b": 2.0})
+    # 4 * 2 + 0.5 * 6; the gradient is 4 * 1 + 0.5 * 3.
+    assert logs == {"loss": 11.0, "a": 2.0, "b": 6.0}
+    assert moved(model) == 5.5
+
+
+def test_a_loss_of_weight_0_is_only_logged():
+    model, logs = fitted({"b": 0.0})
+    assert logs == {"loss": 2.0, "a": 2.0, "b": 6.0}
+    assert moved(model) == 1.0
+
+
+def test_a_loss_of_weight_0_need_not_be_finite():
+    def losses(inputs, targets, outputs):
+        return {"a": outputs["y"], "b": outputs["y"] + float("inf")}
+
+    model, logs = fitted({"b": 0.0}, losses)
+    assert logs == {"loss": 2.0, "a": 2.0, "b": float("inf")}
+    assert moved(model) == 1.0
+
+
+def test_a_weight_can_change_while_the_compiled_step_stays():
+    model, _ = fitted({"b": 0.0})
+    step = model.train_function
+    model.loss_weights["b"].assign(1.0)
+    model.fit(({"x": column([1.0])}, {"y": column([0.0])}), shuffle=False, verbose=0)
+    assert model.train_function is step
+    assert moved(model) == 1.0 + 4.0
+
+
+def test_a_training_validates_with_them_too():
+    logs = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(values))
+    trained = train(line_params([1, 3], val_x=[2], loss_weights={"loss": 0.25}), keep)
+    # The gradient is 0.25 x; the loss 0.25 * w * x, with w = 0 and -0.25 in the training and -1 behind it.
+    assert weight(trained) == -1.0
+    assert logs[0]["loss"] == pytest.approx((0.0 - 0.25 * 0.25 * 3) / 2)
+    assert logs[0]["val_loss"] == -0.5
+
+
+def test_a_name_that_no_loss_has_is_refused_before_the_training():
+    with pytest.raises(UsageError, match=r"^--trainer.loss_weights names ctc; the losses are loss$"):
+        train(line_params([1], loss_weights={"ctc": 0.5}))
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
+def test_what_is_no_weight_is_refused(value):
+    with pytest.raises(ValueError, match=r"the weight of the loss 'a' is .*: change --trainer.loss_weights"):
+        train(line_params([1], loss_weights={"a": value}))
+
+
+def test_the_same_weights_as_those_of_the_model_train_the_same():
+    ours, _ = fitted({"a": 0.3, "b": 0.7})
+    theirs, _ = fitted({}, loss_weights={"a": 0.3, "b": 0.7})
+    np.testing.assert_allclose(moved(ours), moved(theirs), rtol=1e-6)
