@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from tfaip.errors import TfaipError
+from tfaip.util.manifest import MANIFEST_FILE, verify_files
 
 WEIGHTS_FILE = "weights.safetensors"
 
@@ -31,6 +32,17 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise TfaipError(f"{path} cannot be read as weights: {error}") from error
+
+
+def load_weights_of(directory: Path) -> dict[str, np.ndarray]:
+    """The weights in the directory of a model, compared with its manifest if it has one (older ones have none).
+
+    Raises:
+        TfaipError: they are missing or damaged.
+    """
+    if (directory / MANIFEST_FILE).is_file():
+        verify_files(directory, [WEIGHTS_FILE])
+    return load_arrays(directory / WEIGHTS_FILE)
 
 
 def variable_arrays(variables: Mapping[str, keras.Variable]) -> dict[str, np.ndarray]:

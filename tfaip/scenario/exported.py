@@ -10,7 +10,6 @@ from tfaip.errors import UsageError
 from tfaip.params.serialization import parse_json, read_text
 from tfaip.scenario.loading import Scenario, load_trusted_scenario
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE, ScenarioBase
-from tfaip.util.manifest import MANIFEST_FILE, verify_files
 
 
 def load_exported_params(path: Path, trusted: Iterable[str] = ()) -> tuple[Scenario, Any]:
@@ -71,11 +70,9 @@ def load_weights(scenario: ScenarioBase[Any, Any], path: Path) -> None:
     """
     from tfaip.model.trainingmodel import TrainingModel
     from tfaip.model.variables import variables_by_path
-    from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, load_arrays
+    from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, load_weights_of
 
-    if (path / MANIFEST_FILE).is_file():
-        verify_files(path, [WEIGHTS_FILE])
-    arrays = load_arrays(path / WEIGHTS_FILE)
+    arrays = load_weights_of(path)
     graph, inputs = scenario.graph, scenario.data.create_input_layers()
     graph.predict(inputs)
     if arrays.keys() - variables_by_path(graph).keys():

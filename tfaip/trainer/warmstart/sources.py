@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.export import SERVE_DIR
-from tfaip.model.weights import WEIGHTS_FILE, load_arrays
+from tfaip.model.weights import WEIGHTS_FILE, load_weights_of
 from tfaip.trainer.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory
 from tfaip.trainer.transfer import Source
@@ -35,7 +35,7 @@ def read_source(path: Path, trim_graph_name: bool = True) -> Source:
     if not path.is_dir():
         raise UsageError(f"no model at {path}: {'not a directory' if path.exists() else 'the path does not exist'}")
     if (path / WEIGHTS_FILE).is_file():
-        return Source(str(path), load_arrays(path / WEIGHTS_FILE))
+        return Source(str(path), load_weights_of(path))
     if (path / ARRAYS_FILE).is_file():
         return _of_checkpoint(path, read_checkpoint(path))
     if (path / PARAMS_FILE).is_file():
@@ -79,8 +79,7 @@ def _of_checkpoint(path: Path, checkpoint: Checkpoint) -> Source:
 
 
 def _of_saved_model(path: Path, trim_graph_name: bool) -> Source:
-    exported = path.parent / WEIGHTS_FILE
-    if path.name == SERVE_DIR and exported.is_file():
+    if path.name == SERVE_DIR and (path.parent / WEIGHTS_FILE).is_file():
         # Our own export: the same weights, under the paths that a SavedModel does not keep.
-        return Source(str(path), load_arrays(exported))
+        return Source(str(path), load_weights_of(path.parent))
     return read_saved_model(path, trim_graph_name)
