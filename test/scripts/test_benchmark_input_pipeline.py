@@ -6,9 +6,12 @@ import logging
 import os
 import re
 import signal
+from typing import Any
 
 import pytest
 
+from test.data.pipeline.test_preload import DamagedParams
+from test.data.support import make_pipeline, rows
 from tfaip.data.pipeline.benchmark import Stage, StageTimes
 from tfaip.scripts.benchmark_input_pipeline import main
 from tfaip.trainer import inputbenchmark
@@ -69,6 +72,14 @@ def test_a_signal_ends_it_with_the_summary(
     assert "reading until Ctrl-C:" in out
     assert re.search(r"^[\d,]+ samples in [\d,]+ batches: ", out, re.MULTILINE)
     assert err == ""
+
+
+def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    params: Any = {"batch_size": 2, "num_processes": 0}
+    assert inputbenchmark._stage_times(make_pipeline(DamagedParams(rows(4)), on_error="skip", **params)) is None
+    assert "the parts are not timed, since a sample failed: OSError: cannot be read" in caplog.text
+    with pytest.raises(OSError, match="cannot be read"):
+        inputbenchmark._stage_times(make_pipeline(DamagedParams(rows(4)), **params))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def _work(argv: Sequence[str]) -> None:
     from tfaip.errors import UsageError
     from tfaip.params.cli import ParamsParser
     from tfaip.scenario.loading import load_scenario
-    from tfaip.util.backend import import_backend, select_backend
+    from tfaip.util.backend import select_backend
 
     select_backend()  # before the code of the scenario, which may import Keras
     scenario: Any = load_scenario(argv[0])
@@ -43,7 +43,9 @@ def _work(argv: Sequence[str]) -> None:
     if args.time_limit is not None and not args.time_limit > 0:
         raise UsageError(f"time_limit is {args.time_limit}, expected seconds above 0: change --time_limit")
 
-    import_backend()
+    from tfaip.device.devices import prepare_devices
+
+    prepare_devices(args.trainer.device)
     from tfaip.trainer.inputbenchmark import benchmark_input
 
     benchmark_input(args.trainer, scenario(args.trainer.scenario), args.time_limit)

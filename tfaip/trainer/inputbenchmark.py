@@ -47,7 +47,7 @@ def benchmark_input(
     params.random_seed = params.random_seed or 0
     pipeline = data_pipeline(params, scenario, PipelineMode.TRAINING)
     with StopRequest() as stop:
-        times = measure_stages(pipeline, STAGES_S)
+        times = _stage_times(pipeline)
         if times is not None:
             _print(stage_lines(times))
         ceiling = measure_ceiling(pipeline, keras.backend.backend(), CEILING_S)
@@ -70,6 +70,16 @@ def benchmark_input(
         if stop.received is not None:
             raise TrainingInterrupted(stop.received)
     return done
+
+
+def _stage_times(pipeline: DataPipeline) -> StageTimes | None:
+    try:
+        return measure_stages(pipeline, STAGES_S)
+    except Exception as error:
+        if pipeline.params.allowed_failures() == 0:
+            raise
+        log.warning("the parts are not timed, since a sample failed: %s: %s", type(error).__name__, error)
+        return None
 
 
 class WorkerLoad:
@@ -119,8 +129,11 @@ def summary_lines(done: Throughput, pipeline: DataPipeline) -> Iterator[str]:
         f"{done.mb_per_s:,.1f} MB/s; the first batch came after {done.first_s:.2f} s"
     )
     dropped = pipeline.dropped
-    if dropped.invalid or dropped.too_long:
-        yield f"dropped while measuring: {dropped.invalid} invalid samples, {dropped.too_long} too long ones"
+    if dropped.total:
+        yield (
+            f"dropped while measuring: {dropped.invalid} invalid samples, {dropped.failed} that failed, "
+            f"{dropped.too_long} too long ones"
+        )
 
 
 def advice(times: StageTimes, rate: float, ceiling: float) -> Iterator[str]:

@@ -90,7 +90,8 @@ def test_batches_are_made_in_workers_if_nothing_else_comes_between() -> None:
     assert [stage.in_workers for stage in times.stages] == [False, True, True]
 
 
-def test_no_time_no_stages() -> None:
+def test_no_data_or_no_time_no_stages() -> None:
+    assert measure_stages(make_pipeline([]), 10.0) is None
     assert measure_stages(make_pipeline(rows(20), [SlowParams()], batch_size=4), 0.0) is None
 
 

@@ -145,9 +145,10 @@ def measure_stages(pipeline: DataPipeline, seconds: float) -> StageTimes | None:
     """
     generator, params = pipeline.generator, pipeline.params
     order = RawOrder(generator, params, pipeline.mode, pipeline.seed)
+    next(order.samples(0), None)  # the first sample may load the data
     clock = _Clock()
     end = time.perf_counter() + seconds
-    raw = clock.timed("generator", (sample for pass_index in count() for _, sample in order.samples(pass_index)))
+    raw = clock.timed("generator", _passes(order))
     samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, raw)
     processors = pipeline.data.params.pre_proc.create(params, pipeline.data.params)
     for number, processor in enumerate(processors.processors):
@@ -168,6 +169,17 @@ def measure_stages(pipeline: DataPipeline, seconds: float) -> StageTimes | None:
     in_workers = [reads, *(number < parallel for number in range(len(processors.processors))), last]
     stages = [Stage(name, own / trained, where) for (name, own), where in zip(times, in_workers, strict=False)]
     return StageTimes(stages, times[-1][1] / trained)
+
+
+def _passes(order: RawOrder) -> Iterator[Sample]:
+    """Pass after pass, up to one without samples."""
+    for pass_index in count():
+        is_empty = True
+        for _, sample in order.samples(pass_index):
+            is_empty = False
+            yield sample
+        if is_empty:
+            return
 
 
 def _transported(batches: Iterable[Batch]) -> Iterator[Batch]:
