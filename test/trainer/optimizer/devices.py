@@ -9,13 +9,14 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tfaip.trainer.optimizer import AdamOptimizer, NadamOptimizer, OptimizerParams, SGDOptimizer
 from tfaip.trainer.optimizer.params import GradientNoiseParams, OptimizerGroupParams
+from tfaip.trainer.scheduler import ConstantParams, CyclicModulationParams, LearningRateParams, PolynomialDecayParams
 
 BATCH, BATCHES = 8, 9
 PATHS = ("hidden/kernel", "hidden/bias", "head/kernel", "head/bias")
@@ -30,11 +31,13 @@ class Case:
         optimizer: its params.
         accum_steps: batches per update.
         bad: batches, from 0, with an input that is not a number.
+        rate: the learning rate.
     """
 
     optimizer: OptimizerParams
     accum_steps: int = 1
     bad: tuple[int, ...] = ()
+    rate: LearningRateParams = field(default_factory=lambda: ConstantParams(lr=0.1))
 
 
 def everything() -> dict[str, Any]:
@@ -57,6 +60,13 @@ CASES = {
     "sgd": Case(SGDOptimizer(**{**everything(), "groups": []}), accum_steps=2, bad=(3,)),
     "adam": Case(AdamOptimizer(**everything()), accum_steps=2, bad=(3,)),
     "stopped": Case(SGDOptimizer(), bad=(4,)),
+    "schedule": Case(
+        SGDOptimizer(),
+        accum_steps=2,
+        rate=PolynomialDecayParams(
+            lr=0.1, step_function=False, epochs=2, modulation=CyclicModulationParams(interval_steps=3, decay=0.5)
+        ),
+    ),
     "noise": Case(SGDOptimizer(clip_value=0.5, gradient_noise=GradientNoiseParams(stddev=0.4, gamma=0.55))),
 }
 
@@ -84,9 +94,15 @@ def train(case: Case, batch_size: int = BATCH) -> dict[str, np.ndarray]:
     model.set_weights([rng.normal(size=shape) for shape in SHAPES])
     weights = dict(zip(PATHS, model.trainable_variables, strict=True))
     optimizer = build_optimizer(
-        case.optimizer, weights, model.trainable_variables, case.accum_steps, AverageRate(0.75, ramp=False), seed=1
+        case.optimizer,
+        weights,
+        model.trainable_variables,
+        case.accum_steps,
+        AverageRate(0.75, ramp=False),
+        rate=case.rate,
+        seed=1,
     )
-    optimizer.rate.assign(0.1)
+    optimizer.begin_epoch(0.1, completed=0, batches=BATCHES, done=0)
     model.compile(optimizer, "mse", jit_compile=keras.backend.backend() == "jax")
     x, y = data(case.bad)
     model.fit(x, y, batch_size=batch_size, shuffle=False, verbose=0)
