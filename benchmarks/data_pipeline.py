@@ -234,7 +234,9 @@ def torch_loader(case: str, workers: int) -> Batches:
 def grain_loader(case: str, workers: int) -> Batches:
     """`grain.DataLoader`."""
     import grain
+    from absl import flags
 
+    flags.FLAGS.mark_as_parsed()  # grain reads its flags, which only an absl program has parsed
     source = Source(case)
     sampler = grain.samplers.IndexSampler(len(source), shuffle=True, seed=0, num_epochs=1)
     operations = [grain.transforms.Batch(CASES[case].batch)]
