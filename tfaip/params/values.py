@@ -66,7 +66,8 @@ def _parse_union(words: Sequence[str], declared: Any, flag: str) -> Any:
     members = get_args(declared)
     if type(None) in members and len(words) == 1 and words[0].lower() in _NONE:
         return None
-    members = tuple(member for member in members if member is not type(None))
+    # Any word can be meant for the name of a function.
+    members = tuple(sorted((m for m in members if m is not type(None)), key=lambda member: member is FunctionName))
     for member in members:
         try:
             return parse_words(words, member, flag)

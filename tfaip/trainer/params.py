@@ -265,6 +265,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             )
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
+        self.learning_rate.check_rates()
 
     def _check_directories(self) -> None:
         """The best model and the checkpoints have directories of their own."""

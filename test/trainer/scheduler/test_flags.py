@@ -18,6 +18,8 @@ from tfaip.trainer.scheduler import (
     FunctionParams,
     Interpolation,
     LearningRateParams,
+    Mode,
+    NewbobRelParams,
     PiecewiseParams,
     Warmup,
     WarmupCosineDecayParams,
@@ -51,6 +53,29 @@ def test_fields_are_flags() -> None:
     )
 
 
+def test_rates_are_a_list_or_a_dict() -> None:
+    assert parse("--learning_rate.rates", "0.1", "1e-3").rates == [0.1, 0.001]
+    assert parse("--learning_rate.rates", "3=0.1", "5=1e-3").rates == {3: 0.1, 5: 0.001}
+    assert parse("--learning_rate.rates", "0.1").listed() == {1: 0.1}
+    assert parse("--learning_rate.rates").listed() == {}
+
+
+def test_monitors_and_factors() -> None:
+    params = parse("--learning_rate", "NewbobRel", "--learning_rate.monitor", "val_acc", "--learning_rate.mode", "max")
+    assert params.monitor in ("val_acc", ["val_acc"])  # which mean the same
+    assert params.mode is Mode.MAX
+    flags = [
+        "--learning_rate.monitor",
+        "lav_l0_acc",
+        "val_acc",
+        "--learning_rate.decay",
+        "0.9",
+        "--learning_rate.growth",
+    ]
+    params = parse("--learning_rate", "NewbobRel", *flags, "pkg.rates:more")
+    assert params == NewbobRelParams(monitor=["lav_l0_acc", "val_acc"], decay=0.9, growth="pkg.rates:more", epochs=100)
+
+
 def test_points_are_a_dict() -> None:
     flags = ["--learning_rate.points", "2.5=0.1", "10=1e-3", "--learning_rate.interpolation", "step"]
     params = parse("--learning_rate", "Piecewise", *flags, "--learning_rate.step_function", "False")
@@ -65,6 +90,16 @@ def test_points_are_a_dict() -> None:
         (["--learning_rate", "CosinDecay"], "no class 'CosinDecay'.* did you mean CosineDecay"),
         (["--learning_rate.alpha", "0.1"], "unknown flag --learning_rate.alpha; it belongs to CosineDecay"),
         (["--learning_rate", "CosineDecay", "--learning_rate.alpha", "2"], "alpha is 2.0, .*--learning_rate.alpha"),
+        (
+            ["--trainer.epochs", "3", "--learning_rate.rates", "4=0.1"],
+            r"rates names epoch 4, expected one from 1 to 3 \(--t",
+        ),
+        (["--learning_rate.rates", "0=0.1"], "rates names epoch 0, expected one from 1"),
+        (
+            ["--learning_rate.rates", "a"],
+            r"--learning_rate.rates: expected list\[float\] \| dict\[int, float\], got 'a'",
+        ),
+        (["--learning_rate.min_lr", "1"], "min_lr 1.0 is above lr 0.001"),
         (["--learning_rate.epochs", "5"], "unknown flag --learning_rate.epochs"),
         (["--learning_rate", "Piecewise", "--learning_rate.points", "0.5"], "expected key=value, got '0.5'"),
     ],

@@ -63,7 +63,7 @@ class LearningRateParams(ParamsBase):
                 f"{type(self).__name__} has one rate per epoch only, as it does not implement value(): "
                 "set --learning_rate.step_function True"
             )
-        self._check_rates()
+        self.check_rates()
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         """The rule: the factor on `scale()` at a time.
@@ -183,7 +183,12 @@ class LearningRateParams(ParamsBase):
     def _upper_bound(self) -> float:
         return math.inf if self.max_lr is None else self.max_lr
 
-    def _check_rates(self) -> None:
+    def check_rates(self) -> None:
+        """Check the listed rates, now that `epochs` may have been set.
+
+        Raises:
+            ValueError: an epoch is not in the training, or a rate is not possible.
+        """
         last = math.inf if self.epochs is None or not isinstance(self.rates, dict) else self.epochs
         for epoch, rate in self.listed().items():
             if not 1 <= epoch <= last:
