@@ -93,11 +93,11 @@ def trivial_work(image: np.ndarray) -> np.ndarray:
 
 
 CASES = {
-    "a": Case(2_000, 16, (1,), python_work, "float32"),
-    "b": Case(2_000, 16, (48, 600), numpy_work, "float32"),
+    "a": Case(4_000, 16, (1,), python_work, "float32"),
+    "b": Case(6_000, 16, (48, 600), numpy_work, "float32"),
     "c": Case(120_000, 16, (28, 28), trivial_work, "float32", in_memory=True),
     "c0": Case(120_000, 16, (28, 28), None, "float32", in_memory=True),
-    "d": Case(400, 4, (8 * MB,), None, "uint8"),
+    "d": Case(1_600, 4, (8 * MB,), None, "uint8"),
 }
 
 

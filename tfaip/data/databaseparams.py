@@ -103,7 +103,7 @@ class DataPipelineParams(ParamsBase):
     )
     prefetch: int = field(
         default=-1,
-        metadata=pai_meta(help="Batches that workers make ahead; -1: automatic, which needs at most 256 MiB."),
+        metadata=pai_meta(help="Batches that workers make ahead; -1: automatic, if possible within 128 MiB."),
     )
     use_shared_memory: bool = field(
         default=True, metadata=pai_meta(help="Whether arrays come from workers through shared memory, else pipes.")

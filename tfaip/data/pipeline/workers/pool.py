@@ -16,7 +16,7 @@ from tfaip.data.pipeline.workers.recipe import Recipe, script_of
 from tfaip.data.pipeline.workers.worker import ALIVE, Answer, Task
 
 BLOCKS_PER_WORKER = 4
-MAX_BYTES_AHEAD = 256 * 2**20
+MAX_BYTES_AHEAD = 128 * 2**20
 HEALTH_CHECK_S = 1.0
 START_TIMEOUT_S = 60.0
 
@@ -85,8 +85,9 @@ class WorkerPool:
         self._script = script_of(self._recipe)
         self._settings = settings
         self._prepared = prepared
-        self._blocks_ahead = settings.blocks_ahead or BLOCKS_PER_WORKER * settings.count
-        self._slots_per_worker = -(-self._blocks_ahead // settings.count)
+        # As few as possible until the size of a block is known.
+        self._blocks_ahead = settings.blocks_ahead or settings.count + 1
+        self._slots_per_worker = max(BLOCKS_PER_WORKER, -(-self._blocks_ahead // settings.count))
         self._num_started = 0
         self._num_tasks = 0
         self._done: dict[int, Result | None] = {}
@@ -227,8 +228,8 @@ class WorkerPool:
         worker.free_slots.append(answer.slot)
         self.stats.add(nbytes, answer.seconds)
         if self._settings.blocks_ahead is None:
-            most = MAX_BYTES_AHEAD // max(nbytes, 1)
-            self._blocks_ahead = max(self._settings.count + 1, min(self._blocks_ahead, most))
+            count = self._settings.count
+            self._blocks_ahead = max(count + 1, min(BLOCKS_PER_WORKER * count, MAX_BYTES_AHEAD // max(nbytes, 1)))
         if answer.number in self._done:
             self._done[answer.number] = Result(block, outcomes, batch, shapes)
 
