@@ -67,7 +67,7 @@ class PrecisionRecallCurve:
         if not np.allclose(metric.thresholds, np.linspace(0, 1, metric.num_thresholds), atol=1e-6):
             raise ValueError(f"{metric.name}: a precision-recall curve needs evenly spaced thresholds (num_thresholds)")
         names = ("true_positives", "false_positives", "true_negatives", "false_negatives")
-        return cls(np.stack([keras.ops.convert_to_numpy(getattr(metric, name).value) for name in names]))
+        return cls(np.stack([keras.ops.convert_to_numpy(getattr(metric, name)) for name in names]))
 
     @property
     def precision(self) -> np.ndarray:

@@ -57,7 +57,7 @@ class ServingExporter:
         """On TensorFlow the archive holds the variables of the graph themselves, on other backends copies."""
         originals = [*self._graphs.root.trainable_variables, *self._graphs.root.non_trainable_variables]
         for copied, original in zip(self._archive.variables, originals, strict=True):
-            copied.assign(keras.ops.convert_to_numpy(original.value))
+            copied.assign(keras.ops.convert_to_numpy(original))
 
     def _trace(self) -> Any:
         archive = keras.export.ExportArchive()

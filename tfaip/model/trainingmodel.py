@@ -112,6 +112,9 @@ class TrainingModel(keras.Model):
         """Create the variables of what `call`, the losses and the metrics use."""
         _SymbolicStep(self)((inputs, targets))
 
+    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Nothing: all is built. With a distribution strategy Keras would take the first data for it, and lose them."""
+
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
         return self.graph.train(features, self._pre_processed(features, targets), training=bool(training))

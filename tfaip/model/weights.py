@@ -48,7 +48,7 @@ def load_weights_of(directory: Path) -> dict[str, np.ndarray]:
 def variable_arrays(variables: Mapping[str, keras.Variable]) -> dict[str, np.ndarray]:
     """Copies of the values of named variables."""
     # On JAX the array would be a view of a buffer that the next step overwrites.
-    return {name: np.array(keras.ops.convert_to_numpy(variable.value)) for name, variable in variables.items()}
+    return {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in variables.items()}
 
 
 def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, np.ndarray], source: str) -> None:
