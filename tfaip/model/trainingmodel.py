@@ -14,6 +14,7 @@ from keras.initializers import Constant
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.modelbase import ModelBase
+from tfaip.model.replicas import num_replicas, part_of_mean
 from tfaip.util.typing import Tensor, TensorDict
 
 TOTAL_LOSS = "loss"
@@ -127,11 +128,14 @@ class TrainingModel(keras.Model):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
-        """Total loss of a batch, a scalar; updates the mean of each loss."""
+        """Total loss of a batch, a scalar; updates the mean of each loss.
+
+        Several replicas of TensorFlow return their shares of it, which Keras adds up.
+        """
         batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
         total = ops.zeros((), dtype="float32")
         for name, (weight, value) in self._weighted_losses(x, y_pred).items():
-            mean = ops.mean(value)
+            mean = part_of_mean(ops.mean(value), batch_size)
             if name != TOTAL_LOSS:
                 self._values.mean_of(name).update_state(mean, sample_weight=batch_size)
             total = total + _weighed(mean, weight)
@@ -143,7 +147,8 @@ class TrainingModel(keras.Model):
             penalty = self._penalty.estimate(self._sample_losses_with(x[1]), x[0])
             self._values.mean_of(INPUT_GRADIENT).update_state(penalty, sample_weight=batch_size)
             total = total + self._penalty.weight * penalty
-        return total
+        replicas = num_replicas()
+        return total if replicas == 1 else total / replicas
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
         """Update the metrics of the model with a batch; returns all values so far."""
