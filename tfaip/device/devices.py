@@ -6,13 +6,14 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tfaip.device.cluster import Cluster, find_cluster, join_cluster
 from tfaip.device.device_config import DeviceConfigParams, DistStrategy, Precision
 from tfaip.device.gpus import gpu_environment, installed_gpus, visible_gpus
 from tfaip.errors import UsageError
-from tfaip.util.backend import import_backend, quiet_stderr, select_backend
+from tfaip.util.backend import import_backend, quiet_output, quiet_stderr, select_backend
 from tfaip.util.logging import logger
 
 STRATEGIES = {
@@ -141,15 +142,15 @@ def open_devices(params: DeviceConfigParams) -> Devices:
     if cluster is not None:
         from jax.experimental import multihost_utils
 
-        # The first contact is reported on stderr.
-        with quiet_stderr():
+        # The first contact is reported by native code.
+        with quiet_output():
             multihost_utils.sync_global_devices("start")
-    names = _tensorflow_devices() if backend == "tensorflow" else _jax_devices()
+    names = tuple(_tensorflow_devices() if backend == "tensorflow" else _jax_devices())
     _check_gpus(params, names)
     shares = len(names) > 1 or strategy is not DistStrategy.DEFAULT
     make = _tensorflow_strategy if backend == "tensorflow" else _jax_strategy
     return Devices(
-        names=tuple(names),
+        names=names,
         num_processes=1 if cluster is None else cluster.num_processes,
         process_id=0 if cluster is None else cluster.process_id,
         precision=params.precision,
@@ -170,7 +171,7 @@ def _jax_devices() -> list[str]:
     return [f"{device.platform}:{device.id}" for device in jax.devices()]
 
 
-def _check_gpus(params: DeviceConfigParams, names: list[str]) -> None:
+def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
     used = not names[0].lower().startswith("cpu")
     if params.gpus and not used:
         raise UsageError(
@@ -182,15 +183,17 @@ def _check_gpus(params: DeviceConfigParams, names: list[str]) -> None:
         log.info("%d GPUs are left unused: --device.gpus %s uses them", left, " ".join(map(str, range(left))))
 
 
-def _tensorflow_strategy(names: list[str], strategy: DistStrategy) -> Any:
+@cache
+def _tensorflow_strategy(names: tuple[str, ...], strategy: DistStrategy) -> Any:
+    # One for the process: TensorFlow mixes up the collective operations of two, which are numbered alike.
     import tensorflow as tf
 
     if strategy is DistStrategy.CENTRAL_STORAGE:
-        return tf.distribute.experimental.CentralStorageStrategy(names)
-    return tf.distribute.MirroredStrategy(names)
+        return tf.distribute.experimental.CentralStorageStrategy(list(names))
+    return tf.distribute.MirroredStrategy(list(names))
 
 
-def _jax_strategy(names: list[str], strategy: DistStrategy) -> Any:
+def _jax_strategy(names: tuple[str, ...], strategy: DistStrategy) -> Any:
     import keras
 
-    return keras.distribution.DataParallel(devices=names, auto_shard_dataset=False)
+    return keras.distribution.DataParallel(devices=list(names), auto_shard_dataset=False)

@@ -33,7 +33,7 @@ from tfaip.trainer.loop import LoopParts
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.output import RunOutput
-from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.profiling import Profiler
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
@@ -94,7 +94,7 @@ def build_parts(
     params.learning_rate.check_run(best, logged, params.lav_every_n > 0)
     if not validates and not best.follows_lav:
         log.info("no validation: the best model follows %s of the training", best.monitor)
-    progress = create_progress(params.progress_bar_mode)
+    progress = create_progress(params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN)
     events = TensorBoardEvents(
         directory,
         _collector(model, sample_data),

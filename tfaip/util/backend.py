@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import TextIO
 
 from tfaip.errors import UsageError
 from tfaip.util.logging import is_debug
@@ -69,20 +70,34 @@ def quiet_stderr() -> Iterator[None]:
 
     TensorFlow logs from C++ while it is imported, before any of its own log settings act.
     """
+    with _held_back(sys.stderr):
+        yield
+
+
+@contextlib.contextmanager
+def quiet_output() -> Iterator[None]:
+    """The same for stdout too, where the collective operations of JAX greet each other."""
+    with _held_back(sys.stderr), _held_back(sys.stdout):
+        yield
+
+
+@contextlib.contextmanager
+def _held_back(stream: TextIO) -> Iterator[None]:
     if is_debug():
         yield
         return
-    sys.stderr.flush()
-    saved = os.dup(2)
+    descriptor = 1 if stream is sys.stdout else 2
+    stream.flush()
+    saved = os.dup(descriptor)
     with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
+        os.dup2(held.fileno(), descriptor)
         try:
             yield
         except BaseException:
-            os.dup2(saved, 2)
+            os.dup2(saved, descriptor)
             held.seek(0)
-            sys.stderr.write(held.read().decode(errors="replace"))
+            stream.write(held.read().decode(errors="replace"))
             raise
         finally:
-            os.dup2(saved, 2)
+            os.dup2(saved, descriptor)
             os.close(saved)

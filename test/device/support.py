@@ -1,0 +1,60 @@
+"""Starts `train_cases` in processes that train alone or together."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.support.commands import CommandResult, finish_command, start_python
+
+Case = dict[str, Any]
+Result = dict[str, Any]
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start_cases(
+    directory: Path, cases: Sequence[Case], backend: str, devices: int = 1, name: str = "cases"
+) -> tuple[subprocess.Popen[str], Path]:
+    """Start a process that trains the cases one after the other; returns it, and where its results will be."""
+    (directory / f"{name}.json").write_text(json.dumps(cases))
+    results = directory / f"{name}.results.json"
+    env = {"KERAS_BACKEND": backend, "TEST_LOGICAL_DEVICES": str(devices)}
+    return start_python("-m", "test.device.train_cases", directory / f"{name}.json", results, env=env), results
+
+
+def finish_cases(process: subprocess.Popen[str], results: Path) -> list[Result]:
+    """The results of a process that must end well."""
+    ended: CommandResult = finish_command(process)
+    assert ended.rc == 0, ended
+    return list(json.loads(results.read_text()))
+
+
+def train_together(directory: Path, cases: Sequence[Case], processes: int) -> list[list[Result]]:
+    """The results of each process of a cluster on JAX, which trains the cases one after the other."""
+    address = f"127.0.0.1:{free_port()}"
+    started = []
+    for number in range(processes):
+        cluster = {"num_processes": processes, "process_id": number, "coordinator": address}
+        flags = {f"device.{name}": value for name, value in cluster.items()}
+        ranked = [{**case, "set": {**case["set"], **flags}} for case in cases]
+        started.append(start_cases(directory, ranked, "jax", name=f"process_{number}"))
+    return [finish_cases(process, results) for process, results in started]
+
+
+def assert_same_curve(result: Result, expected: Result) -> None:
+    """Every value of every epoch agrees to 1e-5: the same sums, added up in another order."""
+    assert len(result["epochs"]) == len(expected["epochs"])
+    for epoch, wanted in zip(result["epochs"], expected["epochs"], strict=True):
+        assert epoch == pytest.approx(wanted, rel=1e-5, abs=1e-6)

@@ -1,0 +1,158 @@
+"""Processes that train together on JAX, over loopback: started by hand, by Open MPI, and one of them killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from test.device.support import (
+    Case,
+    Result,
+    assert_same_curve,
+    finish_cases,
+    free_port,
+    start_cases,
+    train_together,
+)
+from test.support.commands import REPOSITORY, CommandResult, finish_command
+from test.support.runs import checkpoints, copy_tiny, fault, faulty, latest, result_lines
+
+EVERYTHING = {
+    "train_accum_steps": 2,
+    "calc_ema": 0.9,
+    "optimizer.clip_global_norm": 0.1,
+    "learning_rate.step_function": False,
+    "lav_every_n": 1,
+    "lav_silent": True,
+}
+FLAGS = ["--train.batch_size", "12", "--val.batch_size", "6", "--trainer.random_seed", "1"]
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """One process with the whole batch, four epochs."""
+    case: Case = {"set": {**EVERYTHING, "epochs": 4}}
+    (result,) = finish_cases(*start_cases(tmp_path_factory.mktemp("alone"), [case], "jax"))
+    return result
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_processes_train_as_one(alone: Result, tmp_path: Path, processes: int) -> None:
+    run = {"output_dir": str(tmp_path / "run"), "write_checkpoints": True, "export_best": True, "export_final": True}
+    results = train_together(tmp_path, [{"set": {**EVERYTHING, **run, "epochs": 2}}], processes)
+    for (result,) in results:
+        assert result["weights"] == results[0][0]["weights"]
+        assert result["epochs"] == results[0][0]["epochs"]
+        assert_same_curve(result, {**alone, "epochs": alone["epochs"][:2]})
+    # Written once, and whole: another number of processes goes on from there.
+    assert {"best", "export", "lav_l0", "history.json", "train.log"} <= {p.name for p in (tmp_path / "run").iterdir()}
+    stored = json.loads((tmp_path / "run" / "trainer_params.json").read_text())["device"]
+    assert (stored["num_processes"], stored["process_id"], stored["coordinator"]) == (None, None, None)
+
+    more: Case = {"set": {**EVERYTHING, **run, "epochs": 4}, "restore": True}
+    (resumed,) = finish_cases(*start_cases(tmp_path, [more], "jax"))
+    assert_same_curve(resumed, {**alone, "epochs": alone["epochs"][2:]})
+
+
+def started_together(
+    start: Start, cwd: Path, *args: str | Path, envs: dict[int, dict[str, str]]
+) -> list[CommandResult]:
+    """Three times the same command, on JAX; `envs` adds variables to some of the processes."""
+    address = f"127.0.0.1:{free_port()}"
+    processes = []
+    for number in range(3):
+        cluster = ["--device.num_processes", "3", "--device.process_id", str(number), "--device.coordinator", address]
+        env = {"KERAS_BACKEND": "jax", **envs.get(number, {})}
+        processes.append(start(*args, *cluster, cwd=cwd, env=env))
+    return [finish_command(process) for process in processes]
+
+
+def test_a_killed_process_ends_all_and_one_goes_on(tmp_path: Path, start: Start) -> None:
+    workplace, run = copy_tiny(tmp_path), tmp_path / "run"
+    # 48 samples an epoch: it dies in the second one.
+    kill = faulty(fault("SIGKILL", "tiny.sample", "training", 80))
+    train = ["train", "tiny", "--trainer.output_dir", run, "--trainer.samples_per_epoch", "48", *FLAGS]
+    began = time.monotonic()
+    results = started_together(start, workplace, *train, envs={2: kill})
+    assert time.monotonic() - began < 60, "a start of at most 30 s on a busy machine, and 30 s to notice"
+    assert results[2].rc == -9, results[2]
+    for number, result in enumerate(results[:2]):
+        assert result.rc in (1, -6), result
+        assert f"error: process {number} of 3 lost another one" in result.stderr or "another task died" in result.stderr
+    assert checkpoints(run) == ["epoch_0001"]
+
+    resume = start("resume_training", run, cwd=workplace, env={"KERAS_BACKEND": "jax"})
+    resumed = finish_command(resume)
+    assert resumed.rc == 0, resumed
+    assert [epoch for epoch, _ in result_lines(resumed.stdout)] == [2, 3, 4]
+    assert latest(run) == "epoch_0004"
+
+
+def test_other_params_in_one_process_are_refused(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    started = []
+    for number, rate in enumerate((0.01, 0.02)):
+        cluster = {"num_processes": 2, "process_id": number, "coordinator": address}
+        flags = {f"device.{name}": value for name, value in cluster.items()}
+        case: Case = {"set": {"learning_rate.lr": rate, **flags}}
+        started.append(start_cases(tmp_path, [case], "jax", name=str(number))[0])
+    for process in started:
+        result = finish_command(process)
+        assert result.rc != 0
+        assert "process 1 was started with other params than process 0: learning_rate.lr" in result.stderr
+
+
+@pytest.mark.skipif(
+    shutil.which("mpirun") is None and "CI" not in os.environ,
+    reason="mpirun is not installed (Debian: openmpi-bin)",
+)
+def test_open_mpi(tmp_path: Path) -> None:
+    workplace, run = copy_tiny(tmp_path), tmp_path / "run"
+    options = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"]
+    # On a terminal, which mpirun gives to all processes, the chief would show a bar.
+    plain = ["--trainer.output_dir", str(run), "--trainer.progress_bar_mode", "plain"]
+    command = [sys.executable, "-m", "tfaip.scripts.train", "tiny", *plain, *FLAGS]
+    process = subprocess.Popen(
+        [str(shutil.which("mpirun")), *options, *command, "--trainer.epochs", "2", "--trainer.lav_every_n", "1"],
+        cwd=workplace,
+        env={**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    result = finish_command(process)
+    assert result.rc == 0, result
+    # The chief alone reports and writes.
+    assert [epoch for epoch, _ in result_lines(result.stdout)] == [1, 2]
+    assert len(re.findall(r"on keras/jax, 2 devices \(cpu:0, cpu:\d+\) of 2 processes", result.stdout)) == 1
+    assert "Gloo" not in result.stdout + result.stderr
+    assert {"best", "export", "lav_l0", "checkpoint"} <= {path.name for path in run.iterdir()}
+
+
+def test_tensorflow_refuses_several_processes(run_command: Callable[..., CommandResult], tmp_path: Path) -> None:
+    env = {"KERAS_BACKEND": "tensorflow", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
+    result = run_command("train", "tiny", "--trainer.output_dir", tmp_path / "run", cwd=copy_tiny(tmp_path), env=env)
+    assert result.rc == 2, result
+    assert result.stderr.startswith("error: 2 processes (told by Open MPI) cannot train together on tensorflow")
+    assert result.stderr.endswith("set KERAS_BACKEND=jax\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_gpu_that_is_not_there(run_command: Callable[..., CommandResult], tmp_path: Path) -> None:
+    args = ["train", "tiny", "--trainer.output_dir", tmp_path / "run", "--device.gpus", "7"]
+    result = run_command(*args, cwd=copy_tiny(tmp_path))
+    assert result.rc == 2, result
+    assert result.stderr.startswith("error: GPU 7 is not there, found ")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,76 @@
+"""Trains the tiny scenario in several ways, in a process of its own: `python -m test.device.train_cases CASES RESULTS`.
+
+`CASES` is a JSON file: a list of `{"set": {dotted path of the trainer params: value}, "restore": bool}`. `RESULTS` gets
+the values of each epoch and a checksum of the weights, for each. `TEST_LOGICAL_DEVICES` splits the CPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+SHARED: dict[str, Any] = {
+    "random_seed": 1,
+    "epochs": 2,
+    "samples_per_epoch": 48,
+    "steps_per_execution": None,
+    "write_checkpoints": False,
+    "export_best": False,
+    "export_final": False,
+    "optimizer.epsilon": 1e-3,
+    "gen.setup.train.batch_size": 12,
+    "gen.setup.val.batch_size": 6,
+    # A last batch that two or three devices cannot share equally.
+    "gen.val.samples": 11,
+    "scenario.model.dropout": 0.0,
+}
+
+
+def split_cpu() -> None:
+    """Logical devices, before the backend looks for them."""
+    number = int(os.environ.get("TEST_LOGICAL_DEVICES", "1"))
+    if number == 1:
+        return
+    if os.environ["KERAS_BACKEND"] == "jax":
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={number}"
+        return
+    import tensorflow as tf
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
+
+
+def train(case: dict[str, Any]) -> dict[str, Any]:
+    """Train one case; values of each epoch, and a checksum of the final weights."""
+    from test.support.tiny.scenario import TinyScenario
+    from tfaip.device.devices import prepare_devices
+    from tfaip.params.tree import set_path
+
+    params = TinyScenario.default_trainer_params()
+    for path, value in {**SHARED, **case["set"]}.items():
+        set_path(params, path, value)
+    prepare_devices(params.device)
+    trainer = TinyScenario.create_trainer(params, restore=case.get("restore", False))
+    import keras
+
+    epochs: list[dict[str, float]] = []
+    keep = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: epochs.append(dict(logs or {})))
+    trainer.train([keep])
+    weights = [keras.ops.convert_to_numpy(variable) for variable in trainer.scenario.graph.variables]
+    digest = hashlib.sha256(b"".join(weight.tobytes() for weight in weights)).hexdigest()
+    return {"epochs": epochs, "weights": digest}
+
+
+def main() -> None:
+    """Train all cases."""
+    split_cpu()
+    cases = json.loads(Path(sys.argv[1]).read_text())
+    Path(sys.argv[2]).write_text(json.dumps([train(case) for case in cases]))
+
+
+if __name__ == "__main__":
+    main()
