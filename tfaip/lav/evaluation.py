@@ -136,8 +136,10 @@ class PredictionEvaluation:
             # A round is a batch for every process.
             while group := list(islice(batches, self._devices.num_processes)):
                 watched = is_watched()
-                with benchmark.measured_batch(sum(batch.size for batch in group), started):
+                with benchmark.in_model():
                     outputs = self._outputs(group, watched)
+                for batch in group:
+                    benchmark.count(batch.size, started)
                 for batch, arrays in zip(group, outputs, strict=False):
                     yield from samples_of(batch, arrays)
                 if self._should_stop():

@@ -118,7 +118,8 @@ class VotedStep:
 
     def __call__(self, batch: Batch) -> TensorDict:
         """Vote on a batch, and score the vote; returns the voted outputs."""
-        voted = [sample.outputs for sample in voted_samples(batch, self._predict, self._voter)]
+        by_model = [predict(batch.inputs) for predict in self._predict]
+        voted = [sample.outputs for sample in voted_samples(batch, by_model, self._voter)]
         outputs = {name: np.stack([one[name] for one in voted]) for name in voted[0]}
         return self._score.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
 

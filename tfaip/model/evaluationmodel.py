@@ -130,11 +130,9 @@ class EvaluationStep:
         self._devices = devices or Devices()
         model.compile(optimizer=None, run_eagerly=run_eagerly, jit_compile=False)
         self._model = model
-        self._step: Callable[..., Any] = model.test_step
+        self._step = _step(model, run_eagerly)
         self._state: Any = None
         self._initial: list[np.ndarray] = []
-        if not run_eagerly:
-            self._step = _compiled(model.test_step)
 
     def reset(self) -> None:
         """Begin a new evaluation with the current weights."""
@@ -158,7 +156,9 @@ class EvaluationStep:
         data = ((inputs, targets),)
         if self._state is None:
             return self._step(data)[OUTPUTS]
-        logs, self._state = self._step(self._state, data)
+        trainable, non_trainable, metrics = self._state
+        logs, changed, metrics = self._step(self._state, data)
+        self._state = (trainable, [changed.get(i, value) for i, value in enumerate(non_trainable)], metrics)
         return logs[OUTPUTS]
 
     def result(self) -> Logs:
@@ -176,11 +176,26 @@ def _local(value: Any) -> Any:
     return value if value.is_fully_addressable else value.addressable_data(0)
 
 
-def _compiled(step: Callable[..., Any]) -> Callable[..., Any]:
+def _step(model: EvaluationModel, run_eagerly: bool) -> Callable[..., Any]:
     if keras.backend.backend() == "jax":
         import jax
 
-        return jax.jit(step)
+        step = _jax_step(model)
+        return step if run_eagerly else jax.jit(step)
     from tfaip.model.compiledstep import TensorFlowStep
 
-    return TensorFlowStep(step)
+    return model.test_step if run_eagerly else TensorFlowStep(model.test_step)
+
+
+def _jax_step(model: EvaluationModel) -> Callable[..., Any]:
+    """`test_step` that returns the values of the metrics, and of other variables only those that it changed.
+
+    What a compiled function returns is a copy, of all weights if it returns them.
+    """
+
+    def step(state: Any, data: Any) -> tuple[Any, dict[int, Any], Any]:
+        before = state[1]
+        logs, (_, after, metrics) = model.test_step(state, data)
+        return logs, {i: new for i, (old, new) in enumerate(zip(before, after, strict=True)) if new is not old}, metrics
+
+    return step

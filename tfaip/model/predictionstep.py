@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
 
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.util.typing import TensorDict
@@ -28,9 +27,9 @@ class PredictionStep:
         if not run_eagerly:
             self._run = _compiled(layer, self._call)
 
-    def __call__(self, inputs: TensorDict) -> dict[str, np.ndarray]:
-        """Outputs of a batch by name."""
-        return {name: keras.ops.convert_to_numpy(value) for name, value in self._run(inputs).items()}
+    def __call__(self, inputs: TensorDict) -> TensorDict:
+        """Outputs of a batch by name, on the device, which may still be at work on them."""
+        return self._run(inputs)
 
     def _call(self, inputs: TensorDict) -> TensorDict:
         if isinstance(self._layer, GenericGraphBase):

@@ -15,8 +15,8 @@ class BenchmarkResults:
     Args:
         samples: that entered the model.
         batches: of them.
-        model_s: seconds in the model, the first batch and its compilation included.
-        first_batch_s: seconds of the first batch in the model.
+        model_s: seconds spent on the model and waiting for it, the first batch and its compilation included.
+        first_batch_s: of these, until the first batch was done.
         wall_s: seconds from the start to the last batch: data, model, and whoever consumed the samples.
     """
 
@@ -32,22 +32,19 @@ class BenchmarkResults:
         return self.samples / self.wall_s if self.wall_s else 0.0
 
     @contextmanager
-    def measured_batch(self, size: int, started: float) -> Iterator[None]:
-        """Count a batch of `size` samples that runs in the model within the block.
-
-        Args:
-            size: number of samples.
-            started: `time.perf_counter()` when the run began.
-        """
+    def in_model(self) -> Iterator[None]:
+        """Count the seconds of the block as those of the model."""
         before = time.perf_counter()
         yield
-        now = time.perf_counter()
+        self.model_s += time.perf_counter() - before
+
+    def count(self, size: int, started: float) -> None:
+        """Count a batch of `size` samples that is done; the run began at `started` (`time.perf_counter()`)."""
         if self.batches == 0:
-            self.first_batch_s = now - before
+            self.first_batch_s = self.model_s
         self.samples += size
         self.batches += 1
-        self.model_s += now - before
-        self.wall_s = now - started
+        self.wall_s = time.perf_counter() - started
 
     def to_dict(self) -> dict[str, float]:
         """All numbers by name."""
@@ -56,5 +53,5 @@ class BenchmarkResults:
     def __str__(self) -> str:
         return (
             f"{self.samples} samples in {self.wall_s:.2f} s ({self.samples_per_s:.0f} per second), "
-            f"{self.model_s:.2f} s of them in the model, {self.first_batch_s:.2f} s in its first batch"
+            f"{self.model_s:.2f} s of them in the model, {self.first_batch_s:.2f} s until the first batch was done"
         )

@@ -20,6 +20,7 @@ from tfaip.predict.unbatch import samples_of
 from tfaip.scenario.exported import load_weights
 from tfaip.scenario.loading import Scenario
 from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.util.typing import TensorDict
 
 
 class MultiModelPredictor(Predictor):
@@ -76,16 +77,25 @@ class MultiModelPredictor(Predictor):
         if not self._steps:
             raise UsageError("the predictor has no models: call set_models")
 
-    def _predict_batch(self, batch: Batch) -> Iterator[Sample]:
-        return voted_samples(batch, self._steps, self._voter)
+    def _start(self, batch: Batch) -> list[TensorDict]:
+        return [step(batch.inputs) for step in self._steps]
+
+    def _samples(self, batch: Batch, outputs: list[TensorDict]) -> Iterable[Sample]:
+        return voted_samples(batch, outputs, self._voter)
 
     def _finished(self, sample: Sample) -> Sample:
         return super()._finished(self._voter.finalize_sample(sample))
 
 
-def voted_samples(batch: Batch, steps: Sequence[Step], voter: MultiModelVoter[Any]) -> Iterator[Sample]:
-    """The samples of a batch, which the models predict now, with outputs that are voted on one by one."""
-    by_model = [samples_of(batch, step(batch.inputs)) for step in steps]
+def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModelVoter[Any]) -> Iterator[Sample]:
+    """The samples of a batch with what is voted for.
+
+    Args:
+        batch: what entered the models.
+        outputs: what each model gave for it.
+        voter: votes on one sample after the other.
+    """
+    by_model = [samples_of(batch, one) for one in outputs]
     return (
         voter.vote(same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
         for same_sample in zip(*by_model, strict=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import keras
-import numpy as np
 
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataGeneratorParams
@@ -31,8 +31,9 @@ from tfaip.util.typing import TensorDict
 
 log = logger(__name__)
 
-# From a batch of inputs to its outputs.
-Step: TypeAlias = Callable[[TensorDict], dict[str, np.ndarray]]
+T = TypeVar("T")
+# From a batch of inputs to its outputs, arrays or tensors.
+Step: TypeAlias = Callable[[TensorDict], TensorDict]
 # A directory, a graph or another Keras model, or a function of batches.
 Model: TypeAlias = str | Path | keras.layers.Layer | Step
 
@@ -104,7 +105,7 @@ class Predictor:
         self._require_model()
         samples: list[Sample] = []
         pipeline = self._pipeline(self._data, RawDataGeneratorParams(samples=samples))
-        pipeline.params = replace(pipeline.params, batch_size=1)
+        pipeline.params = replace(pipeline.params, batch_size=1, num_processes=0)
         return RawPredictor(samples, lambda: self._run(pipeline, silent=True))
 
     def _create_step(self, model: Model) -> Step:
@@ -137,18 +138,32 @@ class Predictor:
             log.info("%s", self._benchmark)
 
     def _predicted(self, pipeline: DataPipeline, benchmark: BenchmarkResults, silent: bool) -> Iterator[Sample]:
+        total = _num_batches(pipeline)
         shown = self._params.progress_bar and not silent and sys.stdout.isatty()
-        started = time.perf_counter()
+        # Data of known length are there: while the device is at work, the next batch is read. A stream may wait for the
+        # answer to a sample before it gives another one.
+        ahead = 0 if total is None else 1
+        began = time.perf_counter()
         with pipeline.generate_input_batches(auto_repeat=False) as batches:
-            for batch in track(batches, "Prediction", _num_batches(pipeline) if shown else None, shown):
-                with benchmark.measured_batch(batch.size, started):
-                    samples = self._predict_batch(batch)
+            running = (self._started(batch, benchmark) for batch in track(batches, "Prediction", total, shown))
+            for batch, outputs in _behind(running, ahead):
+                with benchmark.in_model():
+                    samples = self._samples(batch, outputs)
+                benchmark.count(batch.size, began)
                 yield from samples
 
-    def _predict_batch(self, batch: Batch) -> Iterator[Sample]:
-        """The samples of a batch with their outputs."""
+    def _started(self, batch: Batch, benchmark: BenchmarkResults) -> tuple[Batch, Any]:
+        with benchmark.in_model():
+            return batch, self._start(batch)
+
+    def _start(self, batch: Batch) -> Any:
+        """Start the model on a batch; returns its outputs, which need not be there yet."""
         assert self._step is not None  # noqa: S101 (asked before the first batch)
-        return samples_of(batch, self._step(batch.inputs))
+        return self._step(batch.inputs)
+
+    def _samples(self, batch: Batch, outputs: Any) -> Iterable[Sample]:
+        """The samples of a batch with their outputs, when they are there."""
+        return samples_of(batch, outputs)
 
     def _finished(self, sample: Sample) -> Sample:
         """A sample behind the post-processing as the user gets it."""
@@ -184,6 +199,16 @@ class RawPredictor:
                 f"the processors made {len(predicted)} samples of one, expected 1: predict_raw gives them all"
             )
         return predicted[0]
+
+
+def _behind(items: Iterable[T], distance: int) -> Iterator[T]:
+    """Pass each item on when `distance` more have been read."""
+    waiting: deque[T] = deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > distance:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def _num_batches(pipeline: DataPipeline) -> int | None:
