@@ -147,29 +147,6 @@ def test_the_standing_of_early_stopping_can_be_read_and_survives_a_resume(tmp_pa
     assert not (tmp_path / "run" / "best").exists()
 
 
-def test_every_option_at_once_resumes_exactly(tmp_path):
-    def everything(name, epochs):
-        params = tiny_params(
-            epochs=epochs,
-            calc_ema=-1,
-            train_accum_steps=3,
-            early_stopping=EarlyStoppingParams(n_to_go=50),
-            optimizer=AdamOptimizer(clip_value=0.5, clip_norm=0.4, clip_global_norm=0.3, weight_decay=0.01),
-            output_dir=str(tmp_path / name),
-        )
-        params.gen.setup.train.batch_size = 4
-        return params
-
-    logs, weights = train(everything("whole", 4))
-    first, _ = train(everything("parts", 2))
-    second, resumed_weights = train(everything("parts", 4), restore=True)
-    assert first + second == logs
-    for name, weight in weights.items():
-        np.testing.assert_array_equal(resumed_weights[name], weight)
-    states = [(tmp_path / n / "checkpoint/epoch_0004/state.safetensors").read_bytes() for n in ("whole", "parts")]
-    assert states[0] == states[1]
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
