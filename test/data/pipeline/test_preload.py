@@ -203,6 +203,18 @@ def test_a_later_processor_cannot_spoil_the_next_pass() -> None:
     assert epoch(make_pipeline(rows(3), adds, **params).as_preloaded()) == epoch(make_pipeline(rows(3), adds, **params))
 
 
+def test_the_arrays_of_the_user_stay_as_they_are() -> None:
+    samples = rows(2)
+    make_pipeline(samples).as_preloaded()
+    samples[0].inputs["x"][0] = 5
+
+
+def test_a_processor_that_forgets_its_sample_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Add, "preload", lambda self, sample: None)
+    with pytest.raises(TypeError, match="Add.preload gave None, expected a Sample"):
+        make_pipeline(rows(2), [AddParams()]).as_preloaded()
+
+
 @pai_dataclass
 @dataclass
 class WritesParams(AddParams):

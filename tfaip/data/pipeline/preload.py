@@ -144,7 +144,7 @@ def _processed(
         if isinstance(sample, FailedSample) or not sample.is_valid():
             break
         try:
-            sample = processor.preload(sample)
+            sample = _checked(processor.preload(sample), processor)
         except _RandomnessWanted as reason:
             reason.processor = number
             raise
@@ -154,11 +154,24 @@ def _processed(
     if isinstance(sample, FailedSample):
         failures.handle(sample)
         return Sample().new_invalid()
-    for part in (sample.inputs, sample.targets):
-        for value in part.values() if isinstance(part, dict) else ():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False  # a processor that wrote into it would change the next pass
-    return sample
+    return sample.new_inputs(_read_only(sample.inputs)).new_targets(_read_only(sample.targets))
+
+
+def _checked(made: Any, processor: MappingDataProcessor[Any]) -> Sample:
+    if isinstance(made, Sample):
+        return made
+    raise TypeError(f"{type(processor).__name__}.preload gave {made!r}, expected a Sample")
+
+
+def _read_only(part: Any) -> Any:
+    """Inputs or targets whose arrays cannot be changed: a processor that wrote into them would change the next pass."""
+    if not isinstance(part, dict):
+        return part
+    protected = {key: value.view() if isinstance(value, np.ndarray) else value for key, value in part.items()}
+    for value in protected.values():
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+    return protected
 
 
 def _fresh(sample: Sample) -> Sample:
