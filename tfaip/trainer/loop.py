@@ -153,9 +153,12 @@ class TrainingLoop:
         """Set the rate of an epoch, which is the one in the history if somebody has chosen it there."""
         progress, rule = self._state.progress, self._parts.params.learning_rate
         history = progress.history
-        if progress.step == 0 and rule.restores_best(epoch, history):
-            log.info("the rate decays: back to the weights of epoch %d", self._state.restore_best())
         chosen = history[epoch].lr if epoch in history.epochs else None
+        if progress.step == 0 and chosen is None and rule.restores_best(epoch, history):
+            best = self._state.restore_best()
+            log.info(
+                "the rate decays: %s", f"back to the weights of epoch {best}" if best else "no best weights are kept"
+            )
         rate, base = rule.rate(epoch, history), rule.base(epoch, history)
         is_listed = chosen is not None or epoch in rule.listed()
         base = base if chosen is None else chosen

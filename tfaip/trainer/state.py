@@ -77,8 +77,15 @@ class TrainState:
         """Keep a copy of the weights, raw and not averaged, as those of the best epoch."""
         self._best_epoch, self._best_weights = epoch, variable_arrays(self._weights_by_path())
 
-    def restore_best(self) -> int:
-        """Go back to the kept weights; averages and the optimizer begin anew. Returns the epoch that they are of."""
+    def restore_best(self) -> int | None:
+        """Go back to the kept weights; averages and the moments of the optimizer begin anew.
+
+        Returns:
+            the epoch that they are of; None, and nothing has changed, if none are kept: no score was finite yet, or
+            the run has begun without keeping them.
+        """
+        if not self._best_weights:
+            return None
         assign_arrays(self._weights_by_path(), self._best_weights, "the best epoch")
         optimizer = self._model.optimizer
         optimizer.reset_moments()

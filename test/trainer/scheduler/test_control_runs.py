@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
+from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAbsParams, NewbobRelParams
@@ -182,9 +182,29 @@ def test_the_best_weights_are_in_the_checkpoint(tmp_path: Path) -> None:
     assert values == whole.values
 
 
+def test_without_kept_weights_the_training_goes_on_from_where_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(swinging(tmp_path / "run", False, epochs=2))
+    weights = Weights()
+    train(swinging(tmp_path / "run", True, epochs=3), weights, restore=True)
+    first, velocity = sgd(1.0, 0.0, 2.0)
+    second, velocity = sgd(first, velocity, 2.0)
+    assert weights.values == pytest.approx([sgd(second, velocity, 1.0)[0]])
+    assert "the rate decays: no best weights are kept" in caplog.text
+
+
 def test_averages_begin_anew_at_the_best_weights(tmp_path: Path) -> None:
     train(swinging(tmp_path / "run", True, epochs=3, calc_ema=0.5))
     first, _ = sgd(1.0, 0.0, 2.0)
     third, _ = sgd(first, 0.0, 1.0)
     # The validation sees half of the last weight, and half of the best one.
     assert records_of(tmp_path / "run")["3"]["values"]["val_loss"] == pytest.approx((first / 2 + third / 2) ** 2)
+
+
+def test_a_dry_run_has_no_later_epochs_and_leaves_the_history_alone(tmp_path: Path) -> None:
+    file = tmp_path / "rates.json"
+    params = falling(tmp_path / "run", control(), history_file=str(file))
+    LineScenario.create_trainer(params).dry_run()
+    assert list(tmp_path.iterdir()) == []
+    assert params.learning_rate.rates == {3: 0.5}

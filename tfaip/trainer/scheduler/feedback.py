@@ -136,7 +136,7 @@ class FeedbackParams(LearningRateParams):
     def decision(self, epoch: int, history: History) -> Decision:
         """What happens at the beginning of an epoch, a pure function of the records of earlier ones."""
         scores = None if epoch in self.listed() else self.scores(epoch, history)
-        if scores is None or not scores.epochs or self._is_held(epoch, history):
+        if scores is None or self._is_held(epoch, history):
             return Decision.HOLD
         return self.decide(epoch, scores)
 
