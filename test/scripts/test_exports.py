@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from tfaip.model.servedmodel import ServedModel
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.scenario.exported import load_exported
 from tfaip.scripts import check_export, export
+from tfaip.scripts.models import open_models
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
@@ -93,6 +95,24 @@ def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandRes
     content = json.loads((tmp_path / "check.json").read_text())
     assert content["backend"] == keras.backend.backend()
     assert max(graph["difference"] for graph in content["graphs"]) < 1e-5
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_commands_prefer_the_backend_that_wrote_the_model(
+    model: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_manifest(model, {"backend": backend})
+    monkeypatch.delenv("KERAS_BACKEND")
+    open_models([model], [])
+    assert os.environ["KERAS_BACKEND"] == backend
+    # What the user says wins, and a model that does not say leaves the choice as it was.
+    monkeypatch.setenv("KERAS_BACKEND", OTHER)
+    open_models([model], [])
+    assert os.environ["KERAS_BACKEND"] == OTHER
+    (model / "manifest.json").unlink()
+    monkeypatch.delenv("KERAS_BACKEND")
+    open_models([model], [])
+    assert os.environ["KERAS_BACKEND"] == "tensorflow"
 
 
 @pytest.mark.parametrize(

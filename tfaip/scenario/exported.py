@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.params.serialization import parse_json, read_text
 from tfaip.scenario.loading import Scenario, load_trusted_scenario
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE, ScenarioBase
+from tfaip.util.manifest import read_manifest
 
 
 def load_exported_params(path: Path, trusted: Iterable[str] = ()) -> tuple[Scenario, Any]:
@@ -39,6 +40,14 @@ def _what_is_there(path: Path) -> str:
     if models:
         return f"it holds exported models, give one of them: {', '.join(models)}"
     return f"the directory has no {SCENARIO_PARAMS_FILE} (expected best/ or export/ of a run)"
+
+
+def backend_of(path: Path) -> str | None:
+    """The backend that wrote a model directory; None: it does not say."""
+    try:
+        return read_manifest(path).get("backend")
+    except TfaipError:
+        return None  # older ones have no manifest; damage is found when something is read
 
 
 def load_exported(path: Path, trusted: Iterable[str] = ()) -> ScenarioBase[Any, Any]:

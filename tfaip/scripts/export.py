@@ -11,6 +11,7 @@ from tfaip.errors import UsageError
 from tfaip.scripts.models import open_verified
 from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import take_words
+from tfaip.util.backend import prefer_backend
 
 PROG = "tfaip-export"
 USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
@@ -35,6 +36,8 @@ def _work(argv: Sequence[str]) -> None:
         return
     formats, flags = take_words("--format", "one of serve, keras, onnx", argv[1:])
     _check(formats)
+    if "onnx" in formats:
+        prefer_backend("tensorflow")
     models = open_verified(Path(argv[0]), flags)
     if models.flags:
         raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.stored import take_trusted, take_words
-from tfaip.util.backend import select_backend
+from tfaip.util.backend import prefer_backend
 
 
 @dataclass
@@ -71,9 +71,10 @@ def open_models(paths: list[Path], flags: Sequence[str]) -> Models:
         UsageError: the first one is no model.
     """
     from tfaip.lav.trainingdata import load_training_data
-    from tfaip.scenario.exported import load_exported_params
+    from tfaip.scenario.exported import backend_of, load_exported_params
 
-    select_backend()  # before the code of the scenario, which may import Keras
+    # Only the backend that wrote a model gives its values to the last bit. Code of a scenario may import Keras.
+    prefer_backend(backend_of(paths[0]))
     trusted, flags = take_trusted(flags)
     scenario, params = load_exported_params(paths[0], trusted)
     return Models(paths, trusted, flags, scenario, params, load_training_data(paths[0], scenario, trusted))

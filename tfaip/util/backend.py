@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import sys
 import tempfile
@@ -25,6 +26,13 @@ def select_backend() -> str:
     if name not in BACKENDS:
         raise UsageError(f"KERAS_BACKEND is {name!r}; tfaip runs on {' and '.join(BACKENDS)}: set one of these")
     return name
+
+
+def prefer_backend(name: str | None) -> str:
+    """As `select_backend`, but `KERAS_BACKEND` becomes `name` if it is not set and `name` is installed."""
+    if name in BACKENDS and importlib.util.find_spec(name) is not None:
+        os.environ.setdefault("KERAS_BACKEND", name)
+    return select_backend()
 
 
 def import_backend(configure: Callable[[], None] = lambda: None) -> str:
