@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -330,7 +331,7 @@ def soak(epochs: int) -> None:
     with our_pipeline("b", 2) as pipeline:
         for epoch in range(1, epochs + 1):
             with pipeline.training_batches(position, CASES["b"].samples) as batches:
-                *_, (_, position) = batches
+                ((_, position),) = deque(batches, maxlen=1)
             print(f"epoch {epoch:2d}: {_memory_mb():.1f} MB in the training process and its workers")
 
 
