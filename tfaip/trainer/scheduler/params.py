@@ -119,6 +119,22 @@ class LearningRateParams(ParamsBase):
         """Whether the weights at the end of a recorded epoch are those that may come back."""
         return False
 
+    def check_rates(self) -> None:
+        """Check the listed rates, now that `epochs` may have been set.
+
+        Raises:
+            ValueError: an epoch is not in the training, or a rate is not possible.
+        """
+        last = math.inf if self.epochs is None or not isinstance(self.rates, dict) else self.epochs
+        for epoch, rate in self.listed().items():
+            if not 1 <= epoch <= last:
+                expected = "from 1" if self.epochs is None else f"from 1 to {self.epochs} (--trainer.epochs)"
+                raise ValueError(f"rates names epoch {epoch}, expected one {expected}: change --learning_rate.rates")
+            if not 0 <= rate < math.inf:
+                raise ValueError(
+                    f"rates has {rate} for epoch {epoch}, expected a finite number >= 0: change --learning_rate.rates"
+                )
+
     def check_functions(self) -> None:
         """Import the functions that the user names.
 
@@ -182,22 +198,6 @@ class LearningRateParams(ParamsBase):
 
     def _upper_bound(self) -> float:
         return math.inf if self.max_lr is None else self.max_lr
-
-    def check_rates(self) -> None:
-        """Check the listed rates, now that `epochs` may have been set.
-
-        Raises:
-            ValueError: an epoch is not in the training, or a rate is not possible.
-        """
-        last = math.inf if self.epochs is None or not isinstance(self.rates, dict) else self.epochs
-        for epoch, rate in self.listed().items():
-            if not 1 <= epoch <= last:
-                expected = "from 1" if self.epochs is None else f"from 1 to {self.epochs} (--trainer.epochs)"
-                raise ValueError(f"rates names epoch {epoch}, expected one {expected}: change --learning_rate.rates")
-            if not 0 <= rate < math.inf:
-                raise ValueError(
-                    f"rates has {rate} for epoch {epoch}, expected a finite number >= 0: change --learning_rate.rates"
-                )
 
     def _check(self, name: str, is_valid: bool, expected: str) -> None:
         """Raise the ValueError of a field that is not valid."""
