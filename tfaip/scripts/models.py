@@ -112,7 +112,7 @@ def chosen_data(chosen: Any, defaults: Sequence[Any]) -> list[Any]:
             return list(defaults)
     if type(chosen) is DataGeneratorParams:
         raise UsageError(
-            "which data? the training of the model had no validation data: name a generator, as in "
+            "which data? the model knows of no validation data of its training: name a generator, as in "
             "--data my.package:MyGeneratorParams, and what it needs with --data.*"
         )
     return [chosen]
