@@ -170,6 +170,11 @@ def test_ragged_rows_may_be_arrays() -> None:
     assert stack([objects], TensorSpec([None, None]), padding=0).tolist() == [[[1, 0], [2, 3]]]
 
 
+def test_a_single_text() -> None:
+    for value in ("ab", np.array("ab"), np.array("ab", object), ["ab"]):
+        assert stack([value], TensorSpec([1], "string"), padding="").tolist() == [["ab"]]
+
+
 def test_ragged_text() -> None:
     words = [[["a", "bc"], ["d"]], [["e"]]]
     batch = stack(words, TensorSpec([None, None], "string"), padding="-")

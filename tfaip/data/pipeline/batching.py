@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, TARGETS_PROCESSOR, PipelineMode, Sample
 from tfaip.data.specs import TensorSpec
-
-if TYPE_CHECKING:
-    from tfaip.data.data import DataBase
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -101,39 +98,6 @@ class Batcher:
         return Batch(inputs, targets, meta)
 
 
-class LengthPadding:
-    """Pads the variable dimensions of batches up to one of a few lengths, so that few shapes occur.
-
-    Args:
-        data: gives specs and padding values.
-        lengths: rising; a dimension that is longer than all of them stays as it is.
-    """
-
-    def __init__(self, data: DataBase[Any], lengths: Sequence[int]) -> None:
-        self._specs = (data.input_layer_specs(), data.target_layer_specs())
-        self._padding = data.padding_values()
-        self._lengths = lengths
-
-    def __call__(self, element: tuple[dict[str, Array], dict[str, Array]]) -> tuple[dict[str, Array], ...]:
-        """Inputs and targets of a batch, padded."""
-        return tuple(
-            {key: self._padded(key, array, specs[key]) for key, array in part.items()}
-            for part, specs in zip(element, self._specs, strict=True)
-        )
-
-    def _padded(self, key: str, array: Array, spec: TensorSpec) -> Array:
-        missing = [
-            self._length(size) - size if wanted is None else 0
-            for size, wanted in zip(array.shape[1:], spec.shape, strict=True)
-        ]
-        if not any(missing):
-            return array
-        return np.pad(array, [(0, 0), *((0, more) for more in missing)], constant_values=self._padding[key])
-
-    def _length(self, size: int) -> int:
-        return next((length for length in self._lengths if size <= length), size)
-
-
 def _stackers(specs: Mapping[str, TensorSpec], padding: Mapping[str, Any], part: str) -> dict[str, _Stacker]:
     return {key: _Stacker(part, key, spec, padding[key]) for key, spec in specs.items()}
 
@@ -200,7 +164,7 @@ class _Stacker:
 
     def _dense(self, value: Any, rank: int) -> Array:
         """Ragged rows as one array; what is no sequence stays as it is, for the checks to refuse."""
-        is_sequence = isinstance(value, (list, tuple, np.ndarray))
+        is_sequence = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
         if is_sequence and len(value) == 0:
             return np.zeros([0] * rank, dtype=self._dtype)
         if rank <= 1 or not is_sequence:

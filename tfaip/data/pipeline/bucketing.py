@@ -5,10 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tfaip.data.pipeline.batching import Array
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.stream import Position
+from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
+
+if TYPE_CHECKING:
+    from tfaip.data.data import DataBase
 
 Group = tuple[list[Sample], Position]
 
@@ -119,3 +127,36 @@ class _Buckets:
     def clear(self) -> None:
         for waiting in self._waiting:
             waiting.clear()
+
+
+class LengthPadding:
+    """Pads the variable dimensions of batches up to one of a few lengths, so that few shapes occur.
+
+    Args:
+        data: gives specs and padding values.
+        lengths: rising; a dimension that is longer than all of them stays as it is.
+    """
+
+    def __init__(self, data: DataBase[Any], lengths: Sequence[int]) -> None:
+        self._specs = (data.input_layer_specs(), data.target_layer_specs())
+        self._padding = data.padding_values()
+        self._lengths = lengths
+
+    def __call__(self, element: tuple[dict[str, Array], dict[str, Array]]) -> tuple[dict[str, Array], ...]:
+        """Inputs and targets of a batch, padded."""
+        return tuple(
+            {key: self._padded(key, array, specs[key]) for key, array in part.items()}
+            for part, specs in zip(element, self._specs, strict=True)
+        )
+
+    def _padded(self, key: str, array: Array, spec: TensorSpec) -> Array:
+        missing = [
+            self._length(size) - size if wanted is None else 0
+            for size, wanted in zip(array.shape[1:], spec.shape, strict=True)
+        ]
+        if not any(missing):
+            return array
+        return np.pad(array, [(0, 0), *((0, more) for more in missing)], constant_values=self._padding[key])
+
+    def _length(self, size: int) -> int:
+        return next((length for length in self._lengths if size <= length), size)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from tfaip.data.data import DataBase
-from tfaip.data.pipeline.batching import Batch, LengthPadding
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.readahead import ReadAhead
 from tfaip.data.pipeline.stream import Position
 
