@@ -110,7 +110,7 @@ class BlockSource:
         except Exception as error:
             self._settings = None
             log.warning(
-                "the processors run in the training process, since workers cannot be told what to do: %s: %s",
+                "samples are processed in the training process, since no workers could be started: %s: %s",
                 type(error).__name__,
                 error,
             )

@@ -141,7 +141,7 @@ def test_params_that_cannot_be_sent_stay_here(caplog: pytest.LogCaptureFixture) 
         assert {sample.meta.get("processed by", os.getpid()) for sample in samples} == {os.getpid()}
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert "the processors run in the training process, since workers cannot be told what to do" in record.message
+    assert "samples are processed in the training process, since no workers could be started" in record.message
     assert "cannot pickle" in record.message
 
 

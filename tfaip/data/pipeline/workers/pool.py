@@ -95,8 +95,8 @@ class WorkerPool:
         self._workers: list[WorkerProcess] = []
         self.stats = WorkerStats(workers=settings.count)
         try:
-            for _ in range(settings.count):
-                self._workers.append(self._start_worker())
+            for index in range(settings.count):
+                self._start_worker(index)
         except BaseException:
             self.close()
             raise
@@ -144,17 +144,15 @@ class WorkerPool:
             for number in asked:
                 self._done.pop(number, None)
 
-    def _start_worker(self) -> WorkerProcess:
+    def _start_worker(self, index: int) -> None:
+        """Start a worker in this place, in which there may be one that has ended."""
         self._num_started += 1
         settings = self._settings
-        return WorkerProcess(
-            self._num_started,
-            self._script,
-            self._recipe,
-            self._slots_per_worker,
-            settings.use_shared_memory,
-            settings.timeout_s,
+        worker = WorkerProcess(
+            self._num_started, self._slots_per_worker, settings.use_shared_memory, settings.timeout_s
         )
+        self._workers[index : index + 1] = [worker]
+        worker.start(self._script, self._recipe)
 
     def _free_worker(self) -> WorkerProcess | None:
         """The worker with the fewest tasks, if any can take one; worn out ones are replaced."""
@@ -162,13 +160,13 @@ class WorkerPool:
         for index, worker in enumerate(self._workers):
             if limit is not None and worker.num_taken >= limit and not worker.tasks:
                 worker.end()
-                self._workers[index] = self._start_worker()
+                self._start_worker(index)
         free = [w for w in self._workers if w.free_slots and (limit is None or w.num_taken < limit)]
         return min(free, key=lambda worker: len(worker.tasks), default=None)
 
     def _send(self, worker: WorkerProcess, block: Block, seed: int, as_batch: bool) -> int:
         number, self._num_tasks = self._num_tasks, self._num_tasks + 1
-        slot = worker.free_slots.pop()
+        slot = worker.free_slots[-1]
         try:
             content = pack((self._prepared(block), seed, as_batch), worker.slots[slot])
         except Exception as error:
@@ -176,6 +174,7 @@ class WorkerPool:
             raise
         if not worker.tasks:
             worker.last_sign = time.monotonic()
+        worker.free_slots.pop()
         worker.tasks[number] = block
         worker.num_taken += 1
         self._done[number] = None
@@ -194,10 +193,9 @@ class WorkerPool:
     def _wait(self, since: float) -> None:
         """Wait a little for messages; raises WorkerDied if a worker has ended or was silent too long after `since`."""
         timeout_s = self._settings.timeout_s
-        if self._receive(min(HEALTH_CHECK_S, timeout_s)):
-            return
+        has_heard = self._receive(min(HEALTH_CHECK_S, timeout_s))
         for worker in self._busy():
-            if worker.has_ended:
+            if not has_heard and worker.has_ended:
                 raise worker.death()
             limit_s = timeout_s if worker.is_ready else max(timeout_s, START_TIMEOUT_S)
             if time.monotonic() - max(worker.last_sign, since) > limit_s:

@@ -32,20 +32,16 @@ class WorkerDied(TfaipError):
 
 
 class WorkerProcess:
-    """Starts a worker process.
+    """A worker process, which waits for `start`; `end` must be called.
 
     Args:
         number: of the worker, from 1.
-        script: see `script_of`.
-        recipe: a pickled `Recipe`.
         num_slots: tasks that the worker may have at a time.
         use_shared_memory: whether arrays travel through shared memory.
         timeout_s: a message that cannot be sent or received in this time means that the worker hangs.
     """
 
-    def __init__(
-        self, number: int, script: str | None, recipe: bytes, num_slots: int, use_shared_memory: bool, timeout_s: float
-    ) -> None:
+    def __init__(self, number: int, num_slots: int, use_shared_memory: bool, timeout_s: float) -> None:
         files = [create_file() for _ in range(num_slots)] if use_shared_memory else []
         self.slots: list[Slot | None] = [Slot(file) for file in files] if files else [None] * num_slots
         self.free_slots = list(range(num_slots))
@@ -58,7 +54,7 @@ class WorkerProcess:
         """When it was last heard of, or got something to do."""
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-c", CODE, str(theirs.fileno()), " ".join(map(str, files)), *sys.path]
+            command = [sys.executable, "-c", CODE, str(theirs.fileno()), " ".join(map(str, files)), *map(str, sys.path)]
             with _signals_held_back():
                 self._process = subprocess.Popen(  # noqa: S603 (our own code)
                     command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno(), *files]
@@ -68,6 +64,14 @@ class WorkerProcess:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         self.connection = Connection(ours.detach())
         self.name = f"data worker {number} (process {self._process.pid})"
+
+    def start(self, script: str | None, recipe: bytes) -> None:
+        """Tell the worker what to do.
+
+        Args:
+            script: see `script_of`.
+            recipe: a pickled `Recipe`.
+        """
         self.send(pickle.dumps(Start(self.name, script, recipe)))
 
     def send(self, message: bytes) -> None:
