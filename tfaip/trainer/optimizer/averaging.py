@@ -7,7 +7,7 @@ training goes the same way, bit for bit, with and without an average.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import keras
@@ -71,15 +71,16 @@ class WeightAverages:
         for weight, average in self._pairs:
             average.assign(_copy(weight))
 
-    def update(self, updates: Tensor) -> None:
+    def update(self, updates: Tensor, assign_sub: Callable[[keras.Variable, Tensor], None]) -> None:
         """Move the averages towards the weights.
 
         Args:
             updates: number of the update that just happened, from 1.
+            assign_sub: subtracts from a variable, in place where the backend can; that of the optimizer.
         """
         share = 1.0 - self._rate.after(updates)
         for weight, average in self._pairs:
-            average.assign(average + ops.cast(share, average.dtype) * (weight - average))
+            assign_sub(average, ops.cast(share, average.dtype) * (average - weight))
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:

@@ -48,7 +48,7 @@ def build_optimizer(
     for group, members in _grouped(params, paths):
         own = group.optimizer or params
         undecayed = _matching(own.exclude_from_weight_decay, "--optimizer.exclude_from_weight_decay", paths)
-        setup = PartSetup(own, group.lr_factor, undecayed, lambda: optimizer.iterations)
+        setup = PartSetup(own, group.lr_factor, undecayed)
         parts.append(build_part(setup, [weight for weight in trainable if id(weight) in members]))
     optimizer.build_parts(trainable, parts)
     if average_rate is not None:

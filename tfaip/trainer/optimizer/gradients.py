@@ -6,6 +6,7 @@ All of it acts on the gradient of the whole update: the mean over its batches, t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import keras
@@ -54,7 +55,28 @@ class GradientNoise:
         return noisy
 
 
-def clipped(gradients: list[Tensor], params: OptimizerParams) -> tuple[list[Tensor], Tensor]:
+@dataclass(frozen=True)
+class Clipped:
+    """Gradients on their way through the clips.
+
+    Args:
+        gradients: after `clip_value`.
+        scales: what each of them is to be multiplied with, for `clip_norm` and `clip_global_norm`; None: with nothing.
+        is_finite: whether all are finite, a boolean scalar.
+    """
+
+    gradients: list[Tensor]
+    scales: list[Tensor] | None
+    is_finite: Tensor
+
+    def scaled(self) -> list[Tensor]:
+        """The clipped gradients. Where they are used, compilers make one loop of this and the update."""
+        if self.scales is None:
+            return self.gradients
+        return [g * ops.cast(scale, g.dtype) for g, scale in zip(self.gradients, self.scales, strict=True)]
+
+
+def clip(gradients: list[Tensor], params: OptimizerParams) -> Clipped:
     """The gradients after `clip_value`, `clip_norm` and `clip_global_norm`, and whether all of them are finite.
 
     The norms are computed once: what `clip_norm` makes of a norm is known, and a sum of squares is finite only if all
@@ -62,18 +84,16 @@ def clipped(gradients: list[Tensor], params: OptimizerParams) -> tuple[list[Tens
     """
     if params.clip_value is not None:
         gradients = [ops.clip(gradient, -params.clip_value, params.clip_value) for gradient in gradients]
-    squares = [_sum_of_squares(gradient) for gradient in gradients]
-    is_finite = ops.isfinite(_total(squares))
+    squares = ops.stack([_sum_of_squares(gradient) for gradient in gradients])
+    is_finite = ops.isfinite(ops.sum(squares))
     if params.clip_norm is None and params.clip_global_norm is None:
-        return gradients, is_finite
-    scales: list[Tensor] = [1.0] * len(gradients)
+        return Clipped(gradients, None, is_finite)
+    scales = ops.ones_like(squares)
     if params.clip_norm is not None:
-        scales = [_scale(ops.sqrt(square), params.clip_norm) for square in squares]
-        squares = [square * scale * scale for square, scale in zip(squares, scales, strict=True)]
+        scales = _scale(squares, params.clip_norm)
     if params.clip_global_norm is not None:
-        common = _scale(ops.sqrt(_total(squares)), params.clip_global_norm)
-        scales = [scale * common for scale in scales]
-    return [g * ops.cast(scale, g.dtype) for g, scale in zip(gradients, scales, strict=True)], is_finite
+        scales = scales * _scale(ops.sum(squares * ops.square(scales)), params.clip_global_norm)
+    return Clipped(gradients, ops.unstack(scales), is_finite)
 
 
 def _sum_of_squares(gradient: Tensor) -> Tensor:
@@ -81,10 +101,7 @@ def _sum_of_squares(gradient: Tensor) -> Tensor:
     return ops.sum(ops.square(ops.cast(gradient, keras.backend.result_type(gradient.dtype, "float32"))))
 
 
-def _total(squares: list[Tensor]) -> Tensor:
-    return ops.sum(ops.stack(squares))
-
-
-def _scale(norm: Tensor, limit: float) -> Tensor:
+def _scale(square: Tensor, limit: float) -> Tensor:
+    """The factor that takes a vector with this square to the norm `limit`, or 1 if it is shorter."""
     # The norm of a zero gradient is 0. The maximum keeps the quotient finite, and small gradients as they are.
-    return limit / ops.maximum(norm, limit)
+    return limit / ops.maximum(ops.sqrt(square), limit)

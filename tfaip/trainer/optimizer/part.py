@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,24 +63,23 @@ class PartSetup:
         params: Keras class, its arguments, and weight decay.
         rate_factor: factor on the learning rate.
         undecayed: ids of the weights that do not decay.
-        updates: number of updates so far, as the moments count them.
     """
 
     params: OptimizerParams
     rate_factor: float
     undecayed: Collection[int]
-    updates: Callable[[], Tensor]
 
 
 class PartOptimizer(SlotOptimizer):
     """Base behind a Keras optimizer class, so that what is here takes the place of what Keras has for all classes."""
 
     setup: PartSetup
+    _updates: Tensor = 0
 
     @property
     def iterations(self) -> Tensor:
-        """Number of updates so far: a part does not count itself."""
-        return self.setup.updates()
+        """Number of updates so far, while it updates: a part does not count itself."""
+        return self._updates
 
     @property
     def state(self) -> list[keras.Variable]:
@@ -93,8 +92,16 @@ class PartOptimizer(SlotOptimizer):
         for variable, start in zip(self.state, fresh.state, strict=True):
             variable.assign(start.value)
 
-    def update(self, gradients: list[Tensor], weights: list[keras.Variable], rate: Tensor) -> None:
-        """Update weights."""
+    def update(self, gradients: list[Tensor], weights: list[keras.Variable], rate: Tensor, updates: Tensor) -> None:
+        """Update weights.
+
+        Args:
+            gradients: of the weights.
+            weights: all or some of those that it was built for.
+            rate: the learning rate.
+            updates: number of updates so far, as the moments count them.
+        """
+        self._updates = updates  # read once for all weights: on TensorFlow that is five operations less for each
         self._backend_update_step(gradients, weights, rate)
 
     def _backend_update_step(self, grads: list[Tensor], trainable_variables: Any, learning_rate: Tensor) -> None:

@@ -12,7 +12,7 @@ from keras import ops
 
 from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
 from tfaip.trainer.optimizer.branching import branch, summed_over_replicas, value_of
-from tfaip.trainer.optimizer.gradients import GradientNoise, clipped
+from tfaip.trainer.optimizer.gradients import GradientNoise, clip
 from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.optimizer.part import PartOptimizer, SlotOptimizer
@@ -190,19 +190,19 @@ class TrainingOptimizer(SlotOptimizer):
         """One update with the gradients of all its batches, on all devices."""
         if self._noise is not None:
             gradients = self._noise.add(gradients, self._update_number)
-        gradients, is_finite = clipped(gradients, self._params)
-        goes_on = ops.logical_and(is_finite, ops.logical_not(self._nonfinite.is_stopped()))
-        self._branch(goes_on, lambda: self._step(gradients, weights), self._skip)
+        clipped = clip(gradients, self._params)
+        goes_on = ops.logical_and(clipped.is_finite, ops.logical_not(self._nonfinite.is_stopped()))
+        self._branch(goes_on, lambda: self._step(clipped.scaled(), weights), self._skip)
 
     def _step(self, gradients: list[Tensor], weights: list[Any]) -> None:
-        rate = self.learning_rate
+        rate, updates = self.learning_rate, self.iterations
         self.schedule.observe(rate)
         by_weight = {id(weight): (gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)}
         for part in self._parts:
             pairs = [by_weight[id(weight)] for weight in part._trainable_variables if id(weight) in by_weight]
-            part.update([gradient for gradient, _ in pairs], [weight for _, weight in pairs], rate)
+            part.update([gradient for gradient, _ in pairs], [weight for _, weight in pairs], rate, updates)
         if self.averages is not None:
-            self.averages.update(self._update_number + 1)
+            self.averages.update(self._update_number + 1, self.assign_sub)
         self._nonfinite.forget()
 
     def _skip(self) -> None:
