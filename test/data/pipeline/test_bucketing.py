@@ -249,6 +249,12 @@ def test_other_batch_sizes_may_go_on_where_these_stopped() -> None:
     assert [[meta["id"] for meta in content[-1]] for content, _ in smaller] == [[0], [7], [8], [3], [6]]
 
 
+def test_without_buckets_those_who_waited_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    made = epoch(make_pipeline(rows(9), batch_size=3, shuffle_buffer_size=0), Position(0, 6, 6, (0, 3)), 3)
+    assert [meta["id"] for meta in made[0][0][-1]] == [6, 7, 8]
+    assert caplog.messages == ["without buckets, 2 samples that waited in them come only in the next pass"]
+
+
 def test_a_pass_that_fills_no_bucket_is_an_error() -> None:
     pipeline = make_pipeline(rows(4), batch_size=3, bucket_boundaries=[2, 3], batch_drop_remainder=True)
     with (

@@ -27,11 +27,14 @@ from tfaip.data.pipeline.stream import Position, SampleStream, StreamRules
 from tfaip.data.pipeline.workers.pool import WorkerStats
 from tfaip.data.pipeline.workers.recipe import Recipe
 from tfaip.errors import UsageError
+from tfaip.util.logging import logger
 
 if TYPE_CHECKING:
     from tfaip.data.data import DataBase
 
 T = TypeVar("T")
+
+log = logger(__name__)
 
 
 class DataPipeline:
@@ -194,6 +197,10 @@ class DataPipeline:
         Returns:
             the batches, each with the position behind it.
         """
+        if start.pending and not self.params.bucket_boundaries:
+            log.warning(
+                "without buckets, %d samples that waited in them come only in the next pass", len(start.pending)
+            )
         full, rest = divmod(num_samples, self.samples_per_batch)
         sizes = repeat(self.samples_per_batch, full)
         if rest and not self.params.batch_drop_remainder:
