@@ -67,7 +67,11 @@ def test_commands_print_what_is_shown(
     for line, expected in shown:
         name, *arguments = shlex.split(line)
         assert TOOLS[name](arguments) == 0
-        assert capsys.readouterr().out.rstrip() == expected, line
+        printed = capsys.readouterr().out.split()
+        assert len(printed) == len(expected.split()), line
+        # Other processors round the last digits of a float32 in other ways.
+        for ours, theirs in zip(printed, expected.split(), strict=True):
+            assert ours == theirs or float(ours) == pytest.approx(float(theirs), rel=1e-4), line
 
 
 def test_all_other_commands_run(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
