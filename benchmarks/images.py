@@ -1,7 +1,7 @@
 """Contestants of the benchmarks: networks on synthetic images, trained by the toolkit and by bare `fit`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +31,24 @@ RATE = 0.001
 BATCH_SIZE = 16
 
 
-def synthetic_images(samples: int) -> tuple[np.ndarray, np.ndarray]:
+def synthetic_images(samples: int, shape: tuple[int, ...] = (28, 28)) -> tuple[np.ndarray, np.ndarray]:
     """Noise with a class-dependent pattern, so that the loss falls."""
     rng = np.random.default_rng(0)
     labels = rng.integers(10, size=samples)
-    patterns = rng.normal(size=(10, 28, 28))
-    images = (rng.normal(size=(samples, 28, 28)) + 0.2 * patterns[labels]).astype(np.float32)
+    patterns = rng.standard_normal(size=(10, *shape), dtype=np.float32)
+    images = rng.standard_normal(size=(samples, *shape), dtype=np.float32)
+    for image, label in zip(images, labels, strict=True):
+        image += 0.2 * patterns[label]
     return images, labels.astype(np.int32)[:, None]
 
 
 @pai_dataclass
 @dataclass
 class ImagesParams(DataGeneratorParams):
-    """How many images."""
+    """How many images, and of what shape."""
 
     samples: int = 60_000
+    shape: list[int] = field(default_factory=lambda: [28, 28])
 
     @staticmethod
     def cls() -> type["Images"]:
@@ -56,14 +59,16 @@ class Images(ArrayDataGenerator[ImagesParams]):
     """Synthetic images in memory."""
 
     def load(self) -> Sample:
-        images, labels = synthetic_images(self.params.samples)
+        images, labels = synthetic_images(self.params.samples, tuple(self.params.shape))
         return Sample(inputs={"image": images}, targets={"label": labels})
 
 
 @pai_dataclass
 @dataclass
 class ImageDataParams(DataBaseParams):
-    """No options."""
+    """The shape of an image."""
+
+    shape: list[int] = field(default_factory=lambda: [28, 28])
 
     @staticmethod
     def cls() -> type["ImageData"]:
@@ -71,10 +76,10 @@ class ImageDataParams(DataBaseParams):
 
 
 class ImageData(DataBase[ImageDataParams]):
-    """28x28 images with a label."""
+    """Images with a label."""
 
     def _input_layer_specs(self) -> dict[str, TensorSpec]:
-        return {"image": TensorSpec((28, 28))}
+        return {"image": TensorSpec(tuple(self.params.shape))}
 
     def _target_layer_specs(self) -> dict[str, TensorSpec]:
         return {"label": TensorSpec((1,), "int32")}
@@ -85,7 +90,7 @@ class Network(GraphBase["NetworkParams"]):
 
     def __init__(self, params: "NetworkParams", **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
-        self.network = NETWORKS[params.network]()
+        self.network = NETWORKS[params.network].build()
 
     def build_graph(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
         return {"probabilities": self.network(inputs["image"])}
@@ -161,7 +166,41 @@ def conv() -> keras.Sequential:
     )
 
 
-NETWORKS = {"mlp": mlp, "conv": conv}
+def resnet50() -> keras.Model:
+    """25 million weights, 4 GFLOP forward per image of 224x224."""
+    return keras.applications.ResNet50(weights=None, classes=10, input_shape=(224, 224, 3))
+
+
+def transformer() -> keras.Model:
+    """One encoder block of width 512 with 8 heads on 256 positions."""
+    tokens = keras.Input((256, 512))
+    attended = keras.layers.MultiHeadAttention(8, 64)(*[keras.layers.LayerNormalization()(tokens)] * 2)
+    x = keras.layers.Add()([tokens, attended])
+    wide = keras.layers.Dense(2048, activation="gelu")(keras.layers.LayerNormalization()(x))
+    x = keras.layers.Add()([x, keras.layers.Dense(512)(wide)])
+    pooled = keras.layers.GlobalAveragePooling1D()(x)
+    return keras.Model(tokens, keras.layers.Dense(10, activation="softmax")(pooled))
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network.
+
+    Args:
+        build: makes it.
+        shape: of an input.
+    """
+
+    build: Callable[[], keras.Model]
+    shape: tuple[int, ...] = (28, 28)
+
+
+NETWORKS = {
+    "mlp": Architecture(mlp),
+    "conv": Architecture(conv),
+    "resnet50": Architecture(resnet50, (224, 224, 3)),
+    "transformer": Architecture(transformer, (256, 512)),
+}
 
 
 class Begin(keras.callbacks.Callback):
@@ -175,24 +214,27 @@ class Begin(keras.callbacks.Callback):
         self.function()
 
 
-def bare(network: str, samples: int, epochs: int) -> Callable[[Turn], None]:
+def bare(network: str, samples: int, epochs: int, batch_size: int = BATCH_SIZE) -> Callable[[Turn], None]:
     """A contestant: nothing but `keras.Model.fit`."""
 
     def train(turn: Turn) -> None:
-        images, labels = synthetic_images(samples)
-        model = NETWORKS[network]()
+        images, labels = synthetic_images(samples, NETWORKS[network].shape)
+        model = NETWORKS[network].build()
         model.compile(keras.optimizers.Adam(RATE), "sparse_categorical_crossentropy", metrics=["accuracy"])
-        model.fit(images, labels, batch_size=BATCH_SIZE, epochs=epochs, verbose=0, callbacks=[Begin(turn)])
+        model.fit(images, labels, batch_size=batch_size, epochs=epochs, verbose=0, callbacks=[Begin(turn)])
 
     return train
 
 
-def toolkit(network: str, samples: int, epochs: int, output_dir: Path | None, **fields: Any) -> Callable[[Turn], None]:
+def toolkit(
+    network: str, samples: int, epochs: int, output_dir: Path | None, batch_size: int = BATCH_SIZE, **fields: Any
+) -> Callable[[Turn], None]:
     """A contestant: the same training with the toolkit. `fields` are those of `TrainerParams`."""
     params = BenchmarkScenario.default_trainer_params()
     params.scenario.model.network = network
     params.gen.train.samples, params.gen.val.samples = samples, 0
-    params.gen.setup.train.batch_size = BATCH_SIZE
+    params.gen.train.shape = params.scenario.data.shape = list(NETWORKS[network].shape)
+    params.gen.setup.train.batch_size = batch_size
     params.epochs, params.output_dir = epochs, None if output_dir is None else str(output_dir)
     params.learning_rate.lr = RATE
     params.progress_bar_mode = ProgressBarMode.PLAIN

@@ -1,0 +1,51 @@
+"""Step time of large networks, toolkit / bare `keras.Model.fit`, epoch by epoch in turn; meant for a GPU with JAX.
+
+    KERAS_BACKEND=jax python benchmarks/gpu.py [--gpu 0] [--networks resnet50 transformer] [--batches 50] [--pairs 7]
+
+TensorFlow need not be installed. Without a GPU it runs on the CPU, which only shows that it runs.
+"""
+
+import argparse
+import contextlib
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+from pairs import race, report
+
+BATCH_SIZES = {"resnet50": 64, "transformer": 128, "mlp": 256}
+EPOCHS_AROUND = 2  # the first compiles, the last is not measured
+
+
+def main() -> None:
+    """Parse the command line and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpu", type=int, help="which GPU; default: none")
+    parser.add_argument("--networks", nargs="+", choices=BATCH_SIZES, default=["resnet50", "transformer"])
+    parser.add_argument("--batches", type=int, default=50, help="batches of an epoch")
+    parser.add_argument("--batch_size", type=int, help="default: as in BATCH_SIZES")
+    parser.add_argument("--pairs", type=int, default=7, help="epochs of each that are compared")
+    args = parser.parse_args()
+
+    from tfaip.device import DeviceConfigParams
+    from tfaip.device.devices import open_devices
+
+    device = DeviceConfigParams(gpus=None if args.gpu is None else [args.gpu])
+    devices = open_devices(device)
+    from images import BACKEND, bare, toolkit
+
+    logging.getLogger("tfaip").setLevel(logging.WARNING)
+    print(f"{BACKEND} on {devices.describe()}")
+    for network in args.networks:
+        batch_size = args.batch_size or BATCH_SIZES[network]
+        samples, epochs = args.batches * batch_size, args.pairs + EPOCHS_AROUND
+        with tempfile.TemporaryDirectory() as directory:
+            ours = toolkit(network, samples, epochs, Path(directory), batch_size, export_best=False, device=device)
+            with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+                seconds, against = race([ours, bare(network, samples, epochs, batch_size)])
+        report(f"{network}, {args.batches} steps with {batch_size} samples", seconds, against)
+
+
+if __name__ == "__main__":
+    main()
