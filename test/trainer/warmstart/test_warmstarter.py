@@ -14,6 +14,7 @@ import pytest
 from test.support.commands import CommandResult
 from test.support.runs import copy_tiny, history
 from test.trainer.net import CONV, ENCODER, HEAD, NetScenario, changed, net_params, train, weights_of
+from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.build import build_training_model
@@ -29,7 +30,7 @@ def build(params: Any, warmstarter: WarmStarter | None = None) -> dict[str, np.n
     """The weights of a model that is built for a training, before its first batch."""
     keras.utils.set_random_seed(5)
     trainer = NetScenario.create_trainer(params)
-    build_training_model(params, trainer.scenario, 11, warmstarter or trainer.create_warmstarter())
+    build_training_model(params, trainer.scenario, 11, Devices(), warmstarter or trainer.create_warmstarter())
     return weights_of(trainer)
 
 
@@ -79,7 +80,7 @@ def test_the_table_says_what_was_loaded(averaged_run: Path, logged: list[str]) -
 
 def test_random_states_are_not_loaded(averaged_run: Path) -> None:
     trainer = NetScenario.create_trainer(net_params(warmstart=WarmStartParams(model=str(averaged_run))))
-    build_training_model(trainer.params, trainer.scenario, 11)
+    build_training_model(trainer.params, trainer.scenario, 11, Devices())
     state = trainer.scenario.graph.encoder.dropout.seed_generator.state
     state.assign(np.array([1, 2]))
     trainer.create_warmstarter().apply(trainer.scenario.graph)
