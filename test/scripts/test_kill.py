@@ -11,7 +11,7 @@ import pytest
 
 from test.scripts.conftest import SEED
 from test.support.commands import CommandResult
-from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, run_well
+from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, result_lines, run_well
 
 pytestmark = pytest.mark.backend
 RunCommand = Callable[..., CommandResult]
@@ -92,3 +92,33 @@ def test_killed_in_later_epochs(half: Path, whole: Path, workplace: Path, run_co
     assert "training is finished: 4 of 4 epochs are done" in result.stdout.splitlines()
     assert latest(half) == "epoch_0004"
     assert_same_run(half, whole / "run")
+
+
+EVERYTHING = [
+    *("--trainer.val_every_n", "2", "--trainer.lav_every_n", "2", "--trainer.histogram_every_n", "1"),
+    *("--trainer.train_accum_steps", "3", "--trainer.calc_ema", "-1", "--trainer.no_train_scope", "out"),
+    *("--optimizer", "AdaBelief", "--optimizer.weight_decay", "0.01", "--optimizer.clip_value", "0.5"),
+    *("--optimizer.clip_norm", "0.4", "--optimizer.clip_global_norm", "0.3"),
+    *("--learning_rate", "WarmupCosineDecay", "--learning_rate.step_function", "False"),
+    *("--learning_rate.warmup_epochs", "2", "--learning_rate.lr", "0.01"),
+    *("--early_stopping.n_to_go", "9", "--early_stopping.frequency", "2"),
+    *("--scenario.use_input_gradient_regularization", "True", "--trainer.checkpoint_save_freq", "2"),
+]
+
+
+def test_killed_with_every_option_on(workplace: Path, tmp_path: Path, run_command: RunCommand) -> None:
+    run, expected = tmp_path / "run", tmp_path / "expected"
+    train = ["train", "tiny", *SEED, *EVERYTHING, "--trainer.output_dir"]
+    result = run_well(*train, expected, cwd=workplace)
+    # Two updates of three batches are saved within each epoch; the remainder of an epoch waits in the accumulators.
+    in_training = Kill("tiny.sample", "training", 80)
+    run_into(in_training, *train, run, run_command=run_command, cwd=workplace)
+    assert re.fullmatch("epoch_0001(_step_0000(06|08))?", checkpoints(run)[-1]), checkpoints(run)
+    # The validation and the LAV of epoch 2 take 20 samples, so this is in the LAV of epoch 4.
+    in_lav = Kill("tiny.sample", "evaluation", 35)
+    run_into(in_lav, "resume_training", run, run_command=run_command, cwd=workplace)
+    assert checkpoints(run)[-1].startswith("epoch_0003_step_")
+    resumed = run_well("resume_training", run, cwd=workplace)
+    assert_same_run(run, expected)
+    assert result_lines(resumed.stdout) == result_lines(result.stdout)[-1:]
+    assert "input_gradient_regularization" in result_lines(result.stdout)[-1][1]

@@ -144,7 +144,7 @@ class TrainingModel(keras.Model):
             self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
             total = total + layer_losses
         if self._penalty is not None and training:
-            penalty = self._penalty.estimate(self._sample_losses_with(x[1]), x[0])
+            penalty = part_of_mean(self._penalty.estimate(self._sample_losses_with(x[1]), x[0]), batch_size)
             self._values.mean_of(INPUT_GRADIENT).update_state(penalty, sample_weight=batch_size)
             total = total + self._penalty.weight * penalty
         replicas = num_replicas()
