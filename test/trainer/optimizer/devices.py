@@ -14,8 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.trainer.optimizer import AdamOptimizer, NadamOptimizer, OptimizerParams, SGDOptimizer
-from tfaip.trainer.optimizer.params import GradientNoiseParams, OptimizerGroupParams
+from tfaip.trainer.optimizer import (
+    AdamOptimizer,
+    GradientNoiseParams,
+    NadamOptimizer,
+    OptimizerGroupParams,
+    OptimizerParams,
+    SGDOptimizer,
+)
 from tfaip.trainer.scheduler import ConstantParams, CyclicModulationParams, LearningRateParams, PolynomialDecayParams
 
 BATCH, BATCHES = 8, 9

@@ -7,8 +7,7 @@ import pytest
 from tfaip.errors import UsageError
 from tfaip.params.cli import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
-from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
-from tfaip.trainer.optimizer.params import GradientNoiseParams, OptimizerGroupParams
+from tfaip.trainer.optimizer import AdamOptimizer, GradientNoiseParams, OptimizerGroupParams, SGDOptimizer
 from tfaip.trainer.params import TrainerParams
 
 

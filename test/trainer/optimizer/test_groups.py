@@ -12,11 +12,11 @@ from tfaip.trainer.optimizer import (
     AdamOptimizer,
     AdamWOptimizer,
     NadamOptimizer,
+    OptimizerGroupParams,
     OptimizerParams,
     SGDOptimizer,
 )
 from tfaip.trainer.optimizer.averaging import AverageRate
-from tfaip.trainer.optimizer.params import OptimizerGroupParams
 
 pytestmark = pytest.mark.backend
 

@@ -7,8 +7,7 @@ import pytest
 
 from test.trainer.line import line_params, train, weight
 from test.trainer.optimizer.training import Training
-from tfaip.trainer.optimizer import SGDOptimizer
-from tfaip.trainer.optimizer.params import GradientNoiseParams
+from tfaip.trainer.optimizer import GradientNoiseParams, SGDOptimizer
 
 pytestmark = pytest.mark.backend
 

@@ -18,7 +18,7 @@ from tfaip.trainer.optimizer.optimizers import (
     RMSpropOptimizer,
     SGDOptimizer,
 )
-from tfaip.trainer.optimizer.params import OptimizerParams
+from tfaip.trainer.optimizer.params import GradientNoiseParams, OptimizerGroupParams, OptimizerParams
 
 __all__ = [
     "OPTIMIZERS",
@@ -30,11 +30,13 @@ __all__ = [
     "AdamWOptimizer",
     "AdamaxOptimizer",
     "FtrlOptimizer",
+    "GradientNoiseParams",
     "KerasOptimizerParams",
     "LambOptimizer",
     "LionOptimizer",
     "MuonOptimizer",
     "NadamOptimizer",
+    "OptimizerGroupParams",
     "OptimizerParams",
     "RMSpropOptimizer",
     "SGDOptimizer",
