@@ -92,7 +92,7 @@ def test_dropped_samples_are_counted_and_told(tmp_path: Path, monkeypatch: pytes
     TinyScenario.create_trainer(params).train()
     dropped = newest_state(tmp_path / "run")["history"]["1"]["meta"]["dropped"]
     assert dropped > 0
-    assert f"dropped so far: {dropped} invalid training samples" in (tmp_path / "run" / "train.log").read_text()
+    assert f"dropped training samples so far: {dropped} invalid" in (tmp_path / "run" / "train.log").read_text()
 
 
 @pytest.mark.parametrize(

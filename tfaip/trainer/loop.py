@@ -179,7 +179,7 @@ class TrainingLoop:
         meta = {
             "updates": int(optimizer.updates),
             "seconds": round(seconds, 3),
-            "dropped": dropped.invalid + dropped.too_long,
+            "dropped": dropped.total,
             "position": progress.position.to_dict(),
             "versions": {"tfaip": __version__, "keras": keras.__version__},
         }
@@ -198,7 +198,7 @@ class TrainingLoop:
         self._parts.events.write_epoch(epoch, {**values, "lr": rate}, measured.drawings, shown)
         log.info("%s", result_line(epoch, {**values, "lr": rate}))
         if meta["dropped"]:
-            log.info("dropped so far: %d invalid training samples, %d too long ones", dropped.invalid, dropped.too_long)
+            log.info("dropped training samples so far: %s", dropped)
         return values
 
     def _train(self, epoch: int) -> Logs:

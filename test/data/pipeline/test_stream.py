@@ -205,7 +205,7 @@ def test_a_pass_without_valid_samples_is_an_error(source: list[Sample], mode: Pi
         pytest.raises(TfaipError, match="no valid sample") as info,
     ):
         next(batches)
-    assert f"{len(source)} were invalid" in str(info.value)
+    assert f"dropped so far: {len(source)} invalid" in str(info.value)
 
 
 def test_prediction_of_nothing_is_nothing() -> None:

@@ -29,6 +29,9 @@ class DropCounts:
         """All of them."""
         return self.invalid + self.too_long + self.failed
 
+    def __str__(self) -> str:
+        return f"{self.invalid} invalid, {self.too_long} too long, {self.failed} failed"
+
 
 class WorkerTraceback(Exception):  # noqa: N818 (the cause of an error, printed above it)
     """The traceback of an error that happened in a worker process."""

@@ -239,11 +239,10 @@ class SampleStream:
 
     def _check_pass(self, walk: _Walk, repeat: bool) -> None:
         if walk.emitted == 0 and (repeat or self._rules.mode is not PipelineMode.PREDICTION):
-            drops = self._rules.drops
             raise TfaipError(
-                f"pass {walk.pass_index} over the {self._rules.mode.value} data has no valid sample: so far "
-                f"{drops.invalid} were invalid, {drops.failed} failed and {drops.too_long} were longer than "
-                f"max_element_length; check the lists or files of the generator and the processors"
+                f"pass {walk.pass_index} over the {self._rules.mode.value} data has no valid sample; dropped so far: "
+                f"{self._rules.drops}; check the lists or files of the generator and the processors, and "
+                f"max_element_length"
             )
 
     def number(self, position: Position) -> int:
