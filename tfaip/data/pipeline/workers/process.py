@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import signal
 import socket
@@ -24,6 +25,8 @@ CODE = (
     "import sys; connection, slots, sys.path[:] = sys.argv[1], sys.argv[2], sys.argv[3:]; "
     "from tfaip.data.pipeline.workers.worker import main; main(int(connection), [int(s) for s in slots.split()])"
 )
+# glibc returns freed memory to the system, and the next block pays for it page by page: 130 us for an image of 48x600.
+ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(256 * 2**20), "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20)}
 EXIT_TIME_S = 2.0
 
 
@@ -57,7 +60,10 @@ class WorkerProcess:
             command = [sys.executable, "-c", CODE, str(theirs.fileno()), " ".join(map(str, files)), *map(str, sys.path)]
             with _signals_held_back():
                 self._process = subprocess.Popen(  # noqa: S603 (our own code)
-                    command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno(), *files]
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno(), *files],
+                    env={**ENVIRONMENT, **os.environ},
                 )
         limit = struct.pack("ll", int(timeout_s) + 1, 0)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
