@@ -40,8 +40,10 @@ class TensorFlowStep:
         ]
         dtypes = [tensor.dtype for tensor in tf.nest.flatten(tensors)]
         specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(self._shapes, dtypes, strict=True)]
-        # A new tf.function: the old graph is not needed any more.
-        self._concrete = tf.function(self._function).get_concrete_function(tf.nest.pack_sequence_as(tensors, specs))
+        # A new tf.function: the old graph is not needed any more. Without AutoGraph, as in `fit`: it takes longer than
+        # the rest of the trace.
+        function = tf.function(self._function, autograph=False)
+        self._concrete = function.get_concrete_function(tf.nest.pack_sequence_as(tensors, specs))
 
 
 def _fits(shape: tuple[int, ...], known: tuple[int | None, ...]) -> bool:
