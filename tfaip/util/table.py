@@ -18,7 +18,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(*[])
+        table = Table()
         for position, name in enumerate(header):
             table.add_column(name, justify="right" if position else "left")
         for row in rows:
