@@ -81,13 +81,15 @@ class WorkerProcess:
         self.send(pickle.dumps(Start(self.name, script, recipe)))
 
     def send(self, message: bytes) -> None:
-        """Send a message.
+        """Send a message. If the worker has ended, `receive` will tell, behind the last answers.
 
         Raises:
-            WorkerDied: the worker has ended, or does not take it.
+            WorkerDied: the worker does not take the message.
         """
         try:
             self.connection.send_bytes(message)
+        except (BrokenPipeError, ConnectionResetError):
+            return
         except OSError as error:
             raise self.death() from error
 
