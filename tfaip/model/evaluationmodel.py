@@ -13,6 +13,7 @@ from keras import ops
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device.devices import Devices
 from tfaip.device.processes import sums
+from tfaip.model.precision import full_precision
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor, TensorDict
@@ -26,7 +27,7 @@ class EvaluationModel(TrainingModel):
     """Scores what the prediction graph gives. A loss or metric that needs an output only training has is left out."""
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
-        return self.graph.predict(inputs[0])
+        return full_precision(self.graph.predict(inputs[0]))
 
     def compute_loss(
         self,

@@ -14,6 +14,7 @@ from keras.initializers import Constant
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.modelbase import ModelBase
+from tfaip.model.precision import full_precision
 from tfaip.model.replicas import num_replicas, part_of_mean
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -62,7 +63,7 @@ class TrainingModel(keras.Model):
         penalty: InputGradientPenalty | None = None,
         loss_weights: Mapping[str, float] | None = None,
     ) -> None:
-        super().__init__(name="training_model")
+        super().__init__(name="training_model", autocast=False)
         self.graph = graph
         self._penalty = penalty
         self._values = _Values(model)
@@ -118,7 +119,9 @@ class TrainingModel(keras.Model):
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
-        return self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
+        return full_precision(
+            self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
+        )
 
     def compute_loss(
         self,
@@ -242,7 +245,7 @@ class _SymbolicStep(keras.layers.Layer):
     """One step without an update; called with Keras tensors it only traces, which creates all variables."""
 
     def __init__(self, training_model: TrainingModel) -> None:
-        super().__init__(name="symbolic_step")
+        super().__init__(name="symbolic_step", autocast=False)
         # Hidden from the attribute tracking of Keras: the layer must not own the variables of the model.
         object.__setattr__(self, "_training_model", training_model)
 

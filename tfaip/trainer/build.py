@@ -13,6 +13,7 @@ import keras
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.device.device_config import Precision
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.lav.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
@@ -157,6 +158,7 @@ def build_training_model(
         rate=params.learning_rate,
         network=scenario.graph,
         seed=params.random_seed or 0,
+        scales_loss=devices.precision is Precision.MIXED_FLOAT16,
     )
     backend = keras.backend.backend()
     model.compile(
@@ -164,6 +166,7 @@ def build_training_model(
         run_eagerly=params.force_eager,
         steps_per_execution=_steps_per_execution(params, backend, devices),
         # "auto" picks XLA on TensorFlow, which fails on graphs with CTC decoding, sparse or text operations.
+        auto_scale_loss=False,  # the optimizer does
         jit_compile=not params.force_eager and (backend == "jax" or params.jit_compile),
     )
     return model

@@ -25,6 +25,7 @@ def build_optimizer(
     rate: LearningRateParams | None = None,
     network: Any = None,
     seed: int = 0,
+    scales_loss: bool = False,
 ) -> TrainingOptimizer:
     """The optimizer of a training.
 
@@ -37,11 +38,12 @@ def build_optimizer(
         rate: rule and modulation of the learning rate, see `ScheduledRate`; None: it is set from outside.
         network: the training graph, for functions of the user.
         seed: of the gradient noise.
+        scales_loss: as float16 needs it.
 
     Raises:
         UsageError: `exclude_from_weight_decay` or a group matches no weight.
     """
-    optimizer = TrainingOptimizer(params, ScheduledRate(rate, accum_steps, network), accum_steps, seed)
+    optimizer = TrainingOptimizer(params, ScheduledRate(rate, accum_steps, network), accum_steps, seed, scales_loss)
     trained = {id(weight) for weight in trainable}
     paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
     parts = []

@@ -32,15 +32,18 @@ class NonFiniteUpdates:
         """Whether the latch is set, a boolean scalar."""
         return ops.greater(self._in_a_row.value, self._tolerated)
 
-    def count(self, batch: Tensor) -> None:
+    def count(self, batch: Tensor, counts: Tensor | bool = True) -> None:
         """Count an update that was skipped.
 
         Args:
             batch: the last of its batches, as the optimizer counts them, an integer scalar.
+            counts: False if there is a harmless reason, a boolean scalar.
         """
         in_a_row, first = self._in_a_row.value, self._first.value
-        self._first.assign(ops.where(ops.equal(in_a_row, 0), ops.cast(batch, first.dtype), first))
-        self._in_a_row.assign(ops.where(self.is_stopped(), in_a_row, in_a_row + 1))
+        begins = ops.logical_and(counts, ops.equal(in_a_row, 0))
+        self._first.assign(ops.where(begins, ops.cast(batch, first.dtype), first))
+        is_counted = ops.logical_and(counts, ops.logical_not(self.is_stopped()))
+        self._in_a_row.assign(in_a_row + ops.cast(is_counted, in_a_row.dtype))
 
     def forget(self) -> None:
         """An update was finite: the row ends."""

@@ -13,6 +13,7 @@ from keras import ops
 from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
 from tfaip.trainer.optimizer.branching import branch, summed_over_replicas, value_of
 from tfaip.trainer.optimizer.gradients import GradientNoise, clip
+from tfaip.trainer.optimizer.lossscale import LossScale
 from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.optimizer.part import PartOptimizer, SlotOptimizer
@@ -31,11 +32,19 @@ class TrainingOptimizer(SlotOptimizer):
         schedule: the learning rate.
         accum_steps: batches per update.
         seed: of the gradient noise.
+        scales_loss: as float16 needs it.
     """
 
     averages: WeightAverages | None = None
 
-    def __init__(self, params: OptimizerParams, schedule: ScheduledRate, accum_steps: int, seed: int) -> None:
+    def __init__(
+        self,
+        params: OptimizerParams,
+        schedule: ScheduledRate,
+        accum_steps: int,
+        seed: int,
+        scales_loss: bool = False,
+    ) -> None:
         super().__init__(learning_rate=schedule)
         self._params = params
         self._accum_steps = accum_steps
@@ -43,6 +52,7 @@ class TrainingOptimizer(SlotOptimizer):
         schedule.build(self.add_variable)
         self._uncounted = self._add_counter("updates_before_moments")
         self._nonfinite = NonFiniteUpdates(params.skip_nonfinite, self._add_counter)
+        self._loss_scale = LossScale(self.add_variable) if scales_loss else None
         noise = params.gradient_noise
         self._noise = GradientNoise(noise.stddev, noise.gamma, seed) if noise.stddev else None
         if self._noise is not None:
@@ -140,8 +150,9 @@ class TrainingOptimizer(SlotOptimizer):
         return self._nonfinite.stopped_at()
 
     def scale_loss(self, loss: Tensor) -> Tensor:
-        """The loss that gradients are taken of: itself; if it is not finite, neither are its gradients."""
-        return loss * ops.where(ops.isfinite(loss), 1.0, float("nan"))
+        """The loss that gradients are taken of, scaled for float16; if it is not finite, neither are its gradients."""
+        loss = loss * ops.where(ops.isfinite(loss), 1.0, float("nan"))
+        return loss if self._loss_scale is None else self._loss_scale.scaled(loss)
 
     def named_variables(self, weights: Mapping[str, keras.Variable]) -> dict[str, keras.Variable]:
         """All variables of the built optimizer by stable names.
@@ -169,6 +180,8 @@ class TrainingOptimizer(SlotOptimizer):
     def _backend_apply_gradients(self, grads: list[Tensor], trainable_variables: list[Any]) -> None:
         """What Keras calls with the gradients of a batch."""
         gradients = summed_over_replicas(grads)
+        if self._loss_scale is not None:
+            gradients = self._loss_scale.unscaled(gradients)
         if self._accum_steps == 1:
             self._update(gradients, trainable_variables)
             return
@@ -204,7 +217,14 @@ class TrainingOptimizer(SlotOptimizer):
         if self.averages is not None:
             self.averages.update(self._update_number + 1, self.assign_sub)
         self._nonfinite.forget()
+        if self._loss_scale is not None:
+            self._loss_scale.keep_or_grow()
 
     def _skip(self) -> None:
         self._uncounted.assign(self._uncounted + 1)
-        self._nonfinite.count(self._iterations.value)
+        if self._loss_scale is None:
+            self._nonfinite.count(self._iterations.value)
+        else:
+            # Too large a scale is no fault of the training: skipped updates count when it cannot become smaller.
+            self._nonfinite.count(self._iterations.value, self._loss_scale.is_lowest())
+            self._loss_scale.shrink()
