@@ -138,6 +138,9 @@ class Trainer(Generic[P]):
             warmstarter = self.create_warmstarter() if restored is None else None
             parts = build_parts(self._params, self._scenario, directory, self._stop, devices, warmstarter)
             stack.callback(parts.events.close)
+            stack.enter_context(parts.train)
+            if parts.evaluation.val is not None:
+                stack.enter_context(parts.evaluation.val)
             if parts.profiler is not None:
                 stack.callback(parts.profiler.close)
             if restored is not None:

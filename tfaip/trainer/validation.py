@@ -73,7 +73,7 @@ class EpochEvaluation:
         self._params = params
         self._scenario = scenario
         self._model = model
-        self._val = val
+        self.val = val
         self._progress = progress
         self._stop = stop
         self._draw = draw
@@ -83,7 +83,7 @@ class EpochEvaluation:
 
     def is_validated(self, epoch: int) -> bool:
         """Whether the epoch ends with a validation."""
-        return self._val is not None and _is_due(epoch, self._params.val_every_n, self._params.epochs)
+        return self.val is not None and _is_due(epoch, self._params.val_every_n, self._params.epochs)
 
     def is_lav(self, epoch: int) -> bool:
         """Whether the epoch ends with LAV: every n epochs, the first and the last, but not before `lav_min_epoch`."""
@@ -119,7 +119,7 @@ class EpochEvaluation:
         return measured
 
     def _validate(self, batch_callbacks: keras.callbacks.CallbackList | None) -> Logs:
-        assert self._val is not None  # noqa: S101 (asked by the caller)
+        assert self.val is not None  # noqa: S101 (asked by the caller)
         self._progress.start("Validation", None, 0)
         hooks = StepHooks(
             self._model, None, 0, self._progress, lambda _: self._is_asked_to_stop(), user_callbacks=batch_callbacks
@@ -127,8 +127,8 @@ class EpochEvaluation:
         backend = keras.backend.backend()
         rest = RestBatches(self._devices.num_shares if backend == "jax" else 1)
         try:
-            batches = _without_positions(self._val, rest)
-            lengths = self._val.params.bucket_lengths()
+            batches = _without_positions(self.val, rest)
+            lengths = self.val.params.bucket_lengths()
             with (
                 Feed(batches, self._scenario.data, backend, lengths, self._devices.shard) as feed,
                 warnings.catch_warnings(),
