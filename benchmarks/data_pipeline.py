@@ -82,7 +82,7 @@ def python_work(image: np.ndarray) -> np.ndarray:
 def numpy_work(image: np.ndarray) -> np.ndarray:
     """Normalise, blur and bend an image, about a millisecond."""
     x = image.astype(np.float32) / np.float32(255)
-    for _ in range(4):
+    for _ in range(12):
         x = np.tanh((x - x.mean()) / (x.std() + np.float32(1e-6)))
         x[:, 1:-1] = (x[:, :-2] + x[:, 1:-1] + x[:, 2:]) / np.float32(3)
     return x
@@ -95,7 +95,7 @@ def trivial_work(image: np.ndarray) -> np.ndarray:
 
 CASES = {
     "a": Case(4_000, 16, (1,), python_work, "float32"),
-    "b": Case(6_000, 16, (48, 600), numpy_work, "float32"),
+    "b": Case(4_000, 16, (48, 600), numpy_work, "float32"),
     "c": Case(120_000, 16, (28, 28), trivial_work, "float32", in_memory=True),
     "c0": Case(120_000, 16, (28, 28), None, "float32", in_memory=True),
     "d": Case(1_600, 4, (8 * MB,), None, "uint8"),
