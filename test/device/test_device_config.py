@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import pytest
 
 from tfaip.device import DeviceConfigParams, DistStrategy, Precision
+from tfaip.device.devices import open_devices
+from tfaip.errors import UsageError
 
 
 def test_defaults_ask_for_one_device_in_float32() -> None:
@@ -37,3 +40,15 @@ def test_what_cannot_work_is_refused(fields: dict[str, Any], message: str) -> No
 
 def test_no_gpu_may_be_asked_for() -> None:
     assert DeviceConfigParams(gpus=[]).gpus == []
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("strategy", DistStrategy)
+def test_strategies_of_the_other_backend_are_refused(strategy: DistStrategy) -> None:
+    own = {"tensorflow": DistStrategy.MIRROR, "jax": DistStrategy.DATA_PARALLEL}[keras.backend.backend()]
+    params = DeviceConfigParams(dist_strategy=strategy)
+    if strategy in (DistStrategy.DEFAULT, own):
+        assert open_devices(params).num_shares == 1
+    else:
+        with pytest.raises(UsageError, match=f"--device.dist_strategy {own.value}|mirror"):
+            open_devices(params)

@@ -1,10 +1,16 @@
-"""Two devices give the numbers of one, on both backends, for everything that acts on gradients or weights."""
+"""Two devices give the numbers of one, for everything that acts on gradients or weights."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import keras
 import pytest
 
 from test.device.support import Case, Result, assert_same_curve, finish_cases, start_cases
+from test.device.train_cases import train
+
+pytestmark = pytest.mark.backend
 
 CASES: dict[str, Case] = {
     "plain": {"set": {}},
@@ -28,15 +34,21 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.fixture(scope="module", params=["tensorflow", "jax"])
-def curves(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Result]]:
-    """Results by number of devices and name of the case."""
-    directory = tmp_path_factory.mktemp(request.param)
-    started = {
-        devices: start_cases(directory, list(CASES.values()), request.param, devices, f"on_{devices}")
-        for devices in (1, 2)
-    }
-    return {devices: dict(zip(CASES, finish_cases(*each), strict=True)) for devices, each in started.items()}
+def with_checkpoints(directory: Path, epochs: int, restore: bool = False) -> Case:
+    """A training that writes to, or goes on from, a directory."""
+    fields = {"output_dir": str(directory / "run"), "write_checkpoints": True, "epochs": epochs}
+    return {"set": {**CASES["all"]["set"], **fields}, "restore": restore}
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Result]]:
+    """Results by number of devices and name of the case; of one device in this process."""
+    directory = tmp_path_factory.mktemp("devices")
+    on_two = start_cases(directory, [*CASES.values(), with_checkpoints(directory, 1)], keras.backend.backend(), 2)
+    one = {name: train(case) for name, case in CASES.items()}
+    two = dict(zip([*CASES, "first epoch"], finish_cases(*on_two), strict=True))
+    one["second epoch"] = train(with_checkpoints(directory, 2, restore=True))
+    return {1: one, 2: two}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -46,8 +58,13 @@ def test_two_devices_give_the_curve_of_one(curves: dict[int, dict[str, Result]],
     assert_same_curve(two, one)
 
 
+def test_what_two_devices_began_one_goes_on_with(curves: dict[int, dict[str, Result]]) -> None:
+    epochs = [*curves[2]["first epoch"]["epochs"], *curves[1]["second epoch"]["epochs"]]
+    assert_same_curve({"epochs": epochs}, curves[1]["all"])
+
+
 def test_each_case_is_another_training(curves: dict[int, dict[str, Result]]) -> None:
     # Averages change what is validated, not what is trained.
-    ends = {(result["weights"], result["epochs"][-1]["val_loss"]) for result in curves[2].values()}
+    ends = {(curves[2][name]["weights"], curves[2][name]["epochs"][-1]["val_loss"]) for name in CASES}
     assert len(ends) == len(CASES)
     assert curves[2]["averages"]["weights"] == curves[2]["plain"]["weights"]

@@ -51,8 +51,8 @@ class DeviceConfigParams(ParamsBase):
     dist_strategy: DistStrategy = field(
         default=DistStrategy.DEFAULT,
         metadata=pai_meta(
-            help="How several devices share the work. default: what the backend does best; mirror, central_storage: "
-            "tensorflow; data_parallel: jax"
+            help="How several devices share the work. default: what the backend has; mirror: tensorflow; "
+            "data_parallel: jax; central_storage: not supported any more"
         ),
     )
     precision: Precision = field(

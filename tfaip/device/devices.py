@@ -16,10 +16,7 @@ from tfaip.errors import UsageError
 from tfaip.util.backend import import_backend, quiet_output, quiet_stderr, select_backend
 from tfaip.util.logging import logger
 
-STRATEGIES = {
-    "tensorflow": (DistStrategy.MIRROR, DistStrategy.CENTRAL_STORAGE),
-    "jax": (DistStrategy.DATA_PARALLEL,),
-}
+STRATEGIES = {"tensorflow": DistStrategy.MIRROR, "jax": DistStrategy.DATA_PARALLEL}
 
 log = logger(__name__)
 
@@ -134,10 +131,15 @@ def open_devices(params: DeviceConfigParams) -> Devices:
     cluster = prepare_devices(params)
     backend = select_backend()
     strategy = params.dist_strategy
-    if strategy is not DistStrategy.DEFAULT and strategy not in STRATEGIES[backend]:
+    if strategy is DistStrategy.CENTRAL_STORAGE:
         raise UsageError(
-            f"{backend} has no strategy {strategy.value}: set --device.dist_strategy to default or "
-            f"{' or '.join(name.value for name in STRATEGIES[backend])}, or KERAS_BACKEND to another backend"
+            "central_storage keeps one copy of the weights, but each device makes the whole update here: set "
+            "--device.dist_strategy mirror"
+        )
+    if strategy not in (DistStrategy.DEFAULT, STRATEGIES[backend]):
+        raise UsageError(
+            f"{backend} has no strategy {strategy.value}: set --device.dist_strategy {STRATEGIES[backend].value}, or "
+            "KERAS_BACKEND to the other backend"
         )
     if cluster is not None:
         from jax.experimental import multihost_utils
@@ -154,7 +156,7 @@ def open_devices(params: DeviceConfigParams) -> Devices:
         num_processes=1 if cluster is None else cluster.num_processes,
         process_id=0 if cluster is None else cluster.process_id,
         precision=params.precision,
-        strategy=make(names, strategy) if shares else None,
+        strategy=make(names) if shares else None,
     )
 
 
@@ -184,16 +186,14 @@ def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
 
 
 @cache
-def _tensorflow_strategy(names: tuple[str, ...], strategy: DistStrategy) -> Any:
+def _tensorflow_strategy(names: tuple[str, ...]) -> Any:
     # One for the process: TensorFlow mixes up the collective operations of two, which are numbered alike.
     import tensorflow as tf
 
-    if strategy is DistStrategy.CENTRAL_STORAGE:
-        return tf.distribute.experimental.CentralStorageStrategy(list(names))
     return tf.distribute.MirroredStrategy(list(names))
 
 
-def _jax_strategy(names: tuple[str, ...], strategy: DistStrategy) -> Any:
+def _jax_strategy(names: tuple[str, ...]) -> Any:
     import keras
 
     return keras.distribution.DataParallel(devices=list(names), auto_shard_dataset=False)
