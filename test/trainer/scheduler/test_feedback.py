@@ -226,6 +226,25 @@ def test_best_weights_come_back_when_the_rate_decays() -> None:
     assert not rel().keeps_best(2, history)
 
 
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        (rel(lr=1.0, min_lr=0.25, restore_best=True), [3, 4]),
+        (ReduceOnPlateauParams(lr=1.0, monitor="s", min_lr=0.25, patience_epochs=2, restore_best=True), [4, 6]),
+        (rel(lr=1.0, rates=[0.1, 0.1], min_lr=0.25, restore_best=True), []),  # the bound raises the rate
+    ],
+)
+def test_best_weights_do_not_come_back_again_and_again_at_the_lowest_rate(
+    params: FeedbackParams, expected: list[int]
+) -> None:
+    history = History()
+    for epoch in range(1, 11):
+        history.record(epoch, EpochRecord(params.rate(epoch, history), {"s": 2.0}))
+    assert history[10].lr == 0.25
+    assert params.decision(11, history) is Decision.DECAY
+    assert [epoch for epoch in range(1, 12) if params.restores_best(epoch, history)] == expected
+
+
 def halve(rate: float) -> float:
     return rate / 2
 

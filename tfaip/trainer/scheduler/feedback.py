@@ -95,8 +95,8 @@ class FeedbackParams(LearningRateParams):
     restore_best: bool = field(
         default=False,
         metadata=pai_meta(
-            help="When the rate decays, go back to the weights of the best epoch, without averages of "
-            "the weights and moments of the optimizer"
+            help="When a decay lowers the rate (not at min_lr), go back to the weights of the best epoch, without "
+            "averages of the weights and moments of the optimizer"
         ),
     )
     best_monitor: str | None = field(
@@ -148,7 +148,10 @@ class FeedbackParams(LearningRateParams):
         return None
 
     def restores_best(self, epoch: int, history: History) -> bool:
-        return self.restore_best and self.decision(epoch, history) is Decision.DECAY
+        if not self.restore_best or self.decision(epoch, history) is not Decision.DECAY:
+            return False
+        # At its lower bound the rate decays no more: going back again and again, the training would stand still.
+        return self.rate(epoch, history) < self._current_rate(epoch, history)
 
     def keeps_best(self, epoch: int, history: History) -> bool:
         scores = self.scores(epoch + 1, history) if self.restore_best else None
@@ -193,7 +196,9 @@ class FeedbackParams(LearningRateParams):
 
     def rate_in(self, epoch: int, history: History) -> float:
         """The rate that a recorded epoch had."""
-        rate = history.most_recent_rate(epoch, exclude_current=False)
+        rate = history[epoch].lr
+        if rate is None:
+            rate = history.most_recent_rate(epoch)
         return self.lr if rate is None else rate
 
     def _candidates(self) -> list[str]:
