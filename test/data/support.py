@@ -158,13 +158,15 @@ def make_pipeline(
     processors: list[DataProcessorParams] | None = None,
     mode: PipelineMode = PipelineMode.TRAINING,
     seed: int = 0,
+    data: type[RowData] = RowData,
     **pipeline_params: Any,
 ) -> DataPipeline:
     """A pipeline over samples (with random access) or a generator."""
     generator = RawDataGeneratorParams(samples=samples) if isinstance(samples, list) else samples
     pre_proc = SequentialProcessorPipelineParams(processors=processors or [])
-    data = RowData(RowDataParams(pre_proc=pre_proc))
-    pipeline = data.create_pipeline(DataPipelineParams(mode=mode, **pipeline_params), generator)
+    pipeline = data(RowDataParams(pre_proc=pre_proc)).create_pipeline(
+        DataPipelineParams(mode=mode, **pipeline_params), generator
+    )
     pipeline.seed = seed
     return pipeline
 

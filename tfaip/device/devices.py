@@ -83,7 +83,7 @@ class Devices:
 
     @property
     def shard(self) -> tuple[int, int]:
-        """Which rows of a batch this process gets: (rank, n) for the rows rank, rank + n, ..."""
+        """Which rows of a batch this process gets: (rank, n)."""
         return self.process_id, self.num_processes
 
     def describe(self) -> str:

@@ -207,12 +207,11 @@ class TrainingLoop:
         done = progress.step
         if done < self._steps:
             left = self._epoch_samples - progress.samples
-            batches = self._parts.train.training_batches(progress.position, left)
+            batches = self._parts.train.training_batches(progress.position, left, self._parts.devices.shard)
             self._parts.progress.start(f"Epoch {epoch}/{self._parts.params.epochs}", self._steps, done)
             try:
                 lengths = self._parts.train.params.bucket_lengths()
-                shard = self._parts.devices.shard
-                with Feed(batches, self._parts.data, keras.backend.backend(), lengths, shard) as feed:
+                with Feed(batches, self._parts.data, keras.backend.backend(), lengths) as feed:
                     self._fit(feed, epoch, done)
                 self._divergence.look()
             finally:

@@ -14,6 +14,7 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.feed import Feed
+from tfaip.data.pipeline.sharding import Shard, rows_of
 from tfaip.device.devices import Devices
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, drawings, numbers
 from tfaip.model.trainingmodel import INPUT_GRADIENT, TOTAL_LOSS, TrainingModel
@@ -127,10 +128,10 @@ class EpochEvaluation:
         backend = keras.backend.backend()
         rest = RestBatches(self._devices.num_shares if backend == "jax" else 1)
         try:
-            batches = _without_positions(self.val, rest)
+            batches = _without_positions(self.val, rest, self._devices.shard)
             lengths = self.val.params.bucket_lengths()
             with (
-                Feed(batches, self._scenario.data, backend, lengths, self._devices.shard) as feed,
+                Feed(batches, self._scenario.data, backend, lengths) as feed,
                 warnings.catch_warnings(),
             ):
                 # The number of batches is known when the data ends, which Keras takes for an accident.
@@ -172,6 +173,8 @@ def _is_due(epoch: int, every_n: int, last: int) -> bool:
 
 
 @contextlib.contextmanager
-def _without_positions(pipeline: DataPipeline, rest: RestBatches) -> Iterator[Iterator[tuple[Batch, None]]]:
+def _without_positions(
+    pipeline: DataPipeline, rest: RestBatches, shard: Shard
+) -> Iterator[Iterator[tuple[Batch, None]]]:
     with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        yield ((batch, None) for batch in batches if rest.is_split(batch))
+        yield ((rows_of(batch, shard), None) for batch in batches if rest.is_split(batch))

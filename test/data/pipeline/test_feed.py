@@ -206,17 +206,6 @@ def test_what_ends_the_process_goes_through(kind: type[BaseException]) -> None:
         read(source.open())
 
 
-@pytest.mark.parametrize("rank", [0, 1, 2])
-def test_each_process_gets_its_rows(rank: int) -> None:
-    x = np.arange(16, dtype=np.float32).reshape(8, 2)
-    y = np.arange(8, dtype=np.int32).reshape(8, 1)
-    made = [Batch({"x": x + 100 * number}, {"y": y}, [None] * 8) for number in range(2)]
-    first, second = read(Source(made).open(), shard=(rank, 3))
-    rows = list(range(8))[rank::3]
-    assert first[1]["y"][:, 0].tolist() == second[1]["y"][:, 0].tolist() == rows
-    assert second[0]["x"][:, 0].tolist() == [100 + 2 * row for row in rows]
-
-
 def test_jax_gets_few_shapes() -> None:
     lengths = [1, 4, 3, 5, 8, 9, 4]
     elements = read(Source([batch(9, length=length) for length in lengths]).open(), lengths=[4, 8])

@@ -22,6 +22,7 @@ from tfaip.data.pipeline.order import RawOrder
 from tfaip.data.pipeline.postprocessing import processed_outputs
 from tfaip.data.pipeline.preload import preload
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.sharding import ALONE, Shard, ShardedStream, rows_of
 from tfaip.data.pipeline.source import BlockSource
 from tfaip.data.pipeline.stream import Position, SampleStream, StreamRules
 from tfaip.data.pipeline.workers.pool import WorkerStats
@@ -182,7 +183,7 @@ class DataPipeline:
         return self._opened(batch for batch, _ in batches)
 
     def training_batches(
-        self, start: Position, num_samples: int
+        self, start: Position, num_samples: int, shard: Shard = ALONE
     ) -> AbstractContextManager[Iterator[tuple[Batch, Position]]]:
         """Context manager around an iterator over the `num_batches(num_samples)` batches of one epoch.
 
@@ -193,19 +194,23 @@ class DataPipeline:
         Args:
             start: where the stream stands, `Position()` at the beginning of a training.
             num_samples: size of the epoch (or what is left of it).
+            shard: (rank, n): only the rows of one of n processes that train together, which must divide the batches.
 
         Returns:
-            the batches, each with the position behind it.
+            the batches, or the own rows of them, each with the position behind it.
         """
         if start.pending and not self.params.bucket_boundaries:
             log.warning(
                 "without buckets, %d samples that waited in them come only in the next pass", len(start.pending)
             )
         full, rest = divmod(num_samples, self.samples_per_batch)
-        sizes = repeat(self.samples_per_batch, full)
+        sizes: Iterable[int] = repeat(self.samples_per_batch, full)
         if rest and not self.params.batch_drop_remainder:
-            return self._opened(self._batches(start, chain(sizes, [rest]), True))
-        return self._opened(self._batches(start, sizes, True))
+            sizes = chain(sizes, [rest])
+        if shard != ALONE and self._can_read_rows():
+            stream = ShardedStream(self._order(), self._source, self._rules(self.samples_per_batch), shard)
+            return self._opened(stream.batches(start, sizes, self.stack))
+        return self._opened((rows_of(batch, shard), behind) for batch, behind in self._batches(start, sizes, True))
 
     def epoch_size(self, samples_per_epoch: int = -1, scale_epoch_size: float = 1.0) -> int:
         """Number of samples of an epoch.
@@ -333,6 +338,14 @@ class DataPipeline:
             if batch.size < smallest:
                 return
             yield batch, position
+
+    def _can_read_rows(self) -> bool:
+        """Whether the rows of a process can be made without the other ones of their batches."""
+        specs = [*self.data.input_layer_specs().values(), *self.data.target_layer_specs().values()]
+        # Variable dimensions are padded to the longest sample of the whole batch.
+        has_one_shape = not any(None in spec.shape for spec in specs)
+        special = self.params.bucket_boundaries or self.generator.yields_batches()
+        return has_one_shape and self._pre_proc.is_mapping and not special
 
     def _takes_samples_as_they_are(self) -> bool:
         measures = self.params.max_element_length is not None or self.params.bucket_boundaries

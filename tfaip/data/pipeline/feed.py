@@ -25,8 +25,6 @@ PREFETCHED_BATCHES = 16
 # JAX: the batch that is trained, one that waits on the device, and one that is on its way there.
 WAITING_ON_DEVICE = 1
 
-WHOLE_BATCH = slice(0, None, 1)
-
 Element = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
@@ -38,8 +36,6 @@ class Feed:
         data: gives the specs of inputs and targets.
         backend: name of the Keras backend.
         lengths: JAX only: variable dimensions are padded up to the next of these, so that few shapes are compiled.
-        shard: (rank, n): only the rows rank, rank + n, ... of each batch, for one of n processes that train together.
-            All of them see the same batches; the sizes of the parts differ by one where n does not divide a batch.
     """
 
     def __init__(
@@ -48,10 +44,8 @@ class Feed:
         data: DataBase[Any],
         backend: str,
         lengths: Sequence[int] = (),
-        shard: tuple[int, int] = (0, 1),
     ) -> None:
         self._data = data
-        self._rows = slice(shard[0], None, shard[1])
         self._positions: deque[Position | None] = deque()
         self._released = 0
         self._error: BaseException | None = None
@@ -93,10 +87,7 @@ class Feed:
                     return
                 batch, position = item
                 self._positions.append(position)
-            if self._rows == WHOLE_BATCH:
-                yield batch.inputs, batch.targets
-            else:
-                yield _rows_of(batch.inputs, self._rows), _rows_of(batch.targets, self._rows)
+            yield batch.inputs, batch.targets
 
     def _jax_iterator(self, lengths: Sequence[int]) -> Iterator[tuple[Any]]:
         """Batches for a plain generator, which is what Keras takes.
@@ -129,10 +120,6 @@ class Feed:
         # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up.
         options.autotune.enabled = False
         return batches.with_options(options)
-
-
-def _rows_of(part: dict[str, np.ndarray], rows: slice) -> dict[str, np.ndarray]:
-    return {key: array[rows] for key, array in part.items()}
 
 
 def _on_device(element: Element) -> Element:

@@ -1,0 +1,103 @@
+"""Processes that train together: each makes its rows, all rows together are the batches of one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, rows
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.sharding import ALONE, Shard, rows_of
+from tfaip.data.pipeline.stream import Position
+from tfaip.errors import TfaipError
+
+
+class EvenData(RowData):
+    """Numbers alone, which all have one shape."""
+
+    def _input_layer_specs(self) -> dict[str, Any]:
+        return {}
+
+    def _padding_values(self) -> dict[str, Any]:
+        return {}
+
+
+def epoch(pipeline: DataPipeline, shard: Shard, samples: int = 24, start: Position | None = None) -> list[Any]:
+    """Targets and position of each batch."""
+    with pipeline.training_batches(start or Position(), samples, shard) as batches:
+        return [(batch.targets["y"][:, 0].tolist(), position) for batch, position in batches]
+
+
+def pipeline(*processors: Any, data: type[RowData] = EvenData, count: int = 10, **params: Any) -> DataPipeline:
+    return make_pipeline(rows(count), list(processors), data=data, batch_size=6, **params)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_rows_together_are_the_whole_batches(workers: int) -> None:
+    # Batches of 6 from passes of 10: they begin anywhere in a pass.
+    whole = epoch(pipeline(NoiseParams()), ALONE)
+    parts = [epoch(pipeline(NoiseParams(), num_processes=workers), (rank, 3)) for rank in range(3)]
+    assert len(whole) == 4
+    for number, (targets, position) in enumerate(whole):
+        assert sum((part[number][0] for part in parts), []) == targets
+        assert {(part[number][1].pass_index, part[number][1].consumed) for part in parts} == {
+            (position.pass_index, position.consumed)
+        }
+
+
+def test_it_goes_on_from_any_batch() -> None:
+    everything = epoch(pipeline(NoiseParams()), (1, 2))
+    _, position = everything[1]
+    assert epoch(pipeline(NoiseParams()), (1, 2), 12, position) == everything[2:]
+
+
+def test_only_own_samples_are_processed() -> None:
+    # Sample 0 is in several of the batches, each time among the rows of one process, which alone drops it.
+    dropped = []
+    for rank in range(3):
+        made = pipeline(DropParams(every=100))
+        assert all(0 not in targets for targets, _ in epoch(made, (rank, 3)))
+        dropped.append(made.dropped.invalid)
+    assert sum(dropped) == sum(targets.count(0) for targets, _ in epoch(pipeline(), ALONE)) > 1
+
+
+def test_a_dropped_sample_is_replaced_by_one_of_its_rows() -> None:
+    plain = epoch(pipeline(shuffle_buffer_size=0), (0, 3))
+    assert [targets for targets, _ in plain] == [[0, 1], [6, 7], [2, 3], [8, 9]]
+    kept = epoch(pipeline(DropParams(every=2), shuffle_buffer_size=0), (0, 3))
+    assert [targets for targets, _ in kept] == [[1, 1], [7, 7], [3, 3], [9, 9]]
+    assert [position for _, position in kept] == [position for _, position in plain]
+
+
+def test_nothing_left_of_the_own_rows_is_an_error() -> None:
+    with pytest.raises(TfaipError, match="all 2 samples that process 2 has in a batch were dropped"):
+        epoch(pipeline(DropParams(every=1)), (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("processors", "data", "params"),
+    [
+        ((PairParams(),), EvenData, {}),
+        ((NoiseParams(),), RowData, {}),
+        ((NoiseParams(),), RowData, {"bucket_boundaries": [3]}),
+    ],
+)
+def test_what_depends_on_the_whole_batch_is_cut_from_it(
+    processors: tuple[Any, ...], data: type[RowData], params: dict[str, Any]
+) -> None:
+    whole = epoch(pipeline(*processors, data=data, **params), ALONE)
+    parts = [epoch(pipeline(*processors, data=data, **params), (rank, 3)) for rank in range(3)]
+    for number, (targets, position) in enumerate(whole):
+        assert sum((part[number][0] for part in parts), []) == targets
+        assert all(part[number][1] == position for part in parts)
+
+
+def test_rows_of_a_batch_that_cannot_be_split_equally() -> None:
+    batch = Batch({"x": np.arange(5)}, {}, list("abcde"))
+    parts = [rows_of(batch, (rank, 3)) for rank in range(3)]
+    assert [part.inputs["x"].tolist() for part in parts] == [[0], [1, 2], [3, 4]]
+    assert [part.meta for part in parts] == [["a"], ["b", "c"], ["d", "e"]]
+    assert rows_of(batch, ALONE) is batch
