@@ -98,8 +98,7 @@ def test_training_batches_are_the_same_bytes(
     arrays, single = pipelines(
         count, seed, batch_size=batch_size, limit=limit, shuffle_buffer_size=buffer, batch_drop_remainder=drop
     )
-    consumed = min(start[1], count if limit < 0 else min(limit, count))
-    position = Position(start[0], consumed, consumed)
+    position = Position(start[0], start[1], start[1])  # it may lie behind the end of data that have become smaller
     made = epoch(arrays, position, num_samples)
     assert made == epoch(single, position, num_samples)
     assert arrays.generator.batches_read == len(made)

@@ -39,7 +39,7 @@ def array_batches(
         picked: list[Indices] = []
         missing = size
         while missing:
-            if position.consumed == len(indices):
+            if position.consumed >= len(indices):  # the data may have become smaller since the training was stopped
                 if not repeat:
                     break
                 position = Position(position.pass_index + 1)
