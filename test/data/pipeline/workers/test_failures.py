@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from test.data.pipeline.workers.faults import FaultParams, FilesParams, OddError, OnlyHereParams, SlowParams, Unsendable
-from test.data.support import IterableRowsParams, make_pipeline, rows
+from test.data.support import IterableRowsParams, RowData, RowDataParams, make_pipeline, rows
 from test.support.leaks import child_processes
+from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.failures import WorkerTraceback
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.workers.process import WorkerDied
 from tfaip.errors import TfaipError
 
@@ -62,6 +64,18 @@ def test_a_worker_that_hangs_is_reported_after_the_timeout(fault: str, seconds: 
     with pytest.raises(WorkerDied, match=message):
         ids(make(FaultParams(fault=fault), worker_timeout_s=1))
     assert seconds() < 1 + REPORTED_WITHIN_S
+
+
+def test_a_worker_that_hangs_in_work_that_nobody_wants_any_more(seconds: Callable[[], float]) -> None:
+    # Both tasks that the worker may have are given out before the first epoch is left; it hangs in the second one.
+    pre_proc = SequentialProcessorPipelineParams(processors=[FaultParams(fault="sleep", at=5)], max_tasks_per_process=2)
+    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=4, num_processes=1, worker_timeout_s=1.2)
+    with RowData(RowDataParams(pre_proc=pre_proc)).create_pipeline(params, FilesParams()) as pipeline:
+        with pipeline.generate_input_batches() as batches:
+            next(batches)
+        with pytest.raises(WorkerDied, match="has not finished a sample for 1.2 s while it processed samples 4 to 7"):
+            ids(pipeline)
+    assert seconds() < 1.2 + REPORTED_WITHIN_S
 
 
 def test_slow_samples_are_no_hang() -> None:

@@ -139,7 +139,7 @@ class WorkerPool:
                     yield self._wait_for(asked[0])
                     asked.popleft()
                 elif not waiting.is_empty:
-                    self._wait(time.monotonic())  # for answers that nobody wants any more
+                    self._wait_for_free_worker()
         finally:
             for number in asked:
                 self._done.pop(number, None)
@@ -163,6 +163,12 @@ class WorkerPool:
                 self._start_worker(index)
         free = [w for w in self._workers if w.free_slots and (limit is None or w.num_taken < limit)]
         return min(free, key=lambda worker: len(worker.tasks), default=None)
+
+    def _wait_for_free_worker(self) -> None:
+        """Wait for answers that nobody wants any more."""
+        since = time.monotonic()
+        while self._free_worker() is None:
+            self._wait(since)
 
     def _send(self, worker: WorkerProcess, block: Block, seed: int, as_batch: bool) -> int:
         number, self._num_tasks = self._num_tasks, self._num_tasks + 1
