@@ -52,6 +52,20 @@ def test_preview() -> None:
 
 
 @pytest.mark.backend
+def test_preview_of_rates_that_somebody_has_chosen() -> None:
+    def rates(rule: LearningRateParams) -> list[list[float]]:
+        params = line_params([1.0], learning_rate=rule, epochs=3)
+        rule.epochs = 3
+        found = preview_rates(params, 2, None, History({2: EpochRecord(0.25)}))
+        return [[rate for _, rate in epoch.points] for epoch in found]
+
+    assert rates(ConstantParams(lr=1.0)) == [[1.0], [0.25], [1.0]]
+    assert rates(NewbobRelParams(lr=1.0)) == [[1.0], [0.25], [0.25]]
+    continuous = rates(PolynomialDecayParams(lr=1.0, step_function=False))
+    assert continuous == [pytest.approx(r) for r in ([1, 5 / 6], [0.25, 0.25], [1 / 3, 1 / 6])]
+
+
+@pytest.mark.backend
 def test_long_epochs_are_shown_by_some_updates() -> None:
     params = line_params([1.0], learning_rate=PolynomialDecayParams(lr=1.0, step_function=False, epochs=1))
     (rates,) = preview_rates(params, 1000, None)
@@ -167,6 +181,16 @@ def test_replay_of_a_file_of_returnn(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ["3", "-", "0.001", "-"] in [line.split() for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.parametrize(("recorded_rates", "lr"), [([0.0, 0.5], "0"), ([None, 0.5], "0.5"), ([None, None], "0.001")])
+def test_the_first_recorded_rate_is_the_default(
+    recorded_rates: list[float | None], lr: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "history.json"
+    file.write_text(json.dumps(History({e: EpochRecord(r) for e, r in enumerate(recorded_rates, 1)}).to_dict()))
+    assert replay_learning_rate.main([str(file)]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[2] == lr
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -213,6 +237,9 @@ def test_replay_of_a_run_gives_what_it_did(
     # Only what is typed differs from the params of the run.
     assert replay_learning_rate.main([str(run), "--learning_rate.decay", "0.25"]) == 0
     assert capsys.readouterr().out.splitlines()[3].split()[1:3] == ["0.0005", "0.00025"]
+    (run / "history.json").write_text("{}")  # as long as its first epoch runs
+    assert replay_learning_rate.main([str(run)]) == 2
+    assert "records no epoch: nothing to replay" in capsys.readouterr().err
 
 
 @pytest.mark.backend
@@ -227,6 +254,10 @@ def test_preview_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert lines[17].startswith("0.0005 |")
     assert png.read_bytes().startswith(PNG)
     assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
+    (tmp_path / "rates.json").write_text('{"3": {"lr": 0.25}}')
+    assert preview_schedule.main([MIN, *flags, "--trainer.history_file", str(tmp_path / "rates.json")]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:6]]
+    assert rows == [["1-2", "0.001"], ["3", "0.25"], ["4", "0.0005"]]
 
 
 @pytest.mark.backend

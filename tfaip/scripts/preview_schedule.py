@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tfaip.scripts.roof import asks_for_usage, run_command
 
 if TYPE_CHECKING:
+    from tfaip.trainer.history import History
     from tfaip.trainer.ratepreview import EpochRates
 
 PROG = "tfaip-preview-schedule"
@@ -47,7 +48,7 @@ def _work(argv: Sequence[str]) -> None:
     train = scenario.data.create_pipeline(params.gen.setup.train, params.gen.train_gen())
     batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     params.learning_rate.check_functions()
-    epochs = preview_rates(params, batches, scenario.graph)
+    epochs = preview_rates(params, batches, scenario.graph, _chosen(params.history_file))
     _show(params, batches, epochs)
     if args.png is not None:
         from tfaip.trainer.ratechart import write_png
@@ -64,6 +65,14 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
     default.output_dir = default.output_dir or "unused"  # required for a training; nothing is written here
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
     return parser.parse(flags)
+
+
+def _chosen(history_file: str | None) -> History | None:
+    """What a fresh training takes its rates from, if there is such a file."""
+    from tfaip.trainer.history import read_history
+
+    path = None if history_file is None else Path(history_file)
+    return None if path is None or not path.exists() else read_history(path)
 
 
 def _show(params: Any, batches: int, epochs: list[EpochRates]) -> None:

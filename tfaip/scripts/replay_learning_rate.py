@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,8 @@ def _of_run(path: Path, trusted: Sequence[str]) -> _Recorded:
     import_backend()
     names = history.names()
     is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
+    if not names:
+        return _Recorded(history, params.learning_rate, None)
     best = BestModel.of(scenario(params.scenario).model._best_logging_settings(), is_validated, names)
     return _Recorded(history, params.learning_rate, best)
 
@@ -101,8 +103,9 @@ def _of_file(path: Path) -> _Recorded:
         history = read_history(path)
     except ValueError:
         history = parse_returnn_file(text)
-    first = next((history[epoch].lr for epoch in history.epochs), None)
-    return _Recorded(history, ConstantParams(lr=first or 0.001, epochs=max(history.epochs, default=0)), None)
+    rates = [rate for epoch in history.epochs if (rate := history[epoch].lr) is not None]
+    default = ConstantParams(epochs=max(history.epochs, default=0))
+    return _Recorded(history, replace(default, lr=rates[0]) if rates else default, None)
 
 
 def _parse(prog: str, default: LearningRateParams, flags: Sequence[str]) -> Any:

@@ -31,26 +31,32 @@ class EpochRates:
     points: Sequence[tuple[float, float]]
 
 
-def preview_rates(params: TrainerParams[Any, Any], batches: int, network: Any) -> list[EpochRates]:
+def preview_rates(
+    params: TrainerParams[Any, Any], batches: int, network: Any, chosen: History | None = None
+) -> list[EpochRates]:
     """The rates of a run; controls that follow scores go on without any.
 
     Args:
         params: of the training.
         batches: of an epoch.
         network: the graph, for functions of the user.
+        chosen: rates that somebody has chosen for epochs; None: nobody has.
     """
+    history = History() if chosen is None else chosen.rates_only()
     rule, accum = params.learning_rate, params.train_accum_steps
     schedule = ScheduledRate(rule, accum, network)
     schedule.build(_variable)
     found = []
     for epoch in range(1, params.epochs + 1):
-        history, before = History(), (epoch - 1) * batches
-        base = rule.base(epoch, history)
-        schedule.begin_epoch(base, epoch in rule.listed(), epoch - 1, batches, done=0, counted=before)
+        before, is_chosen = (epoch - 1) * batches, epoch in history.epochs
+        rate = history.set_default_rate(epoch, rule.rate(epoch, history))
+        base = rate if is_chosen else rule.base(epoch, history)
+        is_listed = is_chosen or epoch in rule.listed()
+        schedule.begin_epoch(base, is_listed, epoch - 1, batches, done=0, counted=before)
         first, end = before // accum, (before + batches) // accum
-        chosen = _spread(first, end) if schedule.varies else [first]
+        updates = _spread(first, end) if schedule.varies else [first]
         # The first batch of an update may belong to the epoch before.
-        points = [(update * accum / batches, float(schedule(update * accum))) for update in chosen]
+        points = [(update * accum / batches, float(schedule(update * accum))) for update in updates]
         found.append(EpochRates(epoch, (first, end), points))
     return found
 
