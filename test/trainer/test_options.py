@@ -154,6 +154,7 @@ def test_the_standing_of_early_stopping_can_be_read_and_survives_a_resume(tmp_pa
         ("calc_ema", -0.5),
         ("train_accum_steps", 0),
         ("scale_epoch_size", 0.0),
+        ("scale_epoch_size", float("inf")),
         ("keep_checkpoints", 1),
     ],
 )

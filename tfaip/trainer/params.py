@@ -259,9 +259,10 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             )
         if self.steps_per_execution is not None:
             self._check_at_least("steps_per_execution", 1)
-        if not self.scale_epoch_size > 0:
+        if not 0 < self.scale_epoch_size < float("inf"):
             raise ValueError(
-                f"scale_epoch_size {self.scale_epoch_size} is not above 0: change --trainer.scale_epoch_size"
+                f"scale_epoch_size is {self.scale_epoch_size}, expected a finite number above 0: change "
+                "--trainer.scale_epoch_size"
             )
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs

@@ -32,11 +32,16 @@ def test_every_optimizer_has_a_help_text_for_each_field() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"clip_value": 0.0}, "clip_value 0.0 is not above 0: change --optimizer.clip_value, or None for no clipping"),
-        ({"clip_norm": -1.0}, "clip_norm -1.0 is not above 0"),
-        ({"clip_global_norm": float("nan")}, "clip_global_norm nan is not above 0"),
-        ({"weight_decay": -0.1}, "weight_decay -0.1 is below 0: change --optimizer.weight_decay"),
-        ({"weight_decay": float("nan")}, "weight_decay nan is below 0"),
+        (
+            {"clip_value": 0.0},
+            "clip_value is 0.0, expected a finite number above 0: change --optimizer.clip_value, or None for no clip",
+        ),
+        ({"clip_norm": -1.0}, "clip_norm is -1.0, expected a finite number above 0"),
+        ({"clip_norm": float("inf")}, "clip_norm is inf, expected a finite number above 0"),
+        ({"clip_global_norm": float("nan")}, "clip_global_norm is nan, expected a finite number above 0"),
+        ({"weight_decay": -0.1}, "weight_decay is -0.1, expected a number from 0: change --optimizer.weight_decay"),
+        ({"weight_decay": float("nan")}, "weight_decay is nan"),
+        ({"weight_decay": float("inf")}, "weight_decay is inf"),
         ({"exclude_from_weight_decay": "bias("}, r"'bias\(' is not a regular expression"),
     ],
 )

@@ -124,10 +124,15 @@ class OptimizerParams(ParamsBase):
     def __post_init__(self) -> None:
         for name in ("clip_value", "clip_norm", "clip_global_norm"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} {value} is not above 0: change --optimizer.{name}, or None for no clipping")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay {self.weight_decay} is below 0: change --optimizer.weight_decay")
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(
+                    f"{name} is {value}, expected a finite number above 0: change --optimizer.{name}, or None for no "
+                    "clipping"
+                )
+        if not 0 <= self.weight_decay < float("inf"):
+            raise ValueError(
+                f"weight_decay is {self.weight_decay}, expected a number from 0: change --optimizer.weight_decay"
+            )
         for name in ("skip_nonfinite", "reset_every_n_epochs"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 0: change --optimizer.{name}")
