@@ -37,7 +37,8 @@ class BlockSource:
         self._here = here
         self._processors = processors
         self._recipe = recipe
-        self._settings = _worker_settings(recipe) if processors.parallel else None
+        workers_read = recipe.generator_params is not None
+        self._settings = _worker_settings(recipe) if workers_read or processors.parallel else None
         self._start_s = _start_s(recipe.pipeline_params)
         self._pool: WorkerPool | None = None
         self._seconds = 0.0

@@ -22,10 +22,14 @@ from tfaip.params import pai_dataclass
 @pai_dataclass
 @dataclass
 class FilesParams(DataGeneratorParams):
-    """`count` rows with random access, of which those that `corrupt_every` divides cannot be read (0: all can)."""
+    """`count` rows with random access, of which those that `corrupt_every` divides cannot be read (0: all can).
+
+    Each takes `seconds`.
+    """
 
     count: int = 40
     corrupt_every: int = 0
+    seconds: float = 0
 
     @staticmethod
     def cls() -> type[DataGenerator[Any]]:
@@ -39,6 +43,7 @@ class Files(DataGenerator[FilesParams]):
     def __getitem__(self, index: int) -> Sample:
         if self.params.corrupt_every and index % self.params.corrupt_every == 0:
             raise OSError(f"row_{index}.png is damaged")
+        time.sleep(self.params.seconds)
         meta = {"id": index, "read by": os.getpid()}
         return Sample(inputs={"x": np.full(3, float(index))}, targets={"y": np.array([index])}, meta=meta)
 

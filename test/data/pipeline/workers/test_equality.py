@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from test.data.pipeline.workers.faults import FaultParams, FilesParams
+from test.data.pipeline.workers.faults import FaultParams, FilesParams, OnlyHereParams
 from test.data.support import (
     DropParams,
     IterableRowsParams,
@@ -123,6 +124,22 @@ def test_samples_are_read_and_processed_in_workers_without_a_backend() -> None:
     assert 60 * 16 < stats.nbytes < 60 * 16 + 15 * 2000
     assert stats.busy_s > 0
     assert pipeline.worker_stats() is None
+
+
+def test_workers_read_even_if_no_processor_runs_in_them() -> None:
+    def epoch(processors: list[DataProcessorParams], processes: int) -> list[Any]:
+        pre_proc = SequentialProcessorPipelineParams(processors=processors, run_parallel=False)
+        params = DataPipelineParams(batch_size=4, num_processes=processes)
+        with RowData(RowDataParams(pre_proc=pre_proc)).create_pipeline(params, FilesParams(count=10)) as pipeline:
+            with pipeline.training_batches(Position(), 24) as batches:
+                made = list(batches)
+            meta = [meta for batch, _ in made for meta in batch.meta]
+            assert {m["read by"] for m in meta} == (child_processes() or {os.getpid()})
+        return [(batch.inputs["x"].tolist(), position) for batch, position in made]
+
+    # A processor that may not run in workers is not even built there.
+    for processors in ([], [OnlyHereParams(home=os.getpid())], [RepeatParams()]):
+        assert epoch(processors, 2) == epoch(processors, 0)
 
 
 def test_what_is_in_memory_is_sent() -> None:

@@ -80,8 +80,10 @@ def test_a_worker_that_hangs_in_work_that_nobody_wants_any_more(seconds: Callabl
 
 def test_slow_samples_are_no_hang() -> None:
     # Blocks of 16 samples take 2.4 s, longer than the timeout; a worker that works says so.
-    pipeline = make(SlowParams(seconds=0.15), FilesParams(count=16), worker_timeout_s=1.6, batch_size=16)
-    assert ids(pipeline) == list(range(16))
+    params: dict[str, Any] = {"mode": PipelineMode.EVALUATION, "worker_timeout_s": 1.6, "batch_size": 16}
+    slow_processor = make_pipeline(FilesParams(count=16), [SlowParams(seconds=0.15)], num_processes=1, **params)
+    slow_generator = make_pipeline(FilesParams(count=16, seconds=0.15), num_processes=1, **params)
+    assert ids(slow_processor) == ids(slow_generator) == list(range(16))
 
 
 def test_a_reader_that_takes_its_time_is_no_hang() -> None:

@@ -14,7 +14,7 @@ from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 
 if TYPE_CHECKING:
     from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
-    from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+    from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline, SampleMapper
 
 TProcessor = TypeVar("TProcessor", bound=DataProcessorParams)
 
@@ -81,14 +81,25 @@ class DataProcessorPipelineParams(ParamsBase):
         from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 
         mode = pipeline_params.mode
-        # The number of a processor selects its random stream; counted over all, modes do not shift it.
-        running = [
-            (number, params.create(data_params, mode))
-            for number, params in enumerate(self.flatten_processors())
-            if mode in params.modes
-        ]
+        running = [(number, params.create(data_params, mode)) for number, params in self._running(mode)]
+        return ProcessorPipeline(running, self._num_parallel(mode))
+
+    def create_parallel(self, pipeline_params: DataPipelineParams, data_params: DataBaseParams) -> SampleMapper:
+        """Build those that may run in worker processes, and none of those that may not; else as `create`."""
+        from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+
+        mode = pipeline_params.mode
+        parallel = self._running(mode)[: self._num_parallel(mode)]
+        built = [(number, params.create(data_params, mode)) for number, params in parallel]
+        return ProcessorPipeline(built, len(built)).parallel
+
+    def _running(self, mode: PipelineMode) -> list[tuple[int, DataProcessorParams]]:
+        """Those that run in a mode. Their number selects the random stream; counted over all, modes do not shift it."""
+        return [(number, params) for number, params in enumerate(self.flatten_processors()) if mode in params.modes]
+
+    def _num_parallel(self, mode: PipelineMode) -> int:
         parallel = takewhile(lambda sequence: sequence.run_parallel, self._sequences())
-        return ProcessorPipeline(running, sum(mode in p.modes for sequence in parallel for p in sequence.processors))
+        return sum(mode in params.modes for sequence in parallel for params in sequence.processors)
 
     def worker_limit(self, num_processes: int) -> int:
         """How many worker processes may run these processors, where a data pipeline allows `num_processes`.

@@ -34,8 +34,8 @@ class Recipe:
         generator = None
         if self.generator_params is not None:
             generator = self.generator_params.create(self.pipeline_params.mode)
-        processors = self.processors.create(self.pipeline_params, self.data_params)
-        return BlockMaker(generator, processors.parallel, self.batcher)
+        mapper = self.processors.create_parallel(self.pipeline_params, self.data_params)
+        return BlockMaker(generator, mapper, self.batcher)
 
 
 def script_of(pickled: bytes) -> str | None:

@@ -134,6 +134,9 @@ class _ReportingMapper(SampleMapper):
         self._report = report
         self._reported = time.monotonic()
 
+    def __bool__(self) -> bool:
+        return True  # samples that are only read pass here too
+
     def map(self, sample: Any, seed: int, pass_index: int, index: int) -> Any:
         now = time.monotonic()
         if now - self._reported > SIGN_OF_LIFE_S:
