@@ -13,7 +13,7 @@ from test.support.runs import checkpoints, files_below, history, latest, result_
 
 pytestmark = pytest.mark.backend
 CHECKPOINT = ["manifest.json", "state.json", "state.safetensors"]
-MODEL = ["scenario_params.json", "weights.safetensors"]
+MODEL = ["manifest.json", "scenario_params.json", "training_data.json", "weights.safetensors"]
 VALUES = ["loss", "loss/mean_epoch", "lr", "mae", "mse", "val_loss", "val_loss/mean_epoch", "val_mae", "val_mse"]
 
 

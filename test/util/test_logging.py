@@ -71,6 +71,7 @@ def test_console_shows_debug_lines_when_asked(
 
 
 def test_run_log_keeps_earlier_lines(tmp_path: Path) -> None:
+    before = logging.getLogger(ROOT).handlers[:]
     path = tmp_path / "train.log"
     log = logger("tfaip.test")
     log.warning("before the run")
@@ -87,7 +88,7 @@ def test_run_log_keeps_earlier_lines(tmp_path: Path) -> None:
         "WARNING tfaip.test: early warning",
         "INFO    tfaip.test: late line",
     ]
-    assert logging.getLogger(ROOT).handlers == []
+    assert logging.getLogger(ROOT).handlers == before
 
 
 def test_run_log_appends_to_the_log_of_the_interrupted_run(tmp_path: Path) -> None:
@@ -99,14 +100,16 @@ def test_run_log_appends_to_the_log_of_the_interrupted_run(tmp_path: Path) -> No
 
 
 def test_run_log_without_a_file_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = logging.getLogger(ROOT).handlers[:]
     monkeypatch.chdir(tmp_path)
     with RunLog():
         logger("tfaip.test").info("a run without output")
     assert list(tmp_path.iterdir()) == []
-    assert logging.getLogger(ROOT).handlers == []
+    assert logging.getLogger(ROOT).handlers == before
 
 
 def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
+    before = logging.getLogger(ROOT).handlers[:]
     def fail() -> None:
         with RunLog() as run_log:
             run_log.write_to(tmp_path / "train.log")
@@ -116,7 +119,7 @@ def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
     for error in (ZeroDivisionError("by zero"), UsageError("a mistake")):
         with pytest.raises(type(error)):
             fail()
-    assert logging.getLogger(ROOT).handlers == []
+    assert logging.getLogger(ROOT).handlers == before
     first, last, *place = (tmp_path / "train.log").read_text().splitlines()
     assert first.endswith("ERROR   tfaip.test: about to fail")
     assert last.endswith("ERROR   tfaip: the run ended with ZeroDivisionError: by zero")
