@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 
+from test.data.pipeline.workers.faults import FilesParams
 from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.benchmark import (
@@ -84,10 +85,20 @@ def test_stages_show_where_the_time_goes() -> None:
     assert times.transport_s > 0
 
 
-def test_batches_are_made_in_workers_if_nothing_else_comes_between() -> None:
-    times = measure_stages(make_pipeline(rows(20), [DropParams(every=3)], batch_size=2), 0.05)
+@pytest.mark.parametrize(
+    ("source", "processors", "params", "in_workers"),
+    [
+        (rows(20), [DropParams(every=3)], {}, [False, True, True]),
+        (rows(20), [DropParams(every=3)], {"max_element_length": 3}, [False, True, False]),
+        (rows(20), [DropParams(every=3)], {"bucket_boundaries": [2]}, [False, True, False]),
+        (rows(20), [], {}, [False, False]),
+        (FilesParams(), [], {}, [True, True]),
+    ],
+)
+def test_what_can_run_in_workers(source: Any, processors: list[Any], params: Any, in_workers: list[bool]) -> None:
+    times = measure_stages(make_pipeline(source, processors, batch_size=2, **params), 0.05)
     assert times is not None
-    assert [stage.in_workers for stage in times.stages] == [False, True, True]
+    assert [stage.in_workers for stage in times.stages] == in_workers
 
 
 def test_no_data_or_no_time_no_stages() -> None:

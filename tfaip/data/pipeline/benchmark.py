@@ -10,7 +10,6 @@ from itertools import count, cycle, islice, takewhile
 from typing import Any, TypeVar
 
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.datagenerator import RandomAccess
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.feed import Feed
@@ -163,10 +162,9 @@ def measure_stages(pipeline: DataPipeline, seconds: float) -> StageTimes | None:
         return None
     times = clock.own_times()
     parallel = len(processors.parallel)
-    # Batches are made in workers if nothing but what runs there comes before.
-    last = parallel == len(processors.processors) and not params.bucket_boundaries
-    reads = isinstance(generator, RandomAccess) and not generator.in_memory()
-    in_workers = [reads, *(number < parallel for number in range(len(processors.processors))), last]
+    reads = pipeline.workers_can_read()
+    stacks = (reads or parallel > 0) and pipeline.workers_can_stack()  # without work there are no workers
+    in_workers = [reads, *(number < parallel for number in range(len(processors.processors))), stacks]
     stages = [Stage(name, own / trained, where) for (name, own), where in zip(times, in_workers, strict=False)]
     return StageTimes(stages, times[-1][1] / trained)
 

@@ -122,21 +122,24 @@ class DataPipeline:
     @cached_property
     def _source(self) -> BlockSource:
         generator, processors, data_params = self.generator, self._pre_proc, self.data.params
-        workers_read = isinstance(generator, RandomAccess) and not generator.in_memory()
-        workers_stack = (
-            processors.is_mapping
-            and not processors.behind_parallel
-            and self.params.max_element_length is None
-            and not generator.yields_batches()
-        )
         recipe = Recipe(
             self.params,
             data_params,
             data_params.pre_proc,
-            generator_params=self.generator_params if workers_read else None,
-            batcher=self._batcher if workers_stack else None,
+            generator_params=self.generator_params if self.workers_can_read() else None,
+            batcher=self._batcher if self.workers_can_stack() else None,
         )
         return BlockSource(BlockMaker(generator, processors.mapper), processors, recipe)
+
+    def workers_can_read(self) -> bool:
+        """Whether worker processes, if there are some, read the samples."""
+        return isinstance(self.generator, RandomAccess) and not self.generator.in_memory()
+
+    def workers_can_stack(self) -> bool:
+        """Whether worker processes, if there are some, make the batches."""
+        measures = self.params.max_element_length is not None or self.params.bucket_boundaries
+        has_processors_here = self._pre_proc.behind_parallel or not self._pre_proc.is_mapping
+        return not (measures or has_processors_here or self.generator.yields_batches())
 
     @cached_property
     def _post_source(self) -> BlockSource:
