@@ -54,6 +54,24 @@ def evaluated(model_cls, run_eagerly=False):
     return step.result(), np.array(outputs["y"])
 
 
+class Counted(TinyModel):
+    """Counts how often its losses are traced."""
+
+    losses = 0
+
+    def _loss(self, inputs, targets, outputs):
+        self.losses += 1
+        return super()._loss(inputs, targets, outputs)
+
+
+def test_the_model_is_built_in_one_trace():
+    params = TinyScenario.default_params()
+    scenario, counted = TinyScenario(params), Counted(params.model)
+    model = EvaluationModel(counted, scenario.graph)
+    model.build_symbolically(scenario.data.create_input_layers(), scenario.data.create_target_layers())
+    assert counted.losses == 1
+
+
 @pytest.mark.parametrize("run_eagerly", [False, True])
 def test_a_metric_on_an_output_of_the_training_is_left_out_and_named(run_eagerly, caplog):
     with caplog.at_level(logging.INFO, "tfaip"):

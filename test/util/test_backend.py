@@ -51,9 +51,14 @@ def test_import_prints_nothing() -> None:
     assert (result.rc, result.stdout, result.stderr) == (0, f"{os.environ['KERAS_BACKEND']}\n", "")
 
 
-def test_jax_runs_without_tensorflow() -> None:
-    code = "import sys; from tfaip.util import backend; backend.import_backend(); print('tensorflow' in sys.modules)"
-    assert run_code(code, KERAS_BACKEND="jax").stdout == "False\n"
+def test_jax_runs_without_tensorflow_and_its_objects_are_never_searched_for_garbage() -> None:
+    code = """
+import gc, sys
+from tfaip.util import backend
+backend.import_backend()
+print("tensorflow" in sys.modules, gc.isenabled(), gc.get_freeze_count() > len(gc.get_objects()))
+"""
+    assert run_code(code, KERAS_BACKEND="jax").stdout == "False True True\n"
 
 
 def test_a_backend_that_is_missing_is_named() -> None:

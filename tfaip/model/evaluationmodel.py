@@ -26,6 +26,10 @@ log = logger(__name__)
 class EvaluationModel(TrainingModel):
     """Scores what the prediction graph gives. A loss or metric that needs an output only training has is left out."""
 
+    def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
+        self.graph.predict(inputs)
+        self._trace(inputs, targets, with_training=False)
+
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         return full_precision(self.graph.predict(inputs[0]))
 
@@ -77,7 +81,7 @@ class ScoringModel(EvaluationModel):
     """
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
-        self._trace({"inputs": inputs, OUTPUTS: self.graph.predict(inputs)}, targets)
+        self._trace({"inputs": inputs, OUTPUTS: self.graph.predict(inputs)}, targets, with_training=False)
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         return inputs[0][OUTPUTS]

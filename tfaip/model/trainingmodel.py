@@ -108,11 +108,12 @@ class TrainingModel(keras.Model):
             targets: likewise.
         """
         self.graph.predict(inputs)
-        self._trace(inputs, targets)
+        # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
+        self._trace(inputs, targets, with_training=True)
 
-    def _trace(self, inputs: TensorDict, targets: TensorDict) -> None:
+    def _trace(self, inputs: TensorDict, targets: TensorDict, with_training: bool) -> None:
         """Create the variables of what `call`, the losses and the metrics use."""
-        _SymbolicStep(self)((inputs, targets))
+        _SymbolicStep(self, with_training)((inputs, targets))
 
     def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Nothing: all is built. With a distribution strategy Keras would take the first data for it, and lose them."""
@@ -242,19 +243,25 @@ class TrainingModel(keras.Model):
 
 
 class _SymbolicStep(keras.layers.Layer):
-    """One step without an update; called with Keras tensors it only traces, which creates all variables."""
+    """One step without an update; called with Keras tensors it only traces, which creates all variables.
 
-    def __init__(self, training_model: TrainingModel) -> None:
+    Args:
+        training_model: whose step.
+        with_training: trace it in training mode too.
+    """
+
+    def __init__(self, training_model: TrainingModel, with_training: bool) -> None:
         super().__init__(name="symbolic_step", autocast=False)
+        self._with_training = with_training
         # Hidden from the attribute tracking of Keras: the layer must not own the variables of the model.
         object.__setattr__(self, "_training_model", training_model)
 
     def call(self, inputs: tuple[TensorDict, TensorDict]) -> Tensor:
         model: TrainingModel = self._training_model
         # While tracing, what layers pass to `add_loss` is kept only on request.
-        with keras.StatelessScope(collect_losses=True):
-            # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
-            model.compute_loss(inputs, None, model(inputs, training=True), training=True)
+        if self._with_training:
+            with keras.StatelessScope(collect_losses=True):
+                model.compute_loss(inputs, None, model(inputs, training=True), training=True)
         with keras.StatelessScope(collect_losses=True):
             outputs = model(inputs, training=False)
             loss = model.compute_loss(inputs, None, outputs, training=False)
