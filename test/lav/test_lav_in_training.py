@@ -224,6 +224,17 @@ def test_the_best_model_and_early_stopping_follow_a_lav_value(tmp_path):
     assert (tmp_path / "run" / "lav_l1").is_dir()
 
 
+@pytest.mark.parametrize(("min_epoch", "expected"), [(0, [1, 4]), (5, [])])
+def test_the_epoch_after_which_a_training_stops_early_is_the_last_one(min_epoch, expected):
+    stop = EarlyStoppingParams(n_to_go=4)
+    still = ConstantParams(lr=0.0)
+    logs, _ = train(
+        lav_params(epochs=20, lav_every_n=100, lav_min_epoch=min_epoch, learning_rate=still, early_stopping=stop)
+    )
+    assert len(logs) == 4
+    assert [epoch for epoch, values in enumerate(logs, start=1) if "lav_l0_mse" in values] == expected
+
+
 def test_an_unknown_lav_value_is_refused_with_the_known_ones():
     params = lav_params()
     params.scenario.model.monitor = "lav_l0_accuracy"
@@ -236,6 +247,15 @@ def test_following_a_lav_value_without_lav_is_refused():
     params.scenario.model.monitor = "lav_l0_mae"
     with pytest.raises(UsageError, match="--trainer.lav_every_n"):
         train(params)
+
+
+@pytest.mark.parametrize("generators", [[], [TinyGeneratorParams(samples=5), TinyGeneratorParams(samples=0)]])
+def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch, tmp_path):
+    monkeypatch.setattr(TwoLavGenerators, "lav_gen", lambda self: generators)
+    with pytest.raises(UsageError, match=r"lav_every_n is 1, but there are no data .* leave out --trainer.lav_every_n"):
+        train(lav_params(output_dir=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
+    assert len(train(lav_params(lav_every_n=0, epochs=1))[0]) == 1
 
 
 def test_a_name_of_the_evaluator_that_a_metric_has_is_refused(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,9 +128,11 @@ class TrainingLoop:
         """The epoch after which the training stops early; None: it goes on."""
         return self._standing().stops_after
 
-    def _standing(self) -> Standing:
+    def _standing(self, running: Mapping[int, float] | None = None) -> Standing:
+        """How far it is from being stopped; `running`: the value of an epoch that is not recorded yet."""
         best = self._parts.best
-        return self._parts.params.early_stopping.standing(best.values(self._state.progress.history), best.mode)
+        values = {**best.values(self._state.progress.history), **(running or {})}
+        return self._parts.params.early_stopping.standing(values, best.mode)
 
     def _show_standing(self) -> None:
         """Set the fields of the params from which callbacks read how far the training is from being stopped."""
@@ -145,7 +148,7 @@ class TrainingLoop:
         self._user.on_epoch_begin(epoch - 1)
         values = self._train(epoch)
         drawings = {TRAIN: self._parts.events.draw()}
-        measured = self._evaluate(epoch)
+        measured = self._evaluate(epoch, values)
         measured = Measured({**values, **measured.values}, {**drawings, **measured.drawings})
         return self._end_of_epoch(epoch, rate, measured, time.monotonic() - started)
 
@@ -270,19 +273,24 @@ class TrainingLoop:
         if self._resumed_metrics is not None:
             self._state.assign_metrics(self._resumed_metrics)
 
-    def _evaluate(self, epoch: int) -> Measured:
-        """Validation and LAV, with the averaged weights if there are any."""
-        before = self._state.volatile()
+    def _evaluate(self, epoch: int, trained: Logs) -> Measured:
+        """Validation and LAV, with the averaged weights if there are any; `trained`: values of the training."""
+        before, best = self._state.volatile(), self._parts.best
+
+        def stops_early(validated: Logs) -> bool:
+            value = {**trained, **validated}.get(best.monitor)
+            return value is not None and self._standing({epoch: value}).stops_after is not None
+
         try:
             with self._model.optimizer.with_averages():
-                measured = self._parts.evaluation.run(epoch, self._user, self._batch_user)
+                measured = self._parts.evaluation.run(epoch, self._user, self._batch_user, stops_early)
         except EvaluationStopped:
             self._save_within_epoch(before)
             self._stop_if_asked(saved=True)
             raise
-        if self._parts.best.follows_lav and self._parts.evaluation.is_lav(epoch):
-            self._parts.best.check(list(measured.values))
-        if self._parts.evaluation.is_lav(epoch):
+        if measured.has_lav:
+            if best.follows_lav:
+                best.check(list(measured.values))
             self._parts.params.learning_rate.check_lav(list(measured.values))
         return measured
 

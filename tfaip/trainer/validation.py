@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
@@ -13,9 +13,11 @@ import keras
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.feed import Feed
 from tfaip.data.pipeline.sharding import Shard, rows_of
 from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, drawings, numbers
 from tfaip.model.trainingmodel import INPUT_GRADIENT, TOTAL_LOSS, TrainingModel
 from tfaip.scenario.scenariobase import ScenarioBase
@@ -40,10 +42,12 @@ class Measured:
     Args:
         values: by name, with prefix.
         drawings: for TensorBoard: directory -> tag -> what is drawn.
+        has_lav: whether LAV is among it.
     """
 
     values: Logs = field(default_factory=dict)
     drawings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    has_lav: bool = False
 
 
 class EpochEvaluation:
@@ -79,17 +83,17 @@ class EpochEvaluation:
         self._stop = stop
         self._draw = draw
         self._devices = devices
-        self._lav_generators: Sequence[DataGeneratorParams] = list(params.gen.lav_gen()) if params.lav_every_n else []
+        self._lav_generators = _lav_generators(params) if params.lav_every_n else []
         self._prediction: PredictionEvaluation | None = None
 
     def is_validated(self, epoch: int) -> bool:
         """Whether the epoch ends with a validation."""
         return self.val is not None and _is_due(epoch, self._params.val_every_n, self._params.epochs)
 
-    def is_lav(self, epoch: int) -> bool:
+    def is_lav(self, epoch: int, is_last: bool) -> bool:
         """Whether the epoch ends with LAV: every n epochs, the first and the last, but not before `lav_min_epoch`."""
         params = self._params
-        due = epoch == 1 or _is_due(epoch, params.lav_every_n, params.epochs)
+        due = epoch == 1 or is_last or _is_due(epoch, params.lav_every_n, params.epochs)
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
     def run(
@@ -97,6 +101,7 @@ class EpochEvaluation:
         epoch: int,
         callbacks: keras.callbacks.CallbackList,
         batch_callbacks: keras.callbacks.CallbackList | None,
+        is_last: Callable[[Logs], bool],
     ) -> Measured:
         """Measure an epoch.
 
@@ -104,6 +109,7 @@ class EpochEvaluation:
             epoch: from 1.
             callbacks: of the user.
             batch_callbacks: the same if they have methods per batch.
+            is_last: whether the training stops early, told from the values of the validation (none: there was none).
 
         Raises:
             EvaluationStopped: a signal asked to stop.
@@ -115,9 +121,10 @@ class EpochEvaluation:
             callbacks.on_test_end(dict(values))
             measured.values.update({f"{VALIDATION_PREFIX}{name}": value for name, value in values.items()})
             measured.drawings[VALIDATION] = self._draw()
-        if self.is_lav(epoch):
-            self._lav(measured)
-        return measured
+        if not self.is_lav(epoch, is_last(measured.values)):
+            return measured
+        self._lav(measured)
+        return replace(measured, has_lav=True)
 
     def _validate(self, batch_callbacks: keras.callbacks.CallbackList | None) -> Logs:
         assert self.val is not None  # noqa: S101 (asked by the caller)
@@ -166,6 +173,23 @@ class EpochEvaluation:
 
     def _is_asked_to_stop(self) -> bool:
         return self._stop.received is not None
+
+
+def _lav_generators(params: TrainerParams[Any, Any]) -> Sequence[DataGeneratorParams]:
+    generators = list(params.gen.lav_gen())
+    if not generators or any(_is_empty(generator) for generator in generators):
+        raise UsageError(
+            f"lav_every_n is {params.lav_every_n}, but there are no data for LAV (by default those of the validation): "
+            "give some, or leave out --trainer.lav_every_n"
+        )
+    return generators
+
+
+def _is_empty(generator: DataGeneratorParams) -> bool:
+    try:
+        return len(generator.create(PipelineMode.EVALUATION)) == 0
+    except TypeError:
+        return False  # of unknown length
 
 
 def _is_due(epoch: int, every_n: int, last: int) -> bool:
