@@ -110,6 +110,7 @@ def test_run_log_without_a_file_writes_nothing(tmp_path: Path, monkeypatch: pyte
 
 def test_run_log_ends_with_an_exception_too(tmp_path: Path) -> None:
     before = logging.getLogger(ROOT).handlers[:]
+
     def fail() -> None:
         with RunLog() as run_log:
             run_log.write_to(tmp_path / "train.log")

@@ -21,8 +21,12 @@ STRATEGIES = {"tensorflow": DistStrategy.MIRROR, "jax": DistStrategy.DATA_PARALL
 log = logger(__name__)
 
 
-def prepare_devices(params: DeviceConfigParams) -> Cluster | None:
+def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster | None:
     """Import the backend with the devices asked for, and join the other processes. Safe to call again.
+
+    Args:
+        params: the devices.
+        alone: do not look for other processes.
 
     Returns:
         the processes that train together; None: this one alone.
@@ -33,7 +37,7 @@ def prepare_devices(params: DeviceConfigParams) -> Cluster | None:
     backend = select_backend()
     changes = gpu_environment(params, backend, installed_gpus())
     os.environ.update(changes)
-    cluster = find_cluster(params)
+    cluster = None if alone else find_cluster(params)
     if cluster is not None:
         with quiet_stderr():
             join_cluster(cluster, backend)
@@ -111,15 +115,24 @@ class Devices:
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
         """Where the model is built and trained; precision and strategy are as before when it is left."""
-        import keras
-
-        policy = keras.config.dtype_policy()
         with contextlib.ExitStack() as stack:
-            stack.callback(keras.config.set_dtype_policy, policy)
-            keras.config.set_dtype_policy(self.precision.value)
+            stack.enter_context(precision_scope(self.precision))
             if self.strategy is not None:
                 stack.enter_context(self.strategy.scope())
             yield
+
+
+@contextlib.contextmanager
+def precision_scope(precision: Precision) -> Iterator[None]:
+    """Where layers are made that compute in this precision."""
+    import keras
+
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision.value)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(policy)
 
 
 def open_devices(params: DeviceConfigParams) -> Devices:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
 from tfaip.lav.callbacks import LAVCallback, on_sample_of
 from tfaip.lav.evaluation import PredictionEvaluation
@@ -72,13 +73,14 @@ class LAV:
             TfaipError: the weights are damaged.
         """
         callbacks = list(callbacks or [])
-        evaluation = PredictionEvaluation(
-            self._loaded(),
-            self._params.pipeline,
-            self._params.random_seed,
-            silent=self._params.silent or not self._params.print_samples,
-            run_eagerly=run_eagerly,
-        )
+        with precision_scope(self._params.device.precision):
+            evaluation = PredictionEvaluation(
+                self._loaded(),
+                self._params.pipeline,
+                self._params.random_seed,
+                silent=self._params.silent or not self._params.print_samples,
+                run_eagerly=run_eagerly,
+            )
         for generator in generator_params:
             results = evaluation.run(generator, on_sample_of(callbacks, generator))
             self._benchmark = evaluation.benchmark_results

@@ -10,6 +10,7 @@ import numpy as np
 
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
+from tfaip.device.devices import precision_scope
 from tfaip.lav.callbacks import LAVCallback, on_sample_of
 from tfaip.lav.evaluation import PredictionEvaluation, built
 from tfaip.lav.params import LAVParams
@@ -68,7 +69,8 @@ class MultiLAV:
             TfaipError: weights are damaged.
         """
         callbacks = list(callbacks or [])
-        models = load_models(self._paths, self._scenario, self._trusted)
+        with precision_scope(self._params.device.precision):
+            models = load_models(self._paths, self._scenario, self._trusted)
         single = [self._evaluation(model, silent=True, run_eagerly=run_eagerly) for model in models]
         voted = self._voted(models, run_eagerly)
         for generator in generator_params:

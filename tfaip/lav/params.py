@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 
 
@@ -22,6 +23,10 @@ class LAVParams(ParamsBase):
     )
     silent: bool = field(
         default=False, metadata=pai_meta(help="Print no samples, show no progress, do not say how fast it was")
+    )
+    device: DeviceConfigParams = field(
+        default_factory=DeviceConfigParams,
+        metadata=pai_meta(fix_dc=True, help="Device and precision; one device works"),
     )
     random_seed: int = field(
         default=0, metadata=pai_meta(help="Seed of the data, for processors that draw random numbers")

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.precision import full_precision
 from tfaip.util.typing import TensorDict
 
 
@@ -33,11 +34,11 @@ class PredictionStep:
 
     def _call(self, inputs: TensorDict) -> TensorDict:
         if isinstance(self._layer, GenericGraphBase):
-            return self._layer.predict(inputs)
+            return full_precision(self._layer.predict(inputs))
         outputs = self._layer(inputs, training=False)
         if not isinstance(outputs, dict):
             raise TypeError(f"the model gives {type(outputs).__name__}, expected a dict name -> tensor")
-        return outputs
+        return full_precision(outputs)
 
 
 class _JaxStep:

@@ -10,6 +10,7 @@ from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.definitions import Sample
+from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
 from tfaip.params.resource import Resource
 from tfaip.params.tree import Change, diff
@@ -54,7 +55,8 @@ class MultiModelPredictor(Predictor):
             UsageError: a directory is not that of a model, or the models differ in their pre-processing.
             TfaipError: weights are damaged.
         """
-        models = load_models(paths, scenario, trusted)
+        with precision_scope(params.device.precision):
+            models = load_models(paths, scenario, trusted)
         predictor = cls(params, models[0].data)
         predictor.set_models([model.graph for model in models])
         return predictor

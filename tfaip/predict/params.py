@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tfaip.data.databaseparams import DataPipelineParams
+from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 
 
@@ -25,6 +26,10 @@ class PredictorParams(ParamsBase):
         metadata=pai_meta(help="Read the targets of the samples too, which the data must have, and keep them"),
     )
     include_meta: bool = field(default=True, metadata=pai_meta(help="Keep the meta data of the samples"))
+    device: DeviceConfigParams = field(
+        default_factory=DeviceConfigParams,
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Device and precision; one device works"),
+    )
     random_seed: int = field(
         default=0, metadata=pai_meta(help="Seed of the data, for processors that draw random numbers")
     )

@@ -18,6 +18,7 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.device.devices import precision_scope
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.predictionstep import PredictionStep
 from tfaip.model.servedmodel import ServedModel, is_saved_model
@@ -118,7 +119,8 @@ class Predictor:
             served = ServedModel(path)
             served.require_inputs(self._data.input_layer_specs())
             return served
-        return PredictionStep(load_exported(path).graph, self._params.run_eagerly)
+        with precision_scope(self._params.device.precision):
+            return PredictionStep(load_exported(path).graph, self._params.run_eagerly)
 
     def _require_model(self) -> None:
         if self._step is None:

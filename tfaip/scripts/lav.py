@@ -77,9 +77,9 @@ def parse_flags(prog: str, models: Models) -> tuple[Any, list[Any]]:
     check_out(args.out)
     generators = chosen_data(args.data, defaults)
 
-    from tfaip.util.backend import import_backend
+    from tfaip.device.devices import prepare_devices
 
-    import_backend()
+    prepare_devices(args.lav.device, alone=True)
     return args, generators
 
 

@@ -72,9 +72,9 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
 
 
 def _predictor(models: Models, params: Any) -> Any:
-    from tfaip.util.backend import import_backend
+    from tfaip.device.devices import prepare_devices
 
-    import_backend()
+    prepare_devices(params.device, alone=True)
     if len(models.paths) == 1:
         return models.scenario.create_predictor(models.paths[0], params, models.trusted)
     return models.scenario.create_multi_predictor(models.paths, params, models.trusted)
