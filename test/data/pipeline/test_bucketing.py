@@ -202,6 +202,9 @@ def test_resume_behind_any_batch_gives_the_remaining_ones(
     stop = min(stop, steps - 2)
     position = Position.from_dict(json.loads(json.dumps(whole[stop][1].to_dict())))
     assert epoch(make(), position, (steps - stop - 1) * batch_size) == whole[stop + 1 :]
+    with make() as pipeline:  # two epochs of one training
+        first = epoch(pipeline, Position(), (stop + 1) * batch_size)
+        assert first + epoch(pipeline, first[-1][1], (steps - stop - 1) * batch_size) == whole
 
 
 class Counting:

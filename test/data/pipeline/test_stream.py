@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from itertools import islice
@@ -116,13 +117,15 @@ def test_epochs_are_windows_on_the_reference_stream(
     drop: bool,
 ) -> None:
     pipeline = make_pipeline(rows(count), processors, seed=seed, batch_size=batch_size, batch_drop_remainder=drop)
-    reference = reference_stream(count, processors, seed)
-    position = Position()
-    for _ in range(3):
-        expected = reference_batches(reference, num_samples, batch_size, drop)
-        made = epoch_of(pipeline, position, num_samples)
-        assert [content for content, _ in made] == expected
-        position = made[-1][1] if made else position
+    for kept_open in (contextlib.nullcontext(), pipeline):
+        reference = reference_stream(count, processors, seed)
+        position = Position()
+        with kept_open:
+            for _ in range(3):
+                expected = reference_batches(reference, num_samples, batch_size, drop)
+                made = epoch_of(pipeline, position, num_samples)
+                assert [content for content, _ in made] == expected
+                position = made[-1][1] if made else position
 
 
 @given(
@@ -148,6 +151,22 @@ def test_resume_at_any_position_gives_the_remaining_batches(
     position = Position.from_dict(json.loads(json.dumps(whole[stop][1].to_dict())))
     done = min((stop + 1) * batch_size, 70)
     assert epoch_of(make(), position, 70 - done) == whole[stop + 1 :]
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_epochs_that_follow_each_other_process_a_pass_once(processes: int) -> None:
+    # Behind a generating processor nobody can begin in the middle of a pass. One of 10 000 rows has 2 500 samples.
+    processors = [DropParams(every=2), PairParams()]
+    pipeline = make_pipeline(rows(10_000), processors, batch_size=10, num_processes=processes)
+    with pipeline:
+        position = Position()
+        for epoch in range(1, 5):
+            position = epoch_of(pipeline, position, 500)[-1][1]
+            # Half of the rows are invalid, two of the others make a sample.
+            assert position.emitted == 500 * epoch
+            assert pipeline.dropped.invalid < position.consumed
+        again = epoch_of(pipeline, Position(0, 0, 0), 10)
+    assert again == epoch_of(make_pipeline(rows(10_000), processors, batch_size=10), Position(), 10)
 
 
 def test_positions_count_raw_and_processed_samples() -> None:

@@ -68,6 +68,7 @@ class DataPipeline:
         """Samples that were dropped since the pipeline exists."""
         self._not_preloaded: DataPipeline | None = None
         self._users = 0
+        self._last_stream: SampleStream | None = None
 
     @property
     def mode(self) -> PipelineMode:
@@ -154,6 +155,7 @@ class DataPipeline:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
         self._users -= 1
         if self._users == 0:
+            self._last_stream = None
             for name in ("_source", "_post_source"):
                 if name in vars(self):  # it was needed
                     getattr(self, name).close()
@@ -291,7 +293,11 @@ class DataPipeline:
         return RawOrder(self.generator, self.params, self.mode, self.seed)
 
     def _stream(self) -> SampleStream:
-        return SampleStream(self._order(), self._source, self._pre_proc, self._rules(self.samples_per_batch))
+        """The stream of this seed; the same one while the pipeline is in use, since it knows where it was left."""
+        if self._last_stream is None or self._last_stream.seed != self.seed:
+            rules = self._rules(self.samples_per_batch)
+            self._last_stream = SampleStream(self._order(), self._source, self._pre_proc, rules)
+        return self._last_stream
 
     def _rules(self, block_size: int) -> StreamRules:
         failures = FailurePolicy(self.params.allowed_failures(), self.dropped)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from tfaip.data.pipeline.batching import Batch
@@ -101,13 +101,20 @@ class SampleStream:
         self._source = source
         self._processors = processors
         self._rules = rules
+        self._left: tuple[Position, Iterator[tuple[Sample, Position]]] | None = None
+        """Where an iterator over generated samples was left, and the rest of its pass, which need not be repeated."""
+
+    @property
+    def seed(self) -> int:
+        """Of the data."""
+        return self._order.seed
 
     def samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
         """The samples behind `start`, each with the position behind it.
 
         Args:
-            start: where to go on; free with mapping processors and random access, else the pass is
-                repeated up to here.
+            start: where to go on; free with mapping processors and random access, and with generating ones where
+                the iterator before was left; else the pass is repeated up to here.
             repeat: pass after pass without end, or only to the end of the pass.
 
         Raises:
@@ -176,15 +183,22 @@ class SampleStream:
             yield stack([sample for sample, _ in group]), group[-1][1]
 
     def _generated_samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
+        start = replace(start, pending=())
+        left, self._left = self._left, None
+        rest = left[1] if left is not None and left[0] == start else self._pass(start)
         while True:
-            walk = _Walk(start.pass_index, 0, start.emitted)
-            for sample, position in self._pass(start):
-                walk.emitted = position.emitted
-                yield sample, position
-            self._check_pass(walk, repeat)
+            position = start
+            try:
+                for sample, position in rest:
+                    yield sample, position
+            except GeneratorExit:
+                self._left = position, rest
+                raise
+            self._check_pass(_Walk(start.pass_index, 0, position.emitted), repeat)
             if not repeat:
                 return
             start = Position(start.pass_index + 1)
+            rest = self._pass(start)
 
     def _pass(self, start: Position) -> Iterator[tuple[Sample, Position]]:
         """The rest of a pass with generating processors, which has to run from its beginning."""
@@ -262,6 +276,7 @@ class SampleStream:
             for number, raw in self._order.picked(start.pass_index, start.pending):
                 yield number, self._processors.mapper.map(raw, self._order.seed, start.pass_index, number)
             return
+        self._left = None  # the processors, which may have a state, begin the pass again
         for sample, position in self._pass(Position(start.pass_index)):
             if self.number(position) in wanted:
                 yield self.number(position), sample
