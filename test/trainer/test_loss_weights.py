@@ -55,6 +55,15 @@ def test_a_loss_of_weight_0_need_not_be_finite():
     assert moved(model) == 1.0
 
 
+def test_where_the_model_gives_weight_0_the_gradient_need_not_be_finite_either():
+    def losses(inputs, targets, outputs):
+        return {"a": outputs["y"], "b": ops.sqrt(ops.abs(outputs["y"] - 2.0))}  # at y = 2
+
+    model, logs = fitted({}, losses, loss_weights={"b": 0})
+    assert logs == {"loss": 2.0, "a": 2.0, "b": 0.0}
+    assert moved(model) == 1.0
+
+
 def test_a_weight_can_change_while_the_compiled_step_stays():
     model, _ = fitted({"b": 0.0})
     step = model.train_function

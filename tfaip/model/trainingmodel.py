@@ -270,7 +270,12 @@ class _SymbolicStep(keras.layers.Layer):
 
 
 def _weighed(loss: Tensor, weight: Any) -> Tensor:
-    """A loss times its weight, a number or a variable; nothing if that is 0, even if the loss is not finite."""
+    """A loss times its weight, a number or a variable; nothing if that is 0, even if the loss is not finite.
+
+    Behind a variable that is 0 its gradient is computed all the same, and must be finite.
+    """
+    if isinstance(weight, int | float) and weight == 0:
+        return ops.zeros((), dtype="float32")
     return ops.where(ops.equal(weight, 0.0), 0.0, weight * loss)
 
 
