@@ -155,10 +155,12 @@ class ScenarioBase(Generic[SP, TP]):
         cls, model_path: str | Path, params: PredictorParams, trusted: Iterable[str] = ()
     ) -> Predictor:
         """What applies an exported model; `trusted` as in `params_from_path`."""
+        from tfaip.device.devices import precision_scope
         from tfaip.scenario.exported import load_weights
 
         scenario = cls(cls.params_from_path(model_path, trusted))
-        load_weights(scenario, Path(model_path))
+        with precision_scope(params.device.precision):
+            load_weights(scenario, Path(model_path))
         predictor = cls.predictor_cls()(params, scenario.data)
         predictor.set_model(scenario.graph)
         return predictor
