@@ -43,6 +43,13 @@ def test_buffer_shuffle_draws_all_with_equal_chances() -> None:
     assert counts.min() > 70  # 100 expected, deviation 8.7
 
 
+def test_an_exception_names_the_generator_and_the_place() -> None:
+    samples = (sample if sample.meta["id"] < 5 else 1 / 0 for sample in rows(9))
+    with pytest.raises(ZeroDivisionError) as info:
+        order(RawDataGeneratorParams(samples=samples))
+    assert info.value.__notes__ == ["while RawIterableGenerator.generate ran, behind 5 samples"]
+
+
 def test_random_access_is_permuted_by_seed_and_pass() -> None:
     expected = np.random.default_rng([4, 1]).permutation(9)
     assert order(LIST) == list(enumerate(expected))

@@ -49,7 +49,7 @@ class RawOrder:
         if isinstance(self.generator, RandomAccess):
             order = self.indices(pass_index)
             return self._read(self.generator, order, range(skip, len(order)))
-        samples: Iterable[Sample] = islice(self.generator.generate(), self._limit)
+        samples: Iterable[Sample] = islice(self._generated(), self._limit)
         if self._shuffle:
             samples = buffer_shuffle(samples, self._buffer_size, _rng(self.seed, pass_index))
         return islice(enumerate(samples), skip, None)
@@ -88,6 +88,16 @@ class RawOrder:
         wanted = set(numbers)
         samples = islice(self.samples(pass_index), max(wanted, default=-1) + 1)
         return ((number, sample) for number, sample in samples if number in wanted)
+
+    def _generated(self) -> Iterator[Sample]:
+        count = 0
+        try:
+            for sample in self.generator.generate():
+                yield sample
+                count += 1
+        except Exception as error:
+            error.add_note(f"while {type(self.generator).__name__}.generate ran, behind {count} samples")
+            raise
 
     def _read(self, generator: RandomAccess, order: Indices, numbers: Iterable[int]) -> Iterator[tuple[int, Sample]]:
         for number in numbers:
