@@ -7,7 +7,14 @@ import pytest
 from tfaip.errors import UsageError
 from tfaip.params.cli import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
-from tfaip.trainer.optimizer import AdamOptimizer, GradientNoiseParams, OptimizerGroupParams, SGDOptimizer
+from tfaip.trainer.optimizer import (
+    OPTIMIZERS,
+    AdamOptimizer,
+    GradientNoiseParams,
+    LambOptimizer,
+    OptimizerGroupParams,
+    SGDOptimizer,
+)
 from tfaip.trainer.params import TrainerParams
 
 
@@ -22,6 +29,16 @@ def test_noise_skips_and_resets() -> None:
     params = parse(*noise, "--optimizer.skip_nonfinite", "3", "--optimizer.reset_every_n_epochs", "2")
     noise_params = GradientNoiseParams(stddev=0.5, gamma=0.55)
     assert params.optimizer == AdamOptimizer(gradient_noise=noise_params, skip_nonfinite=3, reset_every_n_epochs=2)
+
+
+def test_names_of_the_optimizers() -> None:
+    names = ["Adam", "AdamW", "Adamax", "AdaBelief", "Nadam", "SGD", "RMSprop", "Adagrad", "Adadelta"]
+    names += ["LAMB", "Lion", "FTRL", "Adafactor", "Muon"]
+    assert [type(parse("--optimizer", name).optimizer) for name in names] == OPTIMIZERS
+    for name in ("Lamb", "LambOptimizer", "LAMB"):
+        assert type(parse("--optimizer", name).optimizer) is LambOptimizer
+    with pytest.raises(UsageError, match="no class 'lamb'.*LAMB"):
+        parse("--optimizer", "lamb")
 
 
 def test_groups_are_a_list() -> None:

@@ -118,7 +118,7 @@ class AdadeltaOptimizer(KerasOptimizerParams):
     epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
 
 
-@pai_dataclass
+@pai_dataclass(alt="LAMB")
 @dataclass
 class LambOptimizer(KerasOptimizerParams):
     """LAMB, layer-wise adapted Adam for large batches (You et al., 2019)."""
@@ -137,7 +137,7 @@ class LionOptimizer(KerasOptimizerParams):
     beta_2: float = field(default=0.99, metadata=pai_meta(help="Decay rate of the momentum"))
 
 
-@pai_dataclass
+@pai_dataclass(alt="FTRL")
 @dataclass
 class FtrlOptimizer(KerasOptimizerParams):
     """FTRL (McMahan et al., 2013)."""
