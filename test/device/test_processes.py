@@ -54,6 +54,7 @@ def test_processes_train_as_one(alone: Result, tmp_path: Path, processes: int) -
         assert result["weights"] == results[0][0]["weights"]
         assert result["epochs"] == results[0][0]["epochs"]
         assert_same_curve(result, {**alone, "epochs": alone["epochs"][:2]})
+        assert "lav_l0_distance" in result["epochs"][0]
     # Written once, and whole: another number of processes goes on from there.
     assert {"best", "export", "lav_l0", "history.json", "train.log"} <= {p.name for p in (tmp_path / "run").iterdir()}
     stored = json.loads((tmp_path / "run" / "trainer_params.json").read_text())["device"]

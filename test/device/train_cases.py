@@ -46,15 +46,15 @@ def split_cpu() -> None:
 
 def train(case: dict[str, Any]) -> dict[str, Any]:
     """Train one case; values of each epoch, and a checksum of the final weights."""
-    from test.support.tiny.scenario import TinyScenario
+    from test.device.scored import ScoredScenario
     from tfaip.device.devices import prepare_devices
     from tfaip.params.tree import set_path
 
-    params = TinyScenario.default_trainer_params()
+    params = ScoredScenario.default_trainer_params()
     for path, value in {**SHARED, **case["set"]}.items():
         set_path(params, path, value)
     prepare_devices(params.device)
-    trainer = TinyScenario.create_trainer(params, restore=case.get("restore", False))
+    trainer = ScoredScenario.create_trainer(params, restore=case.get("restore", False))
     import keras
 
     epochs: list[dict[str, float]] = []

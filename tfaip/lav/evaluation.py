@@ -106,7 +106,8 @@ class PredictionEvaluation:
             on_sample: called with every sample after the post-processing.
 
         Returns:
-            losses, metrics, and the results of the evaluator, by name.
+            losses, metrics, and the results of the evaluator, by name; of these only the numbers in processes other
+            than the chief.
 
         Raises:
             UsageError: the evaluator and a metric share a name.
@@ -126,8 +127,10 @@ class PredictionEvaluation:
                     self._scenario.model._print_evaluate(sample, self._scenario.data, log.info)
                 if on_sample is not None:
                     on_sample(sample)
-            results = from_chief(self._devices, evaluator.result() if self._devices.is_chief else None)
-        return _merged(self._step.result(), results)
+            results = evaluator.result() if self._devices.is_chief else {}
+        # Curves and images stay with the chief, which draws them.
+        shared = from_chief(self._devices, numbers(results))
+        return _merged(self._step.result(), results if self._devices.is_chief else shared)
 
     def _predicted(self, pipeline: DataPipeline, is_watched: Callable[[], bool]) -> Iterator[Sample]:
         self.benchmark_results = benchmark = BenchmarkResults()
