@@ -151,6 +151,25 @@ def test_what_was_added_or_is_foreign(check: Callable[..., tuple[int, str]], mod
     assert check("--out", "x")[0] == check()[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--batch_size", "0"], "--batch_size is 0, expected at least 1"),
+        (["--tolerance", "nan"], "--tolerance is nan, expected a number from 0 to below 1"),
+        (["--tolerance", "-1"], "--tolerance is -1.0, expected"),
+        (["--batch", "3"], "unknown flag --batch; did you mean --batch_size?"),
+        (["--out", "no/f.json"], "no/f.json cannot be written: there is no directory no"),
+        (["--out", "."], ". cannot be written: it is a directory"),
+    ],
+)
+def test_mistakes_of_the_check(
+    check: Callable[..., tuple[int, str]], made: Path, flags: list[str], message: str
+) -> None:
+    rc, line = check(made, *flags)
+    assert rc == 2
+    assert message in line
+
+
 def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, str]], model: Path) -> None:
     weights = load_arrays(model / "weights.safetensors")
     weights["out/bias"] = weights["out/bias"] + np.float32(0.01)

@@ -23,14 +23,23 @@ def load_exported_params(path: Path, trusted: Iterable[str] = ()) -> tuple[Scena
     Raises:
         UsageError: no model directory, a damaged one, or one that names what it must not.
     """
+    require_model(path)
     file = path / SCENARIO_PARAMS_FILE
-    if not file.is_file():
-        raise UsageError(f"no exported model at {path}: {_what_is_there(path)}")
     scenario_id = parse_json(read_text(file), str(file)).get("scenario_id")
     if not isinstance(scenario_id, str):
         raise UsageError(f"{file} names no scenario (scenario_id is {scenario_id!r}, expected 'module:Class')")
     scenario = load_trusted_scenario(scenario_id)
     return scenario, scenario.params_from_path(path, trusted)
+
+
+def require_model(path: Path) -> None:
+    """Check that a directory may be that of an exported model.
+
+    Raises:
+        UsageError: it has no scenario params; the message says what is there instead.
+    """
+    if not (path / SCENARIO_PARAMS_FILE).is_file():
+        raise UsageError(f"no exported model at {path}: {_what_is_there(path)}")
 
 
 def _what_is_there(path: Path) -> str:

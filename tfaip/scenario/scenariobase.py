@@ -188,6 +188,9 @@ class ScenarioBase(Generic[SP, TP]):
         Raises:
             UsageError: they are missing or damaged, or name a class or a file that they must not.
         """
+        from tfaip.scenario.exported import require_model
+
+        require_model(Path(path))
         packages = [cls.__module__.split(".")[0], *trusted]
         params = load_params(Path(path) / SCENARIO_PARAMS_FILE, cls.params_cls(), trusted=packages)
         require_resources_inside(params, Path(path))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tfaip.errors import UsageError
 from tfaip.scripts.models import open_verified
 from tfaip.scripts.results import check_out, write_results
 from tfaip.scripts.roof import asks_for_usage, run_command
@@ -61,7 +62,12 @@ def _parse(prog: str, flags: Sequence[str]) -> Any:
         "--tolerance", type=float, default=1e-5, help="Allowed difference of an output, relative to its largest value"
     )
     parser.add_option("--out", type=str | None, help="Write the results as JSON into this file")
-    return parser.parse(flags)
+    args = parser.parse(flags)
+    if args.batch_size < 1:
+        raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
+    if not 0 <= args.tolerance < 1:
+        raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
+    return args
 
 
 def _print(check: Any, origin: str) -> None:

@@ -25,10 +25,14 @@ def check_out(path: str | None) -> None:
     """Whether results can be written to `path`, asked before the work.
 
     Raises:
-        UsageError: there is no such directory.
+        UsageError: there is no such directory, or the path is one.
     """
-    if path is not None and not Path(path).parent.is_dir():
+    if path is None:
+        return
+    if not Path(path).parent.is_dir():
         raise UsageError(f"{path} cannot be written: there is no directory {Path(path).parent}")
+    if Path(path).is_dir():
+        raise UsageError(f"{path} cannot be written: it is a directory")
 
 
 def write_results(path: str, content: Mapping[str, Any]) -> None:
