@@ -122,6 +122,30 @@ def test_a_missing_key_is_named_with_what_is_there(inputs: Any, found: str) -> N
         batcher.batch([Sample(inputs=inputs)])
 
 
+@pytest.mark.parametrize(
+    ("value", "dtype", "message"),
+    [
+        ([[300], [0]], "uint8", "numbers from 0 to 300, expected 0 to 255 for uint8 as in the layer specs"),
+        ([[-1], [3]], "uint16", "numbers from -1 to 3, expected 0 to 65535"),
+        ([[0], [2**40]], "int32", "numbers from 0 to 1099511627776, expected -2147483648 to 2147483647"),
+        ([[1], [2, 128]], "int8", "to 128, expected -128 to 127"),
+        ([np.array([200], "uint8")], "int8", "numbers from 200 to 200"),
+    ],
+)
+def test_whole_numbers_do_not_wrap_around(value: list[Any], dtype: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        stack(value, TensorSpec([None], dtype))
+    with pytest.raises(ValueError, match="numbers from"):
+        stack([value], TensorSpec([None, None], dtype))
+    assert stack([[255], [0, 7]], TensorSpec([None], "uint8")).tolist() == [[255, 0], [0, 7]]
+
+
+def test_whole_numbers_of_a_stacked_sample_do_not_wrap_around() -> None:
+    batcher = Batcher({"x": TensorSpec([1], "int32")}, {}, {"x": 0}, PipelineMode.PREDICTION)
+    with pytest.raises(ValueError, match=r"inputs\['x'\] has numbers from 1 to 4294967296"):
+        batcher.from_stacked(Sample(inputs={"x": np.array([[1], [2**32]])}))
+
+
 def stacked(x: Any, y: Any, meta: Any = None) -> Batch:
     return Batcher(*BOTH, PipelineMode.TRAINING).from_stacked(Sample(inputs={"x": x}, targets={"y": y}, meta=meta))
 

@@ -114,6 +114,9 @@ class _Stacker:
         self._is_text = spec.dtype == "string"
         self._read_as = object if self._is_text else None
         self._padding = _padding_value(padding, spec, self._name)
+        if self._dtype.kind in "iu":
+            limits = np.iinfo(self._dtype)
+            self._lowest, self._highest = int(limits.min), int(limits.max)
 
     def stack(self, parts: Sequence[Any]) -> Array:
         arrays = self._arrays(parts)
@@ -121,8 +124,11 @@ class _Stacker:
         for shape in shapes:
             if not self._spec.fits(shape):
                 raise self._shape_error(shape, list(self._spec.shape))
-        for dtype in {array.dtype for array in arrays}:
+        dtypes = {array.dtype for array in arrays}
+        for dtype in dtypes:
             self._check_dtype(dtype)
+        if any(self._may_overflow(dtype) for dtype in dtypes):
+            self._check_range(np.concatenate([array.ravel() for array in arrays]))
         if len(shapes) > 1:
             return _padded(arrays, self._padding, self._dtype)
         joined = np.concatenate(arrays, dtype=self._dtype, casting="unsafe")
@@ -142,6 +148,7 @@ class _Stacker:
         if not self._spec.fits(array.shape[1:]) or array.ndim == 0:
             raise self._shape_error(array.shape, ["batch", *self._spec.shape])
         self._check_dtype(array.dtype)
+        self._check_range(array)
         return array.astype(self._dtype, copy=False)
 
     def _value(self, part: Any) -> Any:
@@ -178,15 +185,29 @@ class _Stacker:
         rows = [self._dense(row, rank - 1) for row in value]
         if len({row.ndim for row in rows}) > 1:
             raise ValueError(f"{self._name} has rows of different depth: {value!r}")
-        for dtype in {row.dtype for row in rows}:
-            self._check_dtype(dtype)
+        for row in rows:
+            self._check_dtype(row.dtype)
+            self._check_range(row)
         return _padded(rows, self._padding, self._dtype)
 
     def _check_dtype(self, dtype: np.dtype[Any]) -> None:
-        # Numbers may change their precision, but must not silently lose their fraction or become text.
+        # Numbers may change their precision, but must not silently lose their fraction, wrap around, or become text.
         lossy = dtype.kind in "fc" and self._dtype.kind in "iub"
         if lossy or (dtype.kind in "OSU" and self._dtype.kind != "O"):
             raise TypeError(f"{self._name} has dtype {dtype}, expected {self._spec.dtype} as in the layer specs")
+
+    def _may_overflow(self, dtype: np.dtype[Any]) -> bool:
+        return dtype.kind in "iu" and self._dtype.kind in "iu" and not np.can_cast(dtype, self._dtype)
+
+    def _check_range(self, array: Array) -> None:
+        if not self._may_overflow(array.dtype) or array.size == 0:
+            return
+        low, high = int(array.min()), int(array.max())
+        if low < self._lowest or high > self._highest:
+            raise ValueError(
+                f"{self._name} has numbers from {low} to {high}, expected {self._lowest} to {self._highest} for "
+                f"{self._spec.dtype} as in the layer specs: change the spec or the processor that makes the value"
+            )
 
     def _shape_error(self, got: Shape, expected: list[Any]) -> ValueError:
         return ValueError(
