@@ -162,6 +162,12 @@ def pickled_array():
     return buffer.getvalue()
 
 
+def npz_of(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
 def zip_of(content):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
@@ -177,7 +183,11 @@ def zip_of(content):
         ("f.jsonl", b"[1]\n"),
         ("f.jsonl", b'{"outputs": {"y": [1, 2]}, "arrays": {"/outputs/y": ["float32", [3]]}}\n'),
         ("f.jsonl", b"\xff\xfe\n"),
+        ("f.jsonl", b"[" * 100_000),
         ("f.npz", b""),
+        ("f.npz", npz_of(count=10**12)),
+        ("f.npz", npz_of(count=1, **{"outputs/y": np.zeros(2)})),
+        ("f.npz", npz_of(count=1, **{"outputs/y": np.zeros(3), "outputs/y:shape": np.array([[1], [2]])})),
         ("f.npz", b"PK\x03\x04 cut"),
         ("f.npz", pickle.dumps(Evil())),
         ("f.npz", zip_of({"count.npy": pickled_array()})),

@@ -30,6 +30,18 @@ PARTS = ("inputs", "outputs", "targets", "meta")
 JSON_SUFFIX, NUMPY_SUFFIX = ".jsonl", ".npz"
 _SHAPES, _TEXT = ":shape", ":json"
 Array = np.ndarray[Any, Any]
+# What reading a damaged or foreign file raises, as deep as the damage lies.
+_DAMAGE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    EOFError,
+    MemoryError,
+    RecursionError,
+    BadZipFile,
+)
 
 
 class _Form(Protocol):
@@ -114,7 +126,7 @@ def read_samples(path: Path) -> Iterator[Sample]:
         yield from _read_lines(path) if path.suffix == JSON_SUFFIX else _read_columns(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, MemoryError, BadZipFile) as error:
+    except _DAMAGE as error:
         raise UsageError(f"{path} holds no predicted samples, or is damaged: {error!r}") from error
 
 
@@ -192,6 +204,8 @@ def _read_columns(path: Path) -> Iterator[Sample]:
     count = int(arrays.pop("count"))
     shapes = {name.removesuffix(_SHAPES): arrays.pop(name) for name in list(arrays) if name.endswith(_SHAPES)}
     columns = {name: _column_values(name, array, shapes.get(name)) for name, array in arrays.items()}
+    if any(len(column) != count for column in columns.values()) or (count and not columns):
+        raise ValueError(f"not {count} samples, as it says")
     for index in range(count):
         values: dict[str, Any] = {}
         for name, column in columns.items():
