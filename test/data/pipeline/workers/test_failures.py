@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -150,6 +151,18 @@ def test_a_worker_that_cannot_build_its_processors(seconds: Callable[[], float])
         ids(make(OnlyHereParams(home=os.getpid())))
     assert "faults.py" in str(info.value.__cause__)
     assert seconds() < REPORTED_WITHIN_S
+
+
+def test_without_files_for_the_shared_memory_samples_are_processed_here(caplog: pytest.LogCaptureFixture) -> None:
+    open_before = len(os.listdir("/proc/self/fd"))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_before + 50, limits[1]))
+    try:
+        assert ids(make(FaultParams(), prefetch=500)) == list(range(40))
+        assert len(os.listdir("/proc/self/fd")) == open_before
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert "no workers could be started: OSError: [Errno 24] Too many open files" in caplog.text
 
 
 def test_params_that_cannot_be_sent_stay_here(caplog: pytest.LogCaptureFixture) -> None:

@@ -45,7 +45,7 @@ class WorkerProcess:
     """
 
     def __init__(self, number: int, num_slots: int, use_shared_memory: bool, timeout_s: float) -> None:
-        files = [create_file() for _ in range(num_slots)] if use_shared_memory else []
+        files = _create_files(num_slots) if use_shared_memory else []
         self.slots: list[Slot | None] = [Slot(file) for file in files] if files else [None] * num_slots
         self.free_slots = list(range(num_slots))
         self.tasks: dict[int, Block] = {}
@@ -153,6 +153,17 @@ class WorkerProcess:
             if r.items
         ]
         return f" while it processed {' and '.join(runs)}"
+
+
+def _create_files(number: int) -> list[int]:
+    """All of them, or none."""
+    with contextlib.ExitStack() as undo:
+        files: list[int] = []
+        for _ in range(number):
+            files.append(create_file())
+            undo.callback(os.close, files[-1])
+        undo.pop_all()
+    return files
 
 
 def _indices(items: list[object]) -> str:
