@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count, islice
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from test.data.support import IterableRowsParams, rows
+from test.data.support import IterableRowsParams, NoiseParams, batch_bytes, make_pipeline, row, rows
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.order import RawOrder, buffer_shuffle
+from tfaip.data.pipeline.stream import Position
 
 LIST = RawDataGeneratorParams(samples=rows(9))
 ITERABLE = IterableRowsParams(count=9)
@@ -92,3 +95,46 @@ def test_a_failing_sample_is_named() -> None:
     with pytest.raises(KeyError) as info:
         list(RawOrder(damaged, DataPipelineParams(), PipelineMode.EVALUATION, 0).samples(0))
     assert info.value.__notes__ == ["while Damaged read sample 2"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("processors", [[], [NoiseParams()]])
+def test_data_that_can_only_be_iterated_are_read_on_from_epoch_to_epoch(processors: list[Any], workers: int) -> None:
+    """A one-shot iterator would lose samples otherwise, and endless data be read again from their beginning."""
+    read = 0
+
+    def source() -> Iterator[Sample]:
+        nonlocal read
+        for read in count(1):
+            yield row(read - 1)
+
+    pipeline = make_pipeline(
+        RawDataGeneratorParams(samples=source()), processors, batch_size=4, shuffle_buffer_size=0, num_processes=workers
+    )
+    seen: list[Any] = []
+    position = Position()
+    with pipeline:
+        for epoch in range(1, 4):
+            with pipeline.training_batches(position, 20) as batches:
+                for batch, position in batches:
+                    seen += [meta["id"] for meta in batch.meta]
+            # Workers are given what is wanted, and at most one spare block.
+            assert 20 * epoch <= read <= 20 * epoch + 16
+                    position = behind
+    assert seen == list(range(60))
+    assert position == Position(0, 60, 60)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_passes_without_random_access_are_read_once_each(workers: int) -> None:
+    pipeline = make_pipeline(
+        IterableRowsParams(count=10), [NoiseParams()], batch_size=4, shuffle_buffer_size=3, num_processes=workers
+    )
+    anew = make_pipeline(IterableRowsParams(count=10), [NoiseParams()], batch_size=4, shuffle_buffer_size=3)
+    position, place = Position(), Position()
+    with pipeline:
+        for _ in range(4):
+            with pipeline.training_batches(position, 10) as batches:
+                kept = [(batch_bytes(batch), position := behind) for batch, behind in batches]
+            with anew.training_batches(place, 10) as batches:
+                assert kept == [(batch_bytes(batch), place := behind) for batch, behind in batches]

@@ -213,7 +213,7 @@ class DataPipeline:
         if rest and not self.params.batch_drop_remainder:
             sizes = chain(sizes, [rest])
         if shard != ALONE and self._can_read_rows():
-            stream = ShardedStream(self._order(), self._source, self._rules(self.samples_per_batch), shard)
+            stream = ShardedStream(self._stream().order, self._source, self._rules(self.samples_per_batch), shard)
             return self._opened(stream.batches(start, sizes, self.stack))
         return self._opened((rows_of(batch, shard), behind) for batch, behind in self._batches(start, sizes, True))
 

@@ -38,6 +38,7 @@ class RawOrder:
         self._limit = params.limit if params.limit >= 0 else None
         self._shuffle = mode is PipelineMode.TRAINING and params.shuffle_buffer_size != 0
         self._buffer_size = params.shuffle_buffer_size if params.shuffle_buffer_size > 0 else AUTOMATIC_BUFFER_SIZE
+        self._kept: dict[int, _Cursor] = {}
 
     def indices(self, pass_index: int) -> Indices:
         """The order of a pass over data with random access."""
@@ -63,18 +64,28 @@ class RawOrder:
             sizes: of the blocks. If they come to an end, spare blocks of `SPARE_SIZE` follow.
             repeat: pass after pass without end (or up to one that is empty), or only to the end of the pass.
         """
-        cursor = _Cursor(self, pass_index, skip)
+        cursor = self._cursor(pass_index, skip)
         for size, is_spare in chain(zip(sizes, cycle([False])), zip(cycle([SPARE_SIZE]), cycle([True]))):
             runs = [cursor.take(size)]
             missing = size - len(runs[0].items)
             while missing and repeat and not cursor.is_empty:
-                cursor = _Cursor(self, cursor.pass_index + 1, 0)
+                cursor = self._cursor(cursor.pass_index + 1, 0)
                 runs.append(cursor.take(missing))
                 missing -= len(runs[-1].items)
             if missing < size or repeat:  # an endless stream shows which pass was empty
                 yield Block(runs, is_spare)
             if missing:
                 return
+
+    def _cursor(self, pass_index: int, skip: int) -> _Cursor:
+        """Reads on where data without random access were left, as far as that is the place; else from the beginning."""
+        kept = self._kept.get(pass_index)
+        cursor = kept if kept is not None and kept.go_back(skip) else _Cursor(self, pass_index, skip)
+        if not isinstance(self.generator, RandomAccess):
+            # A block that was read for nothing at the end of an epoch may reach into the next pass.
+            previous = {p: c for p, c in self._kept.items() if p == pass_index - 1}
+            self._kept = {**previous, pass_index: cursor}
+        return cursor
 
     def picked(self, pass_index: int, numbers: Collection[int]) -> Iterator[tuple[int, Sample]]:
         """Single samples of a pass.
@@ -116,6 +127,7 @@ class _Cursor:
     def __init__(self, order: RawOrder, pass_index: int, skip: int) -> None:
         self.pass_index = pass_index
         self._next = skip
+        self._last: list[Sample] = []
         self._indices: Indices | None = None
         self._samples: Iterator[tuple[int, Sample]] = iter(())
         if isinstance(order.generator, RandomAccess):
@@ -128,12 +140,22 @@ class _Cursor:
         """Whether the pass, read to its end, gave nothing at all."""
         return self._next == 0
 
+    def go_back(self, place: int) -> bool:
+        """Stand at `place` again, which must not be before the last piece; False: it cannot."""
+        back = self._next - place
+        if not 0 <= back <= len(self._last):
+            return False
+        if back:
+            self._samples = chain(enumerate(self._last[-back:], place), self._samples)
+        self._next, self._last = place, []
+        return True
+
     def take(self, count: int) -> Run:
         """The next samples; fewer than `count` at the end of the pass."""
         if self._indices is not None:
             items = self._indices[self._next : self._next + count].tolist()
         else:
-            items = [sample for _, sample in islice(self._samples, count)]
+            items = self._last = [sample for _, sample in islice(self._samples, count)]
         run = Run(self.pass_index, self._next, items)
         self._next += len(items)
         return run

@@ -105,6 +105,11 @@ class SampleStream:
         """Where an iterator over generated samples was left, and the rest of its pass, which need not be repeated."""
 
     @property
+    def order(self) -> RawOrder:
+        """The raw samples."""
+        return self._order
+
+    @property
     def seed(self) -> int:
         """Of the data."""
         return self._order.seed
