@@ -116,11 +116,11 @@ def test_data_that_can_only_be_iterated_are_read_on_from_epoch_to_epoch(processo
     with pipeline:
         for epoch in range(1, 4):
             with pipeline.training_batches(position, 20) as batches:
-                for batch, position in batches:
+                for batch, behind in batches:
+                    position = behind
                     seen += [meta["id"] for meta in batch.meta]
             # Workers are given what is wanted, and at most one spare block.
             assert 20 * epoch <= read <= 20 * epoch + 16
-                    position = behind
     assert seen == list(range(60))
     assert position == Position(0, 60, 60)
 
