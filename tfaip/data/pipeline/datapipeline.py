@@ -155,7 +155,9 @@ class DataPipeline:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
         self._users -= 1
         if self._users == 0:
-            self._last_stream = None
+            if self._last_stream is not None:
+                self._last_stream.order.close()
+                self._last_stream = None
             for name in ("_source", "_post_source"):
                 if name in vars(self):  # it was needed
                     getattr(self, name).close()

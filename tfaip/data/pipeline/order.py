@@ -77,6 +77,10 @@ class RawOrder:
             if missing:
                 return
 
+    def close(self) -> None:
+        """Let go of data that are open; when they are needed again, they are read anew."""
+        self._kept = {}
+
     def _cursor(self, pass_index: int, skip: int) -> _Cursor:
         """Reads on where data without random access were left, as far as that is the place; else from the beginning."""
         kept = self._kept.get(pass_index)
