@@ -33,6 +33,11 @@ CASES: dict[str, Case] = {
     },
 }
 
+HALF: dict[str, Case] = {
+    name: {"set": {"device.precision": name, "lav_every_n": 1, "lav_silent": True}}
+    for name in ("mixed_float16", "mixed_bfloat16")
+}
+
 
 def with_checkpoints(directory: Path, epochs: int, restore: bool = False) -> Case:
     """A training that writes to, or goes on from, a directory."""
@@ -44,9 +49,10 @@ def with_checkpoints(directory: Path, epochs: int, restore: bool = False) -> Cas
 def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Result]]:
     """Results by number of devices and name of the case; of one device in this process."""
     directory = tmp_path_factory.mktemp("devices")
-    on_two = start_cases(directory, [*CASES.values(), with_checkpoints(directory, 1)], keras.backend.backend(), 2)
-    one = {name: train(case) for name, case in CASES.items()}
-    two = dict(zip([*CASES, "first epoch"], finish_cases(*on_two), strict=True))
+    cases = {**CASES, **HALF, "first epoch": with_checkpoints(directory, 1)}
+    on_two = start_cases(directory, list(cases.values()), keras.backend.backend(), 2)
+    one = {name: train(case) for name, case in {**CASES, **HALF}.items()}
+    two = dict(zip(cases, finish_cases(*on_two), strict=True))
     one["second epoch"] = train(with_checkpoints(directory, 2, restore=True))
     return {1: one, 2: two}
 
@@ -56,6 +62,14 @@ def test_two_devices_give_the_curve_of_one(curves: dict[int, dict[str, Result]],
     one, two = curves[1][name], curves[2][name]
     assert {"loss", "mae", "val_loss", "val_mae"} <= one["epochs"][-1].keys()
     assert_same_curve(two, one)
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_half_precision_is_the_same_up_to_its_rounding(curves: dict[int, dict[str, Result]], name: str) -> None:
+    one, two = curves[1][name], curves[2][name]
+    assert one["weights"] != curves[1]["plain"]["weights"]
+    # bfloat16 has 8 bits: 0.4 % per operation.
+    assert two["epochs"][-1] == pytest.approx(one["epochs"][-1], rel=0.02)
 
 
 def test_what_two_devices_began_one_goes_on_with(curves: dict[int, dict[str, Result]]) -> None:

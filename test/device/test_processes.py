@@ -29,7 +29,13 @@ from test.support.runs import checkpoints, copy_tiny, fault, faulty, latest, res
 EVERYTHING = {
     "train_accum_steps": 2,
     "calc_ema": 0.9,
-    "optimizer.clip_global_norm": 0.1,
+    "optimizer.clip_value": 0.2,
+    "optimizer.clip_norm": 0.1,
+    "optimizer.clip_global_norm": 0.05,
+    "optimizer.weight_decay": 0.01,
+    "optimizer.gradient_noise.stddev": 0.01,
+    "optimizer.skip_nonfinite": 3,
+    "no_train_scope": "out",
     "learning_rate.step_function": False,
     "lav_every_n": 1,
     "lav_silent": True,
@@ -49,11 +55,15 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Result:
 @pytest.mark.parametrize("processes", [2, 3])
 def test_processes_train_as_one(alone: Result, tmp_path: Path, processes: int) -> None:
     run = {"output_dir": str(tmp_path / "run"), "write_checkpoints": True, "export_best": True, "export_final": True}
-    results = train_together(tmp_path, [{"set": {**EVERYTHING, **run, "epochs": 2}}], processes)
-    for (result,) in results:
+    half: Case = {"set": {"device.precision": "mixed_float16"}}
+    results = train_together(tmp_path, [{"set": {**EVERYTHING, **run, "epochs": 2}}, half], processes)
+    for result, in_half in results:
         assert result["weights"] == results[0][0]["weights"]
         assert result["epochs"] == results[0][0]["epochs"]
         assert_same_curve(result, {**alone, "epochs": alone["epochs"][:2]})
+        assert in_half == results[0][1]
+        losses = [epoch["val_loss"] for epoch in in_half["epochs"]]
+        assert losses[1] < losses[0]
         assert "lav_l0_distance" in result["epochs"][0]
     # Written once, and whole: another number of processes goes on from there.
     assert {"best", "export", "lav_l0", "history.json", "train.log"} <= {p.name for p in (tmp_path / "run").iterdir()}

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,12 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
     """Train one case; values of each epoch, and a checksum of the final weights."""
     from test.device.scored import ScoredScenario
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.tree import set_path
+    from tfaip.params.tree import get_path, set_path
 
     params = ScoredScenario.default_trainer_params()
     for path, value in {**SHARED, **case["set"]}.items():
-        set_path(params, path, value)
+        before = get_path(params, path)
+        set_path(params, path, type(before)(value) if isinstance(before, StrEnum) else value)
     prepare_devices(params.device)
     trainer = ScoredScenario.create_trainer(params, restore=case.get("restore", False))
     import keras
