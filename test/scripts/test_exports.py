@@ -179,7 +179,7 @@ def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, st
     assert rc == 1
     assert "other values for output 'y' than the graph" in text
     assert f"graph 'serve' in {model}/serve" in text
-    assert check(model, "--tolerance", "1")[0] == 0
+    assert check(model, "--tolerance", "0.5")[0] == 0
 
 
 def test_another_signature_is_seen(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
