@@ -73,12 +73,21 @@ def test_scalars(tmp_path: Path) -> None:
 def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path: Path) -> None:
     # The first process trained epochs 3 and 4, but was killed before their checkpoints.
     write(tmp_path, {epoch: {"loss": float(epoch), "old": 1.0} for epoch in (1, 2, 3, 4)})
-    # Readers go by the names of the files, which begin with the second: the two lie in the same one.
-    (old,) = tmp_path.iterdir()
-    old.rename(tmp_path / f"events.out.tfevents.0000000001.{old.name}")
+    # Both files are of the same second, most of the time: their names still tell which one is read last.
     write(tmp_path, {epoch: {"loss": 10.0 * epoch} for epoch in (3,)})
     assert scalars(tmp_path, "loss") == [(1, 1.0), (2, 2.0), (3, 30.0)]
     assert scalars(tmp_path, "old") == [(1, 1.0), (2, 1.0)]
+
+
+def test_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    write(tmp_path, {1: {"loss": 1.0}, 2: {"loss": 2.0}})
+    (old,) = tmp_path.iterdir()
+    old.rename(tmp_path / "events.out.tfevents.9876543210.host.99999")
+    for step in (3, 4):
+        write(tmp_path, {step: {"loss": 1.0 * step}})
+    assert scalars(tmp_path, "loss") == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0)]
+    seconds = sorted(int(path.name.split(".")[3]) for path in tmp_path.iterdir())
+    assert seconds == [9876543210, 9876543211, 9876543212]
 
 
 def test_images(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 import sys
 import time
 import types
@@ -14,6 +17,7 @@ import numpy as np
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 
 _NO_TENSORFLOW = "tensorboard.compat.notf"
+_EVENT_FILE = re.compile(r"events\.out\.tfevents\.(\d+)\.")
 
 
 class EventWriter:
@@ -26,7 +30,7 @@ class EventWriter:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._writer: Any = None
+        self._writer: _EventFile | None = None
 
     def scalars(self, values: Mapping[str, float], step: int) -> None:
         """Write values by tag."""
@@ -88,7 +92,7 @@ class EventWriter:
             self._writer.flush()
 
     def close(self) -> None:
-        """Flush and end the writer's thread."""
+        """Flush and close the file."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -103,9 +107,9 @@ class EventWriter:
 
         self._open(step).add_event(Event(wall_time=time.time(), step=step, summary=summary))
 
-    def _open(self, first_step: int) -> Any:
+    def _open(self, first_step: int) -> _EventFile:
         if self._writer is None:
-            self._writer = _event_file_writer(self._directory)
+            self._writer = _EventFile(self._directory)
             from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
             # TensorBoard takes the first start in a directory for its beginning, each further one for a restart.
@@ -114,12 +118,35 @@ class EventWriter:
         return self._writer
 
 
-def _event_file_writer(directory: Path) -> Any:
-    # tensorboard imports an installed TensorFlow (seconds) unless this module can be imported; its content is not read.
-    sys.modules.setdefault(_NO_TENSORFLOW, types.ModuleType(_NO_TENSORFLOW))
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+class _EventFile:
+    """A new event file, read after all that are in its directory.
 
-    return EventFileWriter(str(directory))
+    TensorBoard reads files in the order of their names, which begin with the second of their creation. Two processes
+    in the same second, or a clock that was set back, would hide what the second one wrote.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        # tensorboard imports an installed TensorFlow (seconds) unless this module can be imported; it is not read.
+        sys.modules.setdefault(_NO_TENSORFLOW, types.ModuleType(_NO_TENSORFLOW))
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        directory.mkdir(parents=True, exist_ok=True)
+        earlier = [int(match[1]) for path in directory.iterdir() if (match := _EVENT_FILE.match(path.name))]
+        second = max([int(time.time()), *(1 + other for other in earlier)])
+        name = f"events.out.tfevents.{second:010d}.{socket.gethostname()}.{os.getpid()}"
+        self._file = open(directory / name, "xb")  # noqa: SIM115 (closed by close)
+        self._records = RecordWriter(self._file)
+        self.add_event(Event(wall_time=time.time(), file_version="brain.Event:2"))
+
+    def add_event(self, event: Any) -> None:
+        self._records.write(event.SerializeToString())
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _string_tensor(values: list[bytes]) -> Any:
