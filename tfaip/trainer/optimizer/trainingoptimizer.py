@@ -203,9 +203,14 @@ class TrainingOptimizer(SlotOptimizer):
         """One update with the gradients of all its batches, on all devices."""
         if self._noise is not None:
             gradients = self._noise.add(gradients, self._update_number)
+        # The norms wait in a branch until all gradients are there: between the operations of the backward pass they
+        # would delay those, and cost XLA three to five times as much (benchmarks/overhead.py).
+        goes_on = ops.logical_not(self._nonfinite.is_stopped())
+        self._branch(goes_on, lambda: self._step_if_finite(gradients, weights), self._skip)
+
+    def _step_if_finite(self, gradients: list[Tensor], weights: list[Any]) -> None:
         clipped = clip(gradients, self._params)
-        goes_on = ops.logical_and(clipped.is_finite, ops.logical_not(self._nonfinite.is_stopped()))
-        self._branch(goes_on, lambda: self._step(clipped.scaled(), weights), self._skip)
+        self._branch(clipped.is_finite, lambda: self._step(clipped.scaled(), weights), self._skip)
 
     def _step(self, gradients: list[Tensor], weights: list[Any]) -> None:
         rate, updates = self.learning_rate, self.iterations
