@@ -15,6 +15,8 @@ from test.support.commands import CommandResult, finish_command, start_python
 
 Case = dict[str, Any]
 Result = dict[str, Any]
+# Weights with another rate and an optimizer of their own.
+GROUPS = [{"match": ".*/bias", "lr_factor": 0.5, "optimizer": "SGDOptimizer"}]
 
 
 def free_port() -> int:

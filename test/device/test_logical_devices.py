@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from test.device.support import Case, Result, assert_same_curve, finish_cases, start_cases
+from test.device.support import GROUPS, Case, Result, assert_same_curve, finish_cases, start_cases
 from test.device.train_cases import train
 
 pytestmark = pytest.mark.backend
@@ -27,6 +27,7 @@ CASES: dict[str, Case] = {
             "optimizer.clip_global_norm": 0.05,
             "optimizer.weight_decay": 0.01,
             "optimizer.skip_nonfinite": 3,
+            "optimizer.groups": GROUPS,
             "no_train_scope": "out",
             "learning_rate.step_function": False,
         }

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from test.device.support import (
+    GROUPS,
     Case,
     Result,
     assert_same_curve,
@@ -35,6 +36,7 @@ EVERYTHING = {
     "optimizer.weight_decay": 0.01,
     "optimizer.gradient_noise.stddev": 0.01,
     "optimizer.skip_nonfinite": 3,
+    "optimizer.groups": GROUPS,
     "no_train_scope": "out",
     "learning_rate.step_function": False,
     "lav_every_n": 1,

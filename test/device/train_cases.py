@@ -1,7 +1,8 @@
 """Trains the tiny scenario in several ways, in a process of its own: `python -m test.device.train_cases CASES RESULTS`.
 
-`CASES` is a JSON file: a list of `{"set": {dotted path of the trainer params: value}, "restore": bool}`. `RESULTS` gets
-the values of each epoch and a checksum of the weights, for each. `TEST_LOGICAL_DEVICES` splits the CPU.
+`CASES` is a JSON file: a list of `{"set": {dotted path of the trainer params: value}, "restore": bool}`; a group of the
+optimizer is a dict with the name of an optimizer class. `RESULTS` gets the values of each epoch and a checksum of the
+weights, for each. `TEST_LOGICAL_DEVICES` splits the CPU.
 """
 
 from __future__ import annotations
@@ -45,6 +46,16 @@ def split_cpu() -> None:
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
 
 
+def groups(fields: list[dict[str, Any]]) -> list[Any]:
+    """Groups of the optimizer."""
+    from tfaip.trainer import optimizer
+
+    return [
+        optimizer.OptimizerGroupParams(**{**group, "optimizer": getattr(optimizer, group["optimizer"])()})
+        for group in fields
+    ]
+
+
 def train(case: dict[str, Any]) -> dict[str, Any]:
     """Train one case; values of each epoch, and a checksum of the final weights."""
     from test.device.scored import ScoredScenario
@@ -54,7 +65,9 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
     params = ScoredScenario.default_trainer_params()
     for path, value in {**SHARED, **case["set"]}.items():
         before = get_path(params, path)
-        set_path(params, path, type(before)(value) if isinstance(before, StrEnum) else value)
+        if isinstance(before, StrEnum):
+            value = type(before)(value)
+        set_path(params, path, groups(value) if path == "optimizer.groups" else value)
     prepare_devices(params.device)
     trainer = ScoredScenario.create_trainer(params, restore=case.get("restore", False))
     import keras
