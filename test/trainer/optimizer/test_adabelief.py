@@ -149,13 +149,10 @@ def test_it_is_rebuilt_from_its_config() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"beta_1": 1.0}, r"beta_1 1.0 is not in \[0, 1\): change --optimizer.beta_1"),
-        ({"beta_2": 0.6}, r"beta_2 0.6 is not in \(0.6, 1\) with --optimizer.rectify: change --optimizer.beta_2"),
-        ({"beta_2": 0.0, "rectify": False}, r"beta_2 0.0 is not in \(0, 1\): change"),
-        ({"beta_2": float("nan")}, "beta_2 nan"),
-        ({"epsilon": 0.0}, "epsilon 0.0 is not above 0: change --optimizer.epsilon"),
+        ({"beta_2": 0.6}, r"beta_2 is 0.6, expected a number in \(0.6, 1\) with --optimizer.rectify: change --optim"),
+        ({"beta_2": 0.0}, "beta_2 is 0.0"),
     ],
 )
-def test_impossible_values_name_the_flag(fields: dict[str, Any], message: str) -> None:
+def test_rectifying_needs_a_long_mean(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         AdaBeliefOptimizer(**fields)

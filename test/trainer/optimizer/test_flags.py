@@ -59,7 +59,7 @@ def test_loss_weights_are_a_dict() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--optimizer.skip_nonfinite", "-1"], "skip_nonfinite is -1, expected at least 0"),
+        (["--optimizer.skip_nonfinite", "-1"], "skip_nonfinite is -1, expected a finite number from 0"),
         (["--optimizer.reset_every_n_epochs", "-1"], "reset_every_n_epochs is -1"),
         (["--optimizer.gradient_noise.stddev", "-1"], "stddev is -1"),
         (["--optimizer.groups", "OptimizerGroup"], "a group without weights: set match in --optimizer.groups"),

@@ -91,7 +91,7 @@ def test_a_group_that_matches_nothing_is_an_error():
     [
         ({"match": ""}, "a group without weights: set match"),
         ({"match": "a("}, r"'a\(' is not a regular expression"),
-        ({"match": "a", "lr_factor": -1.0}, r"lr_factor is -1.0, expected a number from 0: .* \('a'\)"),
+        ({"match": "a", "lr_factor": -1.0}, r"lr_factor is -1.0, expected a finite number from 0: .* \('a'\)"),
         ({"match": "a", "lr_factor": float("nan")}, "lr_factor is nan"),
         (
             {"match": "a", "optimizer": SGDOptimizer(clip_norm=1.0)},

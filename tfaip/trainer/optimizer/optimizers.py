@@ -192,15 +192,12 @@ class AdaBeliefOptimizer(KerasOptimizerParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.beta_1 < 1:
-            raise ValueError(f"beta_1 {self.beta_1} is not in [0, 1): change --optimizer.beta_1")
         # At 0.6 and below RAdam never leaves its first phase, in which the step is not adaptive.
-        lowest = 0.6 if self.rectify else 0
-        if not lowest < self.beta_2 < 1:
-            reason = " with --optimizer.rectify" if self.rectify else ""
-            raise ValueError(f"beta_2 {self.beta_2} is not in ({lowest}, 1){reason}: change --optimizer.beta_2")
-        if not self.epsilon > 0:
-            raise ValueError(f"epsilon {self.epsilon} is not above 0: change --optimizer.epsilon")
+        if self.rectify and self.beta_2 <= 0.6:
+            raise ValueError(
+                f"beta_2 is {self.beta_2}, expected a number in (0.6, 1) with --optimizer.rectify: change "
+                "--optimizer.beta_2"
+            )
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
         from tfaip.trainer.optimizer.adabelief import AdaBelief

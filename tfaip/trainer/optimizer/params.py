@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.trainer.optimizer.ranges import check_ranges
 from tfaip.util.pathpatterns import compile_pattern
 
 if TYPE_CHECKING:
@@ -35,12 +36,7 @@ class GradientNoiseParams(ParamsBase):
     )
 
     def __post_init__(self) -> None:
-        for name in ("stddev", "gamma"):
-            value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise ValueError(
-                    f"{name} is {value}, expected a number from 0: change --optimizer.gradient_noise.{name}"
-                )
+        check_ranges(self, "--optimizer.gradient_noise")
 
 
 @pai_dataclass
@@ -62,10 +58,7 @@ class OptimizerGroupParams(ParamsBase):
         if not self.match:
             raise ValueError("a group without weights: set match in --optimizer.groups")
         compile_pattern(self.match, "match in --optimizer.groups")
-        if not 0 <= self.lr_factor < float("inf"):
-            raise ValueError(
-                f"lr_factor is {self.lr_factor}, expected a number from 0: change --optimizer.groups ({self.match!r})"
-            )
+        check_ranges(self, f"--optimizer.groups ({self.match!r})")
         misplaced = [] if self.optimizer is None else self.optimizer.changed_for_all()
         if misplaced:
             raise ValueError(
@@ -122,20 +115,7 @@ class OptimizerParams(ParamsBase):
     )
 
     def __post_init__(self) -> None:
-        for name in ("clip_value", "clip_norm", "clip_global_norm"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise ValueError(
-                    f"{name} is {value}, expected a finite number above 0: change --optimizer.{name}, or None for no "
-                    "clipping"
-                )
-        if not 0 <= self.weight_decay < float("inf"):
-            raise ValueError(
-                f"weight_decay is {self.weight_decay}, expected a number from 0: change --optimizer.weight_decay"
-            )
-        for name in ("skip_nonfinite", "reset_every_n_epochs"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 0: change --optimizer.{name}")
+        check_ranges(self, "--optimizer")
         if self.exclude_from_weight_decay is not None:
             compile_pattern(self.exclude_from_weight_decay, "--optimizer.exclude_from_weight_decay")
 
