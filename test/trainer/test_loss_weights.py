@@ -55,22 +55,47 @@ def test_a_loss_of_weight_0_need_not_be_finite():
     assert moved(model) == 1.0
 
 
-def test_where_the_model_gives_weight_0_the_gradient_need_not_be_finite_either():
-    def losses(inputs, targets, outputs):
-        return {"a": outputs["y"], "b": ops.sqrt(ops.abs(outputs["y"] - 2.0))}  # at y = 2
+def without_gradient(inputs, targets, outputs):
+    """Behind `b` is an operation whose gradient is never a number, whatever it is multiplied with."""
 
-    model, logs = fitted({}, losses, loss_weights={"b": 0})
-    assert logs == {"loss": 2.0, "a": 2.0, "b": 0.0}
+    @ops.custom_gradient
+    def identity(y):
+        return y, lambda *args, upstream=None: (args[0] if upstream is None else upstream) * float("nan")
+
+    return {"a": outputs["y"], "b": 3.0 * identity(outputs["y"])}
+
+
+@pytest.mark.parametrize("given", ["by the training", "by the model"])
+def test_the_gradient_of_a_loss_of_weight_0_need_not_be_finite(given):
+    of_training, of_model = ({"b": 0.0}, None) if given == "by the training" else ({}, {"b": 0})
+    model, logs = fitted(of_training, without_gradient, loss_weights=of_model)
+    assert logs == {"loss": 2.0, "a": 2.0, "b": 6.0}
     assert moved(model) == 1.0
+    assert np.isnan(moved(fitted({"b": 0.5}, without_gradient)[0]))
+
+
+def step_again(model):
+    model.fit(({"x": column([1.0])}, {"y": column([0.0])}), shuffle=False, verbose=0)
 
 
 def test_a_weight_can_change_while_the_compiled_step_stays():
-    model, _ = fitted({"b": 0.0})
+    model, _ = fitted({"b": 0.5})
     step = model.train_function
-    model.loss_weights["b"].assign(1.0)
-    model.fit(({"x": column([1.0])}, {"y": column([0.0])}), shuffle=False, verbose=0)
+    model.set_loss_weight("b", 1.0)
+    step_again(model)
     assert model.train_function is step
+    assert moved(model) == 1.0 + 0.5 * 3 + 4.0
+
+
+def test_a_loss_can_be_switched_on_and_off_again():
+    model, _ = fitted({"b": 0.0})
+    model.set_loss_weight("b", 1.0)
+    step_again(model)
     assert moved(model) == 1.0 + 4.0
+    model.set_loss_weight("b", 0.0)
+    step_again(model)
+    assert moved(model) == 1.0 + 4.0 + 1.0
+    assert {name: float(v) for name, v in model.get_metrics_result().items()} == {"loss": -3.0, "a": -3.0, "b": -9.0}
 
 
 def test_a_training_validates_with_them_too():

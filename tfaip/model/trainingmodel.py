@@ -67,11 +67,13 @@ class TrainingModel(keras.Model):
         self.graph = graph
         self._penalty = penalty
         self._values = _Values(model)
+        loss_weights = loss_weights or {}
         # Variables, so that they can change while the compiled step stays.
-        self.loss_weights = {
+        self._loss_weights = {
             name: self.add_weight(name="loss_weight", initializer=Constant(weight), dtype="float32", trainable=False)
-            for name, weight in (loss_weights or {}).items()
+            for name, weight in loss_weights.items()
         }
+        self._only_logged = frozenset(name for name, weight in loss_weights.items() if weight == 0)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_jax_state":
@@ -99,6 +101,22 @@ class TrainingModel(keras.Model):
             *values.loss_means.values(),
             *(values.called or []),
         ]
+
+    def set_loss_weight(self, name: str, weight: float) -> None:
+        """Change the weight of a loss from the next call of `fit` on.
+
+        The compiled step stays, unless the loss begins or ceases to be only logged: then it is compiled once more, so
+        that a loss of weight 0 costs no gradient.
+
+        Args:
+            name: of a loss that the constructor was given a weight for.
+            weight: the new one; 0: the loss is only logged.
+        """
+        self._loss_weights[name].assign(weight)
+        only_logged = self._only_logged - {name} | ({name} if weight == 0 else set())
+        if only_logged != self._only_logged:
+            self._only_logged = only_logged
+            self.train_function = self.test_function = None
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         """Create every variable of both graphs, of the losses and of the metrics, without data.
@@ -173,7 +191,11 @@ class TrainingModel(keras.Model):
         losses = self.model_base._loss(inputs, targets, y_pred)
         self._check_loss_names(losses)
         self._values.loss_names = list(losses)
-        weights = {**(self.model_base._loss_weights() or {}), **self.loss_weights}
+        weights = {
+            **(self.model_base._loss_weights() or {}),
+            **self._loss_weights,
+            **dict.fromkeys(self._only_logged, 0),
+        }
         sample_weights = self.model_base._sample_weights(inputs, targets)
         return {
             name: (weights.get(name, 1.0), _weighted(value, sample_weights.get(name))) for name, value in losses.items()
@@ -270,13 +292,13 @@ class _SymbolicStep(keras.layers.Layer):
 
 
 def _weighed(loss: Tensor, weight: Any) -> Tensor:
-    """A loss times its weight, a number or a variable; nothing if that is 0, even if the loss is not finite.
+    """A loss times its weight, a number or a variable.
 
-    Behind a variable that is 0 its gradient is computed all the same, and must be finite.
+    Nothing is left of the loss if that is the number 0: it need not be finite, and no gradient is computed.
     """
     if isinstance(weight, int | float) and weight == 0:
         return ops.zeros((), dtype="float32")
-    return ops.where(ops.equal(weight, 0.0), 0.0, weight * loss)
+    return weight * loss
 
 
 def _weighted(value: Tensor, sample_weight: Tensor | None) -> Tensor:
