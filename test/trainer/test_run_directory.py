@@ -56,6 +56,24 @@ def test_another_run_is_replaced_only_on_request(run: RunDirectory) -> None:
     assert list(run.root.iterdir()) == []
 
 
+@pytest.mark.parametrize("result", ["epoch", "checkpoint", "best", "train", "notes.txt"])
+def test_a_run_without_a_result_is_no_obstacle(result: str, tmp_path: Path) -> None:
+    """Its data were wrong, say: the command is typed again when they are mended."""
+    failed = RunDirectory(tmp_path)
+    for file, content in ((failed.params_file, "{}"), (failed.log_file, "error: ..."), (failed.history_file, "{}")):
+        file.write_text(content)
+    failed.check_free(overwrite=False)
+    if result == "epoch":
+        failed.history_file.write_text('{"1": {"lr": 0.1}}')
+    else:
+        (tmp_path / result).mkdir()
+    with pytest.raises(UsageError, match="holds another run"):
+        failed.check_free(overwrite=False)
+    (tmp_path / result).rmdir() if result != "epoch" else failed.history_file.unlink()
+    failed.claim(overwrite=False)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_directory_itself_stays(run: RunDirectory, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(run.root)
     (run.root / "elsewhere").symlink_to(tmp_path / "kept")

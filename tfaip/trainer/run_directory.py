@@ -63,6 +63,8 @@ class RunDirectory:
     def check_free(self, overwrite: bool) -> None:
         """Whether a new run may use the directory; changes nothing.
 
+        A run that ended before it had a result is no obstacle: there is nothing to continue, and nothing to lose.
+
         Args:
             overwrite: another run that is there may be replaced.
 
@@ -78,11 +80,18 @@ class RunDirectory:
             raise UsageError(
                 f"{self.root} exists and is not the directory of a run: choose another --trainer.output_dir"
             )
-        if not overwrite:
+        if not overwrite and not self._is_without_result():
             raise UsageError(
                 f"{self.root} holds another run: choose another --trainer.output_dir, continue that run with "
                 f"'tfaip-resume-training {self.root}', or replace it with --overwrite"
             )
+
+    def _is_without_result(self) -> bool:
+        """Whether a run is all that is here, and wrote neither a checkpoint, nor a model, nor values of an epoch."""
+        written_first = {PARAMS_FILE, LOG_FILE, HISTORY_FILE}
+        if any(entry.name.removeprefix(TEMPORARY_PREFIX) not in written_first for entry in self.root.iterdir()):
+            return False
+        return not self.history_file.exists() or self.history_file.read_text().strip() == "{}"
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
