@@ -78,7 +78,7 @@ class TrainState:
         self._best_epoch, self._best_weights = epoch, variable_arrays(self._weights_by_path())
 
     def restore_best(self) -> int | None:
-        """Go back to the kept weights; averages and the moments of the optimizer begin anew.
+        """Go back to the kept weights; averages and moments begin anew, gradients that wait are forgotten.
 
         Returns:
             the epoch that they are of; None, and nothing has changed, if none are kept: no score was finite yet, or
@@ -87,10 +87,7 @@ class TrainState:
         if not self._best_weights:
             return None
         assign_arrays(self._weights_by_path(), self._best_weights, "the best epoch")
-        optimizer = self._model.optimizer
-        optimizer.reset_moments()
-        if optimizer.averages is not None:
-            optimizer.averages.reset()
+        self._model.optimizer.reset()
         return self._best_epoch
 
     def capture(self, before: Volatile | None = None) -> Checkpoint:

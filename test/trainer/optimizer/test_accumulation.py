@@ -66,3 +66,17 @@ def test_the_average_moves_only_with_an_update():
         values.append(float(keras.ops.convert_to_numpy(average.value)))
     # Weights 0 -2 -2 -8: the average is 0, then (0 - 2) / 2, then unchanged, then (-1 - 8) / 2.
     assert values == [0, -1, -1, -4.5]
+
+
+def test_after_an_exchange_of_the_weights_the_gradients_of_the_old_ones_are_forgotten():
+    weight = keras.Variable(0.0, name="w")
+    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=3)
+    assert weights_after(optimizer, weight, [100, 200]) == [0, 0]
+    optimizer.reset()
+    # The update comes with the third batch all the same, of that batch alone; those behind it are whole again.
+    assert weights_after(optimizer, weight, [3, 4, 5, 6]) == [-3, -3, -3, -8]
+    assert weights_after(optimizer, weight, [100]) == [-8]
+    optimizer.reset()
+    assert weights_after(optimizer, weight, [1, 2]) == [-8, -9.5]
+    optimizer.reset()  # between two updates there is nothing to forget
+    assert weights_after(optimizer, weight, [1, 2, 3]) == [-9.5, -9.5, -11.5]

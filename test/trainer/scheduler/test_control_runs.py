@@ -194,6 +194,23 @@ def test_without_kept_weights_the_training_goes_on_from_where_it_is(
     assert "the rate decays: no best weights are kept" in caplog.text
 
 
+def test_gradients_of_abandoned_weights_are_forgotten(tmp_path: Path) -> None:
+    def params(directory: Path | None, epochs: int) -> LineTrainerParams:
+        rule = NewbobRelParams(lr=1.5, restore_best=True)
+        accumulating = {"train_accum_steps": 3, "learning_rate": rule, "epochs": epochs}
+        params = line_params([1.0] * 4, [1.0], directory, **accumulating)
+        params.scenario.model.loss, params.scenario.model.start = "square", 1.0
+        return params
+
+    # The gradient is 2 w: an update makes -2 w of w, later -w / 2. 4 batches per epoch; updates in batch 3, 6, 9, 12.
+    # Two gradients of w = 4 wait when the weights of epoch 1 come back; batch 9 alone makes 1 of -2.
+    weights = Weights()
+    train(params(None, 3), weights)
+    assert weights.values == [-2.0, 4.0, -0.5]
+    train(params(tmp_path / "run", 2))
+    assert weight(train(params(tmp_path / "run", 3), restore=True)) == -0.5
+
+
 def test_averages_begin_anew_at_the_best_weights(tmp_path: Path) -> None:
     train(swinging(tmp_path / "run", True, epochs=3, calc_ema=0.5))
     first, _ = sgd(1.0, 0.0, 2.0)

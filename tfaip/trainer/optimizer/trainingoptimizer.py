@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -59,6 +59,7 @@ class TrainingOptimizer(SlotOptimizer):
             self._track_variable(self._noise.state)
         self._parts: Sequence[PartOptimizer] = ()
         self._buffers: Mapping[int, keras.Variable] = {}
+        self._forgotten = self._add_counter("forgotten_batches") if accum_steps > 1 else None
 
     def build_parts(self, weights: list[keras.Variable], parts: Sequence[PartOptimizer]) -> None:
         """Take the parts, which together update all weights.
@@ -133,10 +134,17 @@ class TrainingOptimizer(SlotOptimizer):
         self._uncounted.assign(self._update_number)
 
     def reset(self) -> None:
-        """Let moments and averages start anew: the weights have been exchanged."""
+        """Let moments and averages start anew: the weights have been exchanged.
+
+        Gradients that wait are those of other weights. They are forgotten: the next update comes when it would have
+        come, with the mean over the batches that are left for it.
+        """
         self.reset_moments()
         if self.averages is not None:
             self.averages.reset()
+        if self._forgotten is not None:
+            self._clear(self._buffers.values())
+            self._forgotten.assign(self.batches % self._accum_steps)
 
     def with_averages(self) -> AbstractContextManager[None]:
         """Context in which the weights hold their averages, if there are any."""
@@ -174,6 +182,11 @@ class TrainingOptimizer(SlotOptimizer):
     def _add_counter(self, name: str) -> keras.Variable:
         return self.add_variable((), dtype="int", name=name)
 
+    @staticmethod
+    def _clear(buffers: Iterable[keras.Variable]) -> None:
+        for buffer in buffers:
+            buffer.assign(ops.zeros(buffer.shape, buffer.dtype))
+
     def _branch(self, predicate: Tensor, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
         branch(predicate, then, otherwise, [*self._trainable_variables, *self.variables])
 
@@ -182,16 +195,18 @@ class TrainingOptimizer(SlotOptimizer):
         gradients = summed_over_replicas(grads)
         if self._loss_scale is not None:
             gradients = self._loss_scale.unscaled(gradients)
-        if self._accum_steps == 1:
+        if self._forgotten is None:
             self._update(gradients, trainable_variables)
             return
+        forgotten = self._forgotten
+        batches = self._accum_steps - forgotten
         buffers = [self._buffers[id(weight)] for weight in trainable_variables]
         sums = [buffer + gradient for buffer, gradient in zip(buffers, gradients, strict=True)]
 
         def update() -> None:
-            self._update([total / self._accum_steps for total in sums], trainable_variables)
-            for buffer in buffers:
-                buffer.assign(ops.zeros(buffer.shape, buffer.dtype))
+            self._update([total / ops.cast(batches, total.dtype) for total in sums], trainable_variables)
+            self._clear(buffers)
+            forgotten.assign(0)
 
         def wait() -> None:
             for buffer, total in zip(buffers, sums, strict=True):
