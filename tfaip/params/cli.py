@@ -138,7 +138,7 @@ def _build(root: Node) -> Any:
     try:
         post_init(built)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{type(built).__name__}: {' '.join(str(error).split())}") from error
+        raise UsageError(f"--{root.flag}.*: {' '.join(str(error).split())}") from error
     return built
 
 
@@ -159,11 +159,21 @@ def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence
         known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name]
         hint = _elsewhere(key, entries)
         foreign = RETURNN_OPTIONS.get(key.rpartition(".")[2])
-        near = nearest(key, known) if foreign is None else [foreign]
+        near = _near_flags(key, known) if foreign is None else [foreign]
         if not hint and near:
             dashes = "--" if origin == COMMAND_LINE else ""
             hint = "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
         raise UsageError(f"unknown {kind}{shown}{hint or '; --help lists all flags'}")
+
+
+def _near_flags(key: str, known: Sequence[str]) -> list[str]:
+    """Flags of any branch that end alike (`learning_rate.lr` for `optimizer.lr`), then those that look alike."""
+    ends = {flag: flag.rpartition(".")[2] for flag in known}
+    last = key.rpartition(".")[2]
+    alike = [flag for flag in known if ends[flag] == last] + nearest(key, known)
+    if not alike:
+        alike = [flag for end in nearest(last, ends.values()) for flag in known if ends[flag] == end]
+    return list(dict.fromkeys(alike))[:3]
 
 
 def _is_flag(entry: Entry) -> bool:

@@ -83,7 +83,7 @@ class Node:
         for entry in self.entries:
             if not isinstance(entry, Leaf) or entry.value is not MISSING:
                 values[entry.name] = entry.construct()
-        return build(self.cls, values, (get_origin(self.cls) or self.cls).__name__)
+        return build(self.cls, values, f"--{self.flag}.*")
 
 
 @dataclasses.dataclass
