@@ -112,7 +112,7 @@ class DataPipelineParams(ParamsBase):
         default="raise",
         metadata=pai_meta(
             help="What to do if a sample cannot be read or processed. raise: stop; skip: leave it out, count and log "
-            "it; skip:N: skip at most N, then stop."
+            "it; skip:N: skip at most N different samples, then stop."
         ),
     )
 

@@ -42,8 +42,8 @@ def test_delimiter(tmp_path: Path) -> None:
     [
         ("x,y\n1\n", r"a.csv, line 2: expected 2 columns"),
         ("x,y\n1,2\n1,2,3\n", r"a.csv, line 3: expected 2 columns"),
-        ("a,b\n1,2\n", r"has no column \['x', 'y'\]; its header has \['a', 'b'\]"),
-        ("", r"has no column \['x', 'y'\]; its header has \[\]"),
+        ("a,b\n1,2\n", "has no column x, y: its header has a, b, separated by ','"),
+        ("", "has no column x, y: its header has nothing"),
         ('x,y\n1,"2\n', "cannot read the CSV file .*a.csv: unexpected end of data"),
     ],
 )
@@ -55,7 +55,7 @@ def test_damaged_files_are_named(tmp_path: Path, text: str, message: str) -> Non
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot read the CSV file .*b.csv: .*No such file"):
+    with pytest.raises(UsageError, match=r"cannot read the CSV file \S*b.csv: No such file or directory$"):
         read(tmp_path / "b.csv")
-    with pytest.raises(UsageError, match="no CSV file is given: .* --train.files"):
+    with pytest.raises(UsageError, match="no CSV file is given for the training: .* --train.files FILE"):
         read()

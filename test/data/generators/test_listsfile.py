@@ -79,9 +79,10 @@ def test_wrong_ratios_are_refused(tmp_path: Path, ratios: list[float]) -> None:
 
 
 def test_unusable_lists_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no list file is given: .* --train.lists"):
-        lines_of()
-    with pytest.raises(UsageError, match=r"cannot read the list file .*missing.txt: .*No such file"):
+    for mode, flag in (("training", "--train"), ("evaluation", "--val"), ("prediction", "--data")):
+        with pytest.raises(UsageError, match=f"no list file is given for the {mode}: .* {flag}.lists FILE"):
+            len(ListsFileGenerator(PipelineMode(mode), ListsFileGeneratorParams()))
+    with pytest.raises(UsageError, match=r"cannot read the list file \S*missing.txt: No such file or directory$"):
         lines_of(lists=[str(tmp_path / "missing.txt")])
     with pytest.raises(UsageError, match="empty.txt names no sample: it has 2 lines, all empty or comments"):
         lines_of(lists=[write(tmp_path / "empty.txt", "# nothing", "", "")])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from test.data.pipeline.workers.faults import FaultParams
 from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, rows
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
@@ -101,3 +102,14 @@ def test_rows_of_a_batch_that_cannot_be_split_equally() -> None:
     assert [part.inputs["x"].tolist() for part in parts] == [[0], [1, 2], [3, 4]]
     assert [part.meta for part in parts] == [["a"], ["b", "c"], ["d", "e"]]
     assert rows_of(batch, ALONE) is batch
+
+
+def test_each_process_counts_the_samples_of_its_own_rows_that_failed() -> None:
+    faults = [FaultParams(fault="raise", at=at) for at in (1, 5, 9)]
+    made = pipeline(*faults, count=12, shuffle_buffer_size=0, on_error="skip:2")
+    # Of batches of 6 the second process has the rows 3 to 5 and 9 to 11.
+    positions = [position for _, position in epoch(made, (1, 2))]
+    assert [position.failed for position in positions] == [((5,),)] + 3 * [((5,), (9,))]
+    assert epoch(made, (1, 2), 6, positions[2])[0][1] == positions[3]
+    with pytest.raises(ZeroDivisionError, match="bad pixel"):
+        epoch(pipeline(*faults, count=12, shuffle_buffer_size=0, on_error="skip:1"), (1, 2))

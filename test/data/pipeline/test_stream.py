@@ -244,15 +244,17 @@ VALID = {"pass_index": 0, "consumed": 0, "emitted": 0, "pending": [1, 4]}
 
 
 def test_positions_survive_json() -> None:
-    position = Position(3, 9, 7, (1, 4))
-    assert Position.from_dict(json.loads(json.dumps(position.to_dict()))) == position
+    for position in (Position(3, 9, 7, (1, 4)), Position(0, 1, 0, failed=((4,), (0, 1, 2)))):
+        assert Position.from_dict(json.loads(json.dumps(position.to_dict()))) == position
+    assert Position(0, 0, 0, (1, 4)).to_dict() == VALID
 
 
 @pytest.mark.parametrize(
     "values",
     [{}, {key: 0 for key in VALID if key != "pending"}, {**VALID, "extra": 1}]
     + [{**VALID, "emitted": wrong} for wrong in (-1, "0", True, [0])]
-    + [{**VALID, "pending": wrong} for wrong in (None, 3, [-1], ["1"], [[1]], "12")],
+    + [{**VALID, "pending": wrong} for wrong in (None, 3, [-1], ["1"], [[1]], "12")]
+    + [{**VALID, "failed": wrong} for wrong in (None, 3, [1], [[-1]], [["1"]], [[[1]]])],
 )
 def test_damaged_positions_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a data position needs"):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.generators.files import no_file, unreadable
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
@@ -44,7 +45,7 @@ class CsvGenerator(DataGenerator[P]):
     @cached_property
     def _rows(self) -> list[Row]:
         if not self.params.files:
-            raise UsageError("no CSV file is given: name at least one with files, e.g. --train.files train.csv")
+            raise no_file("CSV", self.mode, "files")
         return [row for path in self.params.files for row in self._read(path)]
 
     def __len__(self) -> int:
@@ -63,14 +64,17 @@ class CsvGenerator(DataGenerator[P]):
             with open(path, encoding="utf-8-sig", newline="") as file:
                 return list(self._parse(path, csv.DictReader(file, delimiter=self.params.delimiter, strict=True)))
         except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise UsageError(f"cannot read the CSV file {path}: {error}") from error
+            raise unreadable("CSV", path, error) from error
 
     def _parse(self, path: str, reader: csv.DictReader[str]) -> Iterator[Row]:
         wanted = [*self.params.input_columns, *self.params.target_columns]
         header = list(reader.fieldnames or [])
         missing = [name for name in wanted if name not in header]
         if missing:
-            raise UsageError(f"the CSV file {path} has no column {missing}; its header has {header}")
+            raise UsageError(
+                f"the CSV file {path} has no column {', '.join(missing)}: its header has "
+                f"{', '.join(header) or 'nothing'}, separated by {self.params.delimiter!r}"
+            )
         for row in reader:
             if None in row or None in row.values():
                 raise UsageError(f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.generators.files import no_file, unreadable
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
@@ -58,7 +59,7 @@ class ListsFileGenerator(DataGenerator[P]):
     @cached_property
     def _lists(self) -> list[tuple[Path, list[str]]]:
         if not self.params.lists:
-            raise UsageError("no list file is given: name at least one with lists, e.g. --train.lists train.txt")
+            raise no_file("list", self.mode, "lists")
         return [(Path(name), _read_lines(Path(name), self.params.ignore_prefix)) for name in self.params.lists]
 
     @cached_property
@@ -86,7 +87,7 @@ def _read_lines(path: Path, ignore_prefix: str) -> list[str]:
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the list file {path}: {error}") from error
+        raise unreadable("list", path, error) from error
     samples = [line for line in lines if line and not (ignore_prefix and line.startswith(ignore_prefix))]
     if not samples:
         raise UsageError(f"the list file {path} names no sample: it has {len(lines)} lines, all empty or comments")

@@ -22,11 +22,22 @@ class Run:
         pass_index: the pass.
         first: number of the first sample in the pass.
         items: the samples, or with random access their indices in the generator.
+        indices: of the samples in the generator; None: they are the items.
     """
 
     pass_index: int
     first: int
     items: list[Any]
+    indices: list[int] | None = None
+
+    def index(self, offset: int) -> int:
+        """The index in the generator of one of the samples."""
+        return self.items[offset] if self.indices is None else self.indices[offset]
+
+    def part(self, begin: int, end: int) -> Run:
+        """The samples from `begin` to before `end`."""
+        indices = None if self.indices is None else self.indices[begin:end]
+        return Run(self.pass_index, self.first + begin, self.items[begin:end], indices)
 
 
 @dataclass(slots=True)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tfaip.data.pipeline.blocks import FailedSample
 from tfaip.util.logging import logger
 
 log = logger(__name__)
+
+Place: TypeAlias = tuple[int, ...]
+"""What a sample that failed is known by: (index in the generator). Behind a generating processor samples have none;
+there it is (pass, processor, number among the samples that the processor gets in the pass)."""
 
 
 @dataclass(slots=True)
@@ -41,22 +46,37 @@ class WorkerTraceback(Exception):  # noqa: N818 (the cause of an error, printed 
 
 
 class FailurePolicy:
-    """Raises the error of a failed sample, or counts and logs it.
+    """Raises the error of a failed sample, or counts and logs it. One that fails in every pass is one sample.
 
     Args:
-        allowed: how many samples may fail; None: any number.
-        drops: counts them.
+        allowed: how many different samples may fail; None: any number.
+        drops: counts each time that one is left out.
     """
 
     def __init__(self, allowed: int | None, drops: DropCounts) -> None:
         self._allowed = allowed
         self._drops = drops
+        self._known: set[Place] = set()
+        self.failed: tuple[Place, ...] = ()
+        """The samples that failed, if their number counts."""
 
-    def handle(self, failed: FailedSample) -> None:
+    def go_on_from(self, failed: tuple[Place, ...]) -> None:
+        """Go on at a place of the stream in front of which these samples failed; what failed behind it comes again."""
+        if self._allowed is not None:
+            self.failed, self._known = failed, set(failed)
+
+    def handle(self, failed: FailedSample, place: Place) -> None:
         """Count the sample, or raise its error if no more may fail."""
-        if self._allowed is None or self._drops.failed < self._allowed:
-            self._drops.failed += 1
-            log.warning("left out a sample, number %d so far: %s", self._drops.failed, _one_line(failed.error))
+        if place not in self._known:
+            if self._allowed is not None:
+                self._give_up_if_too_many(failed)
+                self.failed = (*self.failed, place)
+            self._known.add(place)
+            log.warning("left out a sample, number %d so far: %s", len(self._known), _one_line(failed.error))
+        self._drops.failed += 1
+
+    def _give_up_if_too_many(self, failed: FailedSample) -> None:
+        if self._allowed is None or len(self._known) < self._allowed:
             return
         if self._allowed:
             failed.error.add_note(f"on_error gives up after {self._allowed} samples that failed before")

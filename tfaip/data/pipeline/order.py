@@ -50,10 +50,14 @@ class RawOrder:
         if isinstance(self.generator, RandomAccess):
             order = self.indices(pass_index)
             return self._read(self.generator, order, range(skip, len(order)))
-        samples: Iterable[Sample] = islice(self._generated(), self._limit)
+        return enumerate((sample for _, sample in self.iterated(pass_index, skip)), skip)
+
+    def iterated(self, pass_index: int, skip: int) -> Iterator[tuple[int, Sample]]:
+        """The same of data that are only iterated, each with its index in the generator."""
+        samples: Iterable[tuple[int, Sample]] = enumerate(islice(self._generated(), self._limit))
         if self._shuffle:
             samples = buffer_shuffle(samples, self._buffer_size, _rng(self.seed, pass_index))
-        return islice(enumerate(samples), skip, None)
+        return islice(samples, skip, None)
 
     def blocks(self, pass_index: int, skip: int, sizes: Iterable[int], repeat: bool) -> Iterator[Block]:
         """The raw samples behind the first `skip` of a pass, in blocks, which may reach into the next passes.
@@ -131,13 +135,13 @@ class _Cursor:
     def __init__(self, order: RawOrder, pass_index: int, skip: int) -> None:
         self.pass_index = pass_index
         self._next = skip
-        self._last: list[Sample] = []
+        self._last: list[tuple[int, Sample]] = []
         self._indices: Indices | None = None
         self._samples: Iterator[tuple[int, Sample]] = iter(())
         if isinstance(order.generator, RandomAccess):
             self._indices = order.indices(pass_index)
         else:
-            self._samples = order.samples(pass_index, skip)
+            self._samples = order.iterated(pass_index, skip)
 
     @property
     def is_empty(self) -> bool:
@@ -150,18 +154,19 @@ class _Cursor:
         if not 0 <= back <= len(self._last):
             return False
         if back:
-            self._samples = chain(enumerate(self._last[-back:], place), self._samples)
+            self._samples = chain(self._last[-back:], self._samples)
         self._next, self._last = place, []
         return True
 
     def take(self, count: int) -> Run:
         """The next samples; fewer than `count` at the end of the pass."""
         if self._indices is not None:
-            items = self._indices[self._next : self._next + count].tolist()
+            run = Run(self.pass_index, self._next, self._indices[self._next : self._next + count].tolist())
         else:
-            items = self._last = [sample for _, sample in islice(self._samples, count)]
-        run = Run(self.pass_index, self._next, items)
-        self._next += len(items)
+            self._last = list(islice(self._samples, count))
+            items, indices = [sample for _, sample in self._last], [index for index, _ in self._last]
+            run = Run(self.pass_index, self._next, items, indices)
+        self._next += len(run.items)
         return run
 
 

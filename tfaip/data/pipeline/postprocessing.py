@@ -27,14 +27,16 @@ def processed_outputs(
 
     def mapped() -> Iterator[Sample]:
         for result in source.results(_blocks(samples, rules.block_size), seed, as_batches=False):
-            for _, outcomes in result.runs():
-                for outcome in outcomes:
+            for run, outcomes in result.runs():
+                for number, outcome in enumerate(outcomes, run.first):
                     if isinstance(outcome, FailedSample):
-                        rules.failures.handle(outcome)
+                        rules.failures.handle(outcome, (number,))
                     elif outcome.is_valid():
                         yield outcome
 
-    return processors.stream(mapped(), seed, 0, failed=lambda error: rules.failures.handle(FailedSample(error)))
+    return processors.stream(
+        mapped(), seed, 0, failed=lambda error, place: rules.failures.handle(FailedSample(error), place)
+    )
 
 
 def _blocks(samples: Iterable[Sample], size: int) -> Iterator[Block]:

@@ -152,7 +152,7 @@ def _processed(
             error.add_note(f"in {type(processor).__name__}.preload, sample {index} of the data: {sample!r}")
             sample = FailedSample(error)
     if isinstance(sample, FailedSample):
-        failures.handle(sample)
+        failures.handle(sample, (index,))
         return Sample().new_invalid()
     return sample.new_inputs(_read_only(sample.inputs)).new_targets(_read_only(sample.targets))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import cycle, islice, takewhile, tee
 
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.blocks import Block, FailedSample, Result, Run
+from tfaip.data.pipeline.blocks import Block, FailedSample, Result
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.order import RawOrder
 from tfaip.data.pipeline.source import BlockSource
@@ -61,6 +61,7 @@ class ShardedStream:
         Raises:
             TfaipError: all samples of the own rows of a batch were dropped.
         """
+        self._rules.failures.go_on_from(start.failed)
         planned = self._order.blocks(start.pass_index, start.consumed, sizes, repeat=True)
         whole, parts = tee(takewhile(lambda block: not block.is_spare, planned))
         own = (_cut(block, *_borders(block.size, self._shard)) for block in parts)
@@ -68,10 +69,15 @@ class ShardedStream:
             last = next(whole).runs[-1]
             consumed = last.first + len(last.items)
             batch = result.batch if result.batch is not None else stack(self._filled(result))
-            yield batch, Position(last.pass_index, consumed, consumed)
+            yield batch, Position(last.pass_index, consumed, consumed, failed=self._rules.failures.failed)
 
     def _filled(self, result: Result) -> list[Sample]:
-        good = [sample for _, outcomes in result.runs() for outcome in outcomes for sample in self._accepted(outcome)]
+        good = [
+            sample
+            for run, outcomes in result.runs()
+            for offset, outcome in enumerate(outcomes)
+            for sample in self._accepted(outcome, run.index(offset))
+        ]
         if not good:
             raise TfaipError(
                 f"all {result.block.size} samples that process {self._shard[0]} has in a batch were dropped (so far: "
@@ -79,9 +85,9 @@ class ShardedStream:
             )
         return list(islice(cycle(good), result.block.size))
 
-    def _accepted(self, outcome: Sample | FailedSample) -> Iterator[Sample]:
+    def _accepted(self, outcome: Sample | FailedSample, index: int) -> Iterator[Sample]:
         if isinstance(outcome, FailedSample):
-            self._rules.failures.handle(outcome)
+            self._rules.failures.handle(outcome, (index,))
         elif not outcome.is_valid():
             self._rules.drops.invalid += 1
         elif self._rules.accepts(outcome):
@@ -98,6 +104,6 @@ def _cut(block: Block, begin: int, end: int) -> Block:
     for run in block.runs:
         first, last = max(begin, 0), min(end, len(run.items))
         if first < last:
-            runs.append(Run(run.pass_index, run.first + first, run.items[first:last]))
+            runs.append(run.part(first, last))
         begin, end = begin - len(run.items), end - len(run.items)
     return Block(runs)

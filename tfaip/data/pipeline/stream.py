@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.blocks import FailedSample, Result
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
+from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, Place
 from tfaip.data.pipeline.order import RawOrder
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.source import BlockSource
@@ -26,16 +27,20 @@ class Position:
         consumed: raw samples of this pass that were read.
         emitted: processed samples of this pass that were given out.
         pending: those among them that still wait in a bucket for their batch, by `SampleStream.number`.
+        failed: the samples that failed so far, in all passes, as long as their number counts (`on_error skip:N`).
     """
 
     pass_index: int = 0
     consumed: int = 0
     emitted: int = 0
     pending: tuple[int, ...] = ()
+    failed: tuple[Place, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-able form."""
-        return {**asdict(self), "pending": list(self.pending)}
+        """A JSON-able form; without `failed` if nothing did."""
+        values = {**asdict(self), "pending": list(self.pending)}
+        failed = [list(place) for place in values.pop("failed")]
+        return {**values, "failed": failed} if failed else values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Position:
@@ -44,15 +49,27 @@ class Position:
         Raises:
             ValueError: if a key is missing or unknown, or a value is not a number from 0.
         """
-        names = [field.name for field in fields(cls)]
-        pending = values.get("pending")
-        if sorted(values) == sorted(names) and isinstance(pending, list):
-            numbers = [*(values[name] for name in names if name != "pending"), *pending]
-            if all(type(number) is int and number >= 0 for number in numbers):
-                return cls(**{**values, "pending": tuple(pending)})
+        given = {"failed": [], **values}
+        if given.keys() == _DEPTHS.keys():
+            with contextlib.suppress(ValueError):  # raised below
+                return cls(**{name: _whole_numbers(given[name], depth) for name, depth in _DEPTHS.items()})
         raise ValueError(
-            f"a data position needs {names}, each a whole number from 0 (pending: a list), got {dict(values)}"
+            f"a data position needs {list(_DEPTHS)}, each a whole number from 0 (pending: a list, failed: a list of "
+            f"lists), got {dict(values)}"
         )
+
+
+_DEPTHS = {"pass_index": 0, "consumed": 0, "emitted": 0, "pending": 1, "failed": 2}
+"""How deep the lists of numbers in the JSON form of a position are."""
+
+
+def _whole_numbers(value: Any, depth: int) -> Any:
+    """The number, or the lists of them as tuples."""
+    if depth and isinstance(value, list):
+        return tuple(_whole_numbers(item, depth - 1) for item in value)
+    if depth or type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no whole number from 0")
+    return value
 
 
 @dataclass(frozen=True)
@@ -81,9 +98,6 @@ class _Walk:
     pass_index: int
     consumed: int
     emitted: int
-
-    def position(self) -> Position:
-        return Position(self.pass_index, self.consumed, self.emitted)
 
 
 class SampleStream:
@@ -128,10 +142,10 @@ class SampleStream:
         if not self._processors.is_mapping:
             yield from self._generated_samples(start, repeat)
             return
-        walk = _Walk(start.pass_index, start.consumed, start.emitted)
+        walk = self._walk_from(start)
         for result in self._results(walk, itertools.repeat(self._rules.block_size), repeat):
             for sample in self._accepted(result, walk):
-                yield sample, walk.position()
+                yield sample, self._position(walk)
         self._check_pass(walk, repeat)
 
     def batches(
@@ -156,18 +170,18 @@ class SampleStream:
         size = next(wanted, None)
         if size is None:
             return
-        walk = _Walk(start.pass_index, start.consumed, start.emitted)
+        walk = self._walk_from(start)
         group: list[Sample] = []
         for result in self._results(walk, planned, repeat, as_batches=True):
             if result.batch is not None and not group and result.batch.size == size:
                 self._skip(result, walk)
-                yield result.batch, walk.position()
+                yield result.batch, self._position(walk)
                 size = next(wanted, None)
             else:
                 for sample in self._accepted(result, walk):
                     group.append(sample)
                     if len(group) == size:
-                        yield stack(group), walk.position()
+                        yield stack(group), self._position(walk)
                         group, size = [], next(wanted, None)
                         if size is None:
                             break
@@ -175,7 +189,7 @@ class SampleStream:
                 return
         self._check_pass(walk, repeat)
         if group:
-            yield stack(group), walk.position()
+            yield stack(group), self._position(walk)
 
     def _generated_batches(
         self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
@@ -189,6 +203,7 @@ class SampleStream:
 
     def _generated_samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
         start = replace(start, pending=())
+        self._rules.failures.go_on_from(start.failed)
         left, self._left = self._left, None
         rest = left[1] if left is not None and left[0] == start else self._pass(start)
         while True:
@@ -202,7 +217,7 @@ class SampleStream:
             self._check_pass(_Walk(start.pass_index, 0, position.emitted), repeat)
             if not repeat:
                 return
-            start = Position(start.pass_index + 1)
+            start = Position(start.pass_index + 1, failed=self._rules.failures.failed)
             rest = self._pass(start)
 
     def _pass(self, start: Position) -> Iterator[tuple[Sample, Position]]:
@@ -214,13 +229,21 @@ class SampleStream:
                 yield from self._valid(result, walk)
 
         seed, rules = self._order.seed, self._rules
+        handle = rules.failures.handle
         for sample in self._processors.stream(
-            mapped(), seed, walk.pass_index, self._count_invalid, lambda e: rules.failures.handle(FailedSample(e))
+            mapped(), seed, walk.pass_index, self._count_invalid, lambda e, place: handle(FailedSample(e), place)
         ):
             if rules.accepts(sample):
                 walk.emitted += 1
                 if walk.emitted > start.emitted:
-                    yield sample, walk.position()
+                    yield sample, self._position(walk)
+
+    def _walk_from(self, start: Position) -> _Walk:
+        self._rules.failures.go_on_from(start.failed)
+        return _Walk(start.pass_index, start.consumed, start.emitted)
+
+    def _position(self, walk: _Walk) -> Position:
+        return Position(walk.pass_index, walk.consumed, walk.emitted, failed=self._rules.failures.failed)
 
     def _results(self, walk: _Walk, sizes: Iterable[int], repeat: bool, as_batches: bool = False) -> Iterator[Result]:
         blocks = self._order.blocks(walk.pass_index, walk.consumed, sizes, repeat)
@@ -238,7 +261,7 @@ class SampleStream:
             self._enter_pass(walk, run.pass_index)
             for walk.consumed, outcome in enumerate(outcomes, run.first + 1):
                 if isinstance(outcome, FailedSample):
-                    self._rules.failures.handle(outcome)
+                    self._rules.failures.handle(outcome, (run.index(walk.consumed - run.first - 1),))
                 elif outcome._invalid:
                     self._count_invalid()
                 else:
@@ -281,6 +304,7 @@ class SampleStream:
             for number, raw in self._order.picked(start.pass_index, start.pending):
                 yield number, self._processors.mapper.map(raw, self._order.seed, start.pass_index, number)
             return
+        self._rules.failures.go_on_from(start.failed)
         self._left = None  # the processors, which may have a state, begin the pass again
         for sample, position in self._pass(Position(start.pass_index)):
             if self.number(position) in wanted:

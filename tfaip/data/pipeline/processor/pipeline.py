@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import (
@@ -12,6 +12,8 @@ from tfaip.data.pipeline.processor.dataprocessor import (
     MappingDataProcessor,
 )
 from tfaip.data.pipeline.processor.randomness import RandomStream
+
+Failed: TypeAlias = Callable[[Exception, tuple[int, int, int]], None]
 
 
 class SampleMapper:
@@ -89,7 +91,7 @@ class ProcessorPipeline:
         seed: int,
         pass_index: int,
         dropped: Callable[[], None] | None = None,
-        failed: Callable[[Exception], None] | None = None,
+        failed: Failed | None = None,
     ) -> Iterator[Sample]:
         """Run the other processors on the mapped samples of a pass.
 
@@ -98,11 +100,12 @@ class ProcessorPipeline:
             seed: of the data.
             pass_index: number of the pass.
             dropped: called for each sample that a processor declared invalid.
-            failed: called with the exception of a mapping processor; if it returns, the sample is left out.
+            failed: called with the exception of a mapping processor and where that was: (pass, number of the processor
+                among these, number of the sample that it got); if it returns, the sample is left out.
         """
-        for processor, random in self._streaming:
+        for step, (processor, random) in enumerate(self._streaming):
             if isinstance(processor, MappingDataProcessor):
-                made = _map_stream(SampleMapper([(processor, random)]), samples, (seed, pass_index), failed)
+                made = _map_stream(SampleMapper([(processor, random)]), samples, (seed, pass_index, step), failed)
             else:
                 random.move(seed, pass_index, 0)
                 made = _generate(processor, samples)  # type: ignore[arg-type]
@@ -111,15 +114,16 @@ class ProcessorPipeline:
 
 
 def _map_stream(
-    mapper: SampleMapper, samples: Iterator[Sample], place: tuple[int, int], failed: Callable[[Exception], None] | None
+    mapper: SampleMapper, samples: Iterator[Sample], place: tuple[int, int, int], failed: Failed | None
 ) -> Iterator[Sample]:
+    seed, pass_index, step = place
     for index, sample in enumerate(samples):
         try:
-            processed = mapper.map(sample, *place, index)
+            processed = mapper.map(sample, seed, pass_index, index)
         except Exception as error:
             if failed is None:
                 raise
-            failed(error)
+            failed(error, (pass_index, step, index))
         else:
             yield processed
 
