@@ -218,7 +218,8 @@ def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
 
 
 def _validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:
-    if params.gen.val_gen() is None:
+    # Without validation its data, files that nobody named, need not exist.
+    if params.val_every_n == 0 or params.gen.val_gen() is None:
         return None
     pipeline = data_pipeline(params, scenario, PipelineMode.EVALUATION)
     try:
