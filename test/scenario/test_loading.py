@@ -136,6 +136,7 @@ def test_near_names_are_suggested(write: Write) -> None:
     assert error("tfaip.scenario.tutorial.ful") == (
         "no module named 'tfaip.scenario.tutorial.ful'; did you mean tfaip.scenario.tutorial.full?"
     )
+    assert error("opcodes") == "no module named 'opcodes'"  # nobody means a module of Python
     assert error("qqqqqqqq") == "no module named 'qqqqqqqq'"
 
 

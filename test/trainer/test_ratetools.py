@@ -254,6 +254,9 @@ def test_preview_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert lines[17].startswith("0.0005 |")
     assert png.read_bytes().startswith(PNG)
     assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
+    smooth = ["--learning_rate", "CosineDecay", "--learning_rate.step_function", "False", "--trainer.epochs", "40"]
+    assert preview_schedule.main([MIN, *smooth, "--trainer.samples_per_epoch", "48", "--png", str(png)]) == 0
+    capsys.readouterr()
     (tmp_path / "rates.json").write_text('{"3": {"lr": 0.25}}')
     assert preview_schedule.main([MIN, *flags, "--trainer.history_file", str(tmp_path / "rates.json")]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[3:6]]

@@ -89,7 +89,7 @@ def _near_modules(name: str, missing: str) -> str:
     """A suggestion among the modules beside the first part of `name` that does not exist."""
     parent, _, last = missing.rpartition(".")
     paths = list(sys.modules[parent].__path__) if parent in sys.modules else None
-    known = [info.name for info in pkgutil.iter_modules(paths)]
+    known = {info.name for info in pkgutil.iter_modules(paths)} - sys.stdlib_module_names
     near = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
     if not near:
         return ""

@@ -26,6 +26,7 @@ def write_png(path: Path, x_label: str, rates: Mapping[str, Curve], scores: Mapp
     """
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
     except ImportError as error:
         raise UsageError("--png needs matplotlib: pip install 'tfaip[plot]'") from error
     panels = {"learning rate": rates, **({"score": scores} if scores else {})}
@@ -35,13 +36,14 @@ def write_png(path: Path, x_label: str, rates: Mapping[str, Curve], scores: Mapp
         for i, (name, curve) in enumerate(curves.items()):
             # A later curve is thinner, so that both are seen where they are equal.
             marker = "." if len(curve) < _FEW else ""
-            axis.plot([x for x, _ in curve], [y for _, y in curve], marker, ls="-", lw=2.5 / (i + 1), label=name)
+            axis.plot([x for x, _ in curve], [y for _, y in curve], marker=marker, lw=2.5 / (i + 1), label=name)
         if needs_log_scale([y for curve in curves.values() for _, y in curve]):
             axis.set_yscale("log")
         axis.set_ylabel(label)
         axis.grid(alpha=0.3)
         axis.legend()
     axes[-1].set_xlabel(x_label)
+    axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     try:
         figure.savefig(path, format="png", dpi=100)
     except OSError as error:
