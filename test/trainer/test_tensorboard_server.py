@@ -141,6 +141,7 @@ def test_hyper_parameters_of_the_run(server: str) -> None:
     with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
         names = {info["name"] for info in json.load(reply)["hparamInfos"]}
     assert {"learning_rate.lr", "scenario.model.units", "gen.setup.train.batch_size", "optimizer.beta_1"} <= names
+    assert not {"early_stopping.monitor", "early_stopping.n"} & names  # nobody chose these
 
 
 def test_the_trace_of_the_profiler(run: Path, server: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfaip.model.tensorboardwriter import CollectedValue
-from tfaip.params.tree import walk
+from tfaip.params.tree import is_hidden, walk
 from tfaip.trainer.events import EventWriter
 from tfaip.trainer.lognames import LAV_NAME, TRAIN, VALIDATION, VALIDATION_PREFIX
 from tfaip.trainer.params import TrainerParams
@@ -101,4 +101,6 @@ def _kind_and_tag(name: str) -> tuple[str, str]:
 
 
 def _hyper_parameters(params: TrainerParams[Any, Any]) -> dict[str, float | str | bool]:
-    return {path: value for path, value in walk(params) if isinstance(value, (bool, int, float, str))}
+    """What somebody chose: numbers, words and switches that have a flag."""
+    values = {path: value for path, value in walk(params) if isinstance(value, (bool, int, float, str))}
+    return {path: value for path, value in values.items() if not is_hidden(params, path)}
