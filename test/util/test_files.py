@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -10,7 +11,15 @@ import pytest
 
 from test.support.commands import finish_command, start_python
 from tfaip.util import files
-from tfaip.util.files import TEMPORARY_PREFIX, commit_directory, remove_temporaries, write_json, write_text
+from tfaip.util.files import (
+    TEMPORARY_PREFIX,
+    commit_directory,
+    link_tree,
+    remove_directory,
+    remove_temporaries,
+    write_json,
+    write_text,
+)
 
 
 def names(directory: Path) -> list[str]:
@@ -159,3 +168,32 @@ with files.commit_directory(Path({str(target)!r})) as directory:
     assert names(tmp_path) == [f"{TEMPORARY_PREFIX}model", "model"]
     remove_temporaries(tmp_path)
     assert names(tmp_path) == ["model"]
+
+
+def test_a_tree_of_links_has_the_same_files(tmp_path: Path) -> None:
+    (tmp_path / "a" / "sub").mkdir(parents=True)
+    (tmp_path / "a" / "sub" / "file").write_text("1")
+    link_tree(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "a" / "sub" / "file").samefile(tmp_path / "b" / "sub" / "file")
+    write_text(tmp_path / "a" / "sub" / "file", "2")  # replaced, not changed
+    assert (tmp_path / "b" / "sub" / "file").read_text() == "1"
+
+
+def test_where_there_are_no_links_files_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*paths: str) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_text("1")
+    monkeypatch.setattr(os, "link", refuse)
+    link_tree(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b" / "file").read_text() == "1"
+    assert not (tmp_path / "a" / "file").samefile(tmp_path / "b" / "file")
+
+
+def test_a_directory_is_removed_as_a_whole(tmp_path: Path) -> None:
+    remove_directory(tmp_path / "a")  # there is none
+    (tmp_path / "a" / "sub").mkdir(parents=True)
+    (tmp_path / ".tmp-a").mkdir()  # left by a process that was killed
+    remove_directory(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,8 @@
 """Checkpoints: directories that are complete or not there.
 
 `<dir>/epoch_0007/` or `<dir>/epoch_0007_step_000123/` holds `state.safetensors` (arrays), `state.json` (everything
-else) and `manifest.json` (size and SHA-256 of both, versions). `<dir>/latest` names the newest one.
+else) and `manifest.json` (size and SHA-256 of both, versions), and in `best/` what was the best model then, which takes
+no space while it is. `<dir>/latest` names the newest one.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import numpy as np
 from tfaip import __version__
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays, save_arrays
-from tfaip.util.files import commit_directory, remove_temporaries, write_text
+from tfaip.util.files import commit_directory, link_tree, remove_temporaries, write_text
 from tfaip.util.logging import logger
 from tfaip.util.manifest import read_json_object, verify_files, write_manifest
 
 ARRAYS_FILE = "state.safetensors"
 STATE_FILE = "state.json"
 LATEST_FILE = "latest"
+BEST_DIR = "best"
 _NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?")
 
 
@@ -50,13 +52,14 @@ class CheckpointStore:
         self._directory = directory
         self._keep = keep
 
-    def save(self, checkpoint: Checkpoint, epoch: int, step: int = 0) -> Path:
+    def save(self, checkpoint: Checkpoint, epoch: int, step: int = 0, best: Path | None = None) -> Path:
         """Commit a checkpoint, then let `latest` name it, then remove old ones.
 
         Args:
             checkpoint: the content.
             epoch: completed epochs.
             step: batches of the epoch that is running.
+            best: directory of the best model; None, or not there: there is none yet.
         """
         name = f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -64,6 +67,9 @@ class CheckpointStore:
             save_arrays(directory / ARRAYS_FILE, checkpoint.arrays)
             (directory / STATE_FILE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
             write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}})
+            if best is not None and best.exists():
+                # Behind the manifest, which would read it all: a model has a manifest of its own.
+                link_tree(best, directory / BEST_DIR)
         write_text(self._directory / LATEST_FILE, name + "\n")
         for old in self.checkpoints()[self._keep :]:
             shutil.rmtree(old)
@@ -101,6 +107,11 @@ class CheckpointStore:
             except TfaipError as error:
                 logger(__name__).warning("damaged checkpoint passed over: %s", error)
         raise UsageError(f"all {len(candidates)} checkpoints in {self._directory} are damaged: nothing to resume")
+
+    def best_of(self, name: str) -> Path | None:
+        """What was the best model when the checkpoint `name` was written; None: it knows none."""
+        path = self._directory / name / BEST_DIR
+        return path if path.is_dir() else None
 
     def continue_from(self, name: str) -> None:
         """Remove what is newer than the checkpoint `name`, and what a killed process left behind."""

@@ -9,7 +9,11 @@ from tfaip.scenario.modeldirectory import ModelDirectoryWriter
 from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.history import History
 from tfaip.trainer.run_directory import RunDirectory
-from tfaip.util.files import write_json
+from tfaip.util.files import commit_directory, link_tree, remove_directory, write_json
+from tfaip.util.logging import logger
+from tfaip.util.manifest import MANIFEST_FILE
+
+log = logger(__name__)
 
 
 class RunOutput:
@@ -43,8 +47,8 @@ class RunOutput:
 
     def save_checkpoint(self, capture: Callable[[], Checkpoint], epoch: int, step: int = 0) -> None:
         """Commit a checkpoint of what `capture` gives, if there are checkpoints."""
-        if self._store is not None:
-            self._store.save(capture(), epoch, step)
+        if self._store is not None and self.directory is not None:
+            self._store.save(capture(), epoch, step, self.directory.best)
 
     def save_history(self, history: History) -> None:
         """Replace the history file."""
@@ -55,6 +59,24 @@ class RunOutput:
         """Replace `best/` by the current model."""
         if self.directory is not None and self._models is not None and self._best:
             self._models.write(self.directory.best)
+
+    def restore_best(self, checkpoint: str, has_best: bool) -> None:
+        """Let `best/` hold what it held when a checkpoint was written: what came later is abandoned.
+
+        Args:
+            checkpoint: its name.
+            has_best: whether the training knew a best epoch then.
+        """
+        if self._store is None or self.directory is None:
+            return
+        best, kept = self.directory.best, self._store.best_of(checkpoint)
+        if kept is not None and not _is_same_model(kept, best):
+            with commit_directory(best) as directory:
+                link_tree(kept, directory)
+            log.info("%s is again what it was at checkpoint %s", best, checkpoint)
+        elif kept is None and not has_best and best.exists():
+            remove_directory(best)
+            log.info("%s is gone: at checkpoint %s there was no best epoch yet", best, checkpoint)
 
     def export_final(self) -> None:
         """Replace `export/` by the current model."""
@@ -74,3 +96,9 @@ class RunOutput:
         candidates = {"Best model": self.directory.best, "Final model": self.directory.export}
         rows = {name: str(path) for name, path in candidates.items() if path.exists()}
         return {**rows, "TensorBoard": f"tensorboard --logdir {self.directory.root}"}
+
+
+def _is_same_model(a: Path, b: Path) -> bool:
+    """Whether two models have equal manifests, which name the checksums of all files."""
+    manifests = [path / MANIFEST_FILE for path in (a, b)]
+    return all(path.is_file() for path in manifests) and manifests[0].read_bytes() == manifests[1].read_bytes()

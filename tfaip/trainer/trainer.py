@@ -151,7 +151,7 @@ class Trainer(Generic[P]):
                 parts.state.progress.history = History.from_dict(from_chief(devices, history))
             if directory is not None:
                 stack.enter_context(directory.locked())
-                self._open_output(directory, is_new=restored is None)
+                self._open_output(directory, parts)
                 run_log.write_to(directory.log_file)
                 parts.output.save_history(parts.state.progress.history)
             if restored is not None:
@@ -250,11 +250,13 @@ class Trainer(Generic[P]):
             random.seed(self._params.random_seed)
             np.random.seed(self._params.random_seed)
 
-    def _open_output(self, directory: RunDirectory, is_new: bool) -> None:
-        if is_new:
+    def _open_output(self, directory: RunDirectory, parts: LoopParts) -> None:
+        if not self._restore:
             directory.claim(self._params.overwrite)
         elif self._checkpoint is not None:
             directory.clean_up()
+            # First: a process that is killed here may be resumed from any checkpoint that there still is.
+            parts.output.restore_best(self._checkpoint, bool(parts.best.values(parts.state.progress.history)))
             CheckpointStore(directory.checkpoints).continue_from(self._checkpoint)
         self._params.overwrite = False  # a permission for once: stored params must not carry it on
         self._params.scenario.scenario_id = self._scenario.scenario_id()

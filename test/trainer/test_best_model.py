@@ -1,0 +1,123 @@
+"""`best/` holds the best epoch of the training that goes on, also from an older checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.trainer.line import LineScenario, LineTrainerParams, line_params, train
+from tfaip.model.weights import WEIGHTS_FILE, load_arrays
+from tfaip.trainer.checkpoint import CheckpointStore
+from tfaip.trainer.output import RunOutput
+from tfaip.trainer.run_directory import RunDirectory
+
+pytestmark = pytest.mark.backend
+
+
+def falling(run: Path, rates: list[float], **fields: Any) -> LineTrainerParams:
+    """Every epoch lowers the weight, from 10 on, by its rate in two steps; the loss of the validation is the weight."""
+    fields = {
+        "checkpoint_save_freq": "1",
+        "steps_per_execution": 1,
+        "keep_checkpoints": 9,
+        "export_best": True,
+        **fields,
+    }
+    params = line_params([0.5, 0.5], [1.0], run, epochs=len(rates), **fields)
+    params.scenario.model.start, params.scenario.model.monitor = 10.0, ["min", "loss"]
+    params.learning_rate.rates = rates
+    return params
+
+
+def resumed(run: Path, checkpoint: str, rates: list[float], **fields: Any) -> None:
+    LineScenario.create_trainer(falling(run, rates, **fields), restore=True, checkpoint=checkpoint).train()
+
+
+def best_weight(run: Path) -> float:
+    return float(load_arrays(run / "best" / WEIGHTS_FILE)["line/kernel"][0, 0])
+
+
+@pytest.fixture(scope="module")
+def four_epochs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Weights 9, 8, 7, 6: each epoch is the best one."""
+    run = tmp_path_factory.mktemp("best") / "run"
+    train(falling(run, [1.0] * 4))
+    assert best_weight(run) == 6.0
+    return run
+
+
+@pytest.fixture
+def run(four_epochs: Path, tmp_path: Path) -> Path:
+    """A copy, which may be changed."""
+    copy = tmp_path / "run"
+    shutil.copytree(four_epochs, copy)
+    return copy
+
+
+def test_an_abandoned_epoch_is_not_the_best_one(run: Path) -> None:
+    resumed(run, "epoch_0002", [1.0, 1.0, 0.0])
+    # Epoch 3 is as good as epoch 2, whose model is there again; that of epoch 4 was better, but is no more.
+    assert best_weight(run) == 8.0
+    text = (run / "train.log").read_text()
+    assert f"{run / 'best'} is again what it was at checkpoint epoch_0002" in text
+
+
+def test_a_better_epoch_replaces_it(run: Path) -> None:
+    resumed(run, "epoch_0002", [1.0, 1.0, 0.5])
+    assert best_weight(run) == 7.5
+
+
+def test_the_newest_checkpoint_changes_nothing(run: Path) -> None:
+    before = (run / "best").stat().st_ino
+    resumed(run, "epoch_0004", [1.0] * 4)
+    assert (run / "best").stat().st_ino == before
+
+
+def test_a_model_that_was_better_than_the_checkpoint_knows_is_written_again(run: Path) -> None:
+    # Killed behind the export of the best model, before the checkpoint of its epoch.
+    shutil.rmtree(run / "checkpoint" / "epoch_0004")
+    resumed(run, "epoch_0003", [1.0] * 4)
+    assert best_weight(run) == 6.0
+    resumed(run, "epoch_0003", [1.0] * 3)
+    assert best_weight(run) == 7.0
+
+
+def test_without_a_best_epoch_there_is_no_best_model(run: Path) -> None:
+    resumed(run, "epoch_0000_step_000001", [1.0])
+    assert (
+        "best is gone: at checkpoint epoch_0000_step_000001 there was no best epoch yet"
+        in (run / "train.log").read_text()
+    )
+    # Its first epoch is its best one.
+    assert best_weight(run) == 9.0
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_training_that_no_longer_exports_leaves_no_abandoned_model(is_old: bool, run: Path) -> None:
+    if is_old:
+        # Before checkpoints knew the best model: better than none.
+        shutil.rmtree(run / "checkpoint" / "epoch_0002" / "best")
+    resumed(run, "epoch_0002", [1.0, 1.0, 0.5], export_best=False)
+    assert best_weight(run) == (6.0 if is_old else 8.0)
+
+
+def test_a_model_that_stays_the_best_takes_no_further_space(four_epochs: Path) -> None:
+    kept = {path.parts[-3]: path.stat().st_ino for path in four_epochs.glob(f"checkpoint/*/best/{WEIGHTS_FILE}")}
+    assert sorted(kept) == [
+        *(f"epoch_000{epoch}{step}" for epoch in (1, 2, 3) for step in ("", "_step_000001")),
+        "epoch_0004",
+    ]
+    assert all(kept[f"epoch_000{epoch}"] == kept[f"epoch_000{epoch}_step_000001"] for epoch in (1, 2, 3))
+    assert kept["epoch_0004"] == (four_epochs / "best" / WEIGHTS_FILE).stat().st_ino
+    assert len(set(kept.values())) == 4
+
+
+def test_killed_before_the_newer_checkpoints_are_gone(run: Path) -> None:
+    """What `_open_output` has done until then: the next resume, from the newest checkpoint, takes its model."""
+    RunOutput(RunDirectory(run), CheckpointStore(run / "checkpoint")).restore_best("epoch_0002", has_best=True)
+    assert best_weight(run) == 8.0
+    train(falling(run, [1.0] * 4), restore=True)
+    assert best_weight(run) == 6.0
