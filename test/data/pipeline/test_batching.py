@@ -91,6 +91,13 @@ def test_casts_that_lose_values_are_refused(value: list[Any], dtype: str, allowe
             stack([value], TensorSpec([1], dtype))
 
 
+def test_a_value_that_does_not_fit_names_its_sample() -> None:
+    samples = [Sample(inputs={"x": [x]}, meta={"line": line}) for line, x in enumerate([1.0, "three", 2.0])]
+    batcher = Batcher({"x": TensorSpec([1], "float32")}, {}, {"x": 0}, PipelineMode.PREDICTION)
+    with pytest.raises(TypeError, match=r"expected float32 as .*; the meta of the sample: {'line': 1}$"):
+        batcher.batch(samples)
+
+
 BOTH = ({"x": TensorSpec([1])}, {"y": TensorSpec([1])}, {"x": 0, "y": 0})
 
 

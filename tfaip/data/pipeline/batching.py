@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -70,7 +71,27 @@ class Batcher:
 
         A value may be an array, nested lists, or a number where the spec is [1]. Nested lists may be *ragged*: rows
         of different length, in variable dimensions, are padded too.
+
+        Raises:
+            TypeError, ValueError: a value does not fit its spec; the message shows the meta of the sample.
         """
+        try:
+            return self._stacked(samples)
+        except (TypeError, ValueError) as error:
+            wrong = next((sample for sample in samples if not self._fits(sample)), None)
+            if wrong is None or wrong.meta is None:
+                raise
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{error}; the meta of the sample: {reprlib.repr(wrong.meta)}") from error
+
+    def _fits(self, sample: Sample) -> bool:
+        try:
+            self._stacked([sample])
+        except (TypeError, ValueError):
+            return False
+        return True
+
+    def _stacked(self, samples: Sequence[Sample]) -> Batch:
         inputs = [s.inputs for s in samples]
         targets = [s.targets for s in samples]
         return Batch(
