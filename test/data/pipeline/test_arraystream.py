@@ -16,6 +16,7 @@ from tfaip.data.generators.arrays import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.sharding import ALONE, Shard
 from tfaip.data.pipeline.stream import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
@@ -44,6 +45,7 @@ class ImagesParams(DataGeneratorParams):
 
 class Images(ArrayDataGenerator[ImagesParams]):
     batches_read = 0
+    rows_read = 0
 
     def load(self) -> Sample:
         count = self.params.count
@@ -55,6 +57,7 @@ class Images(ArrayDataGenerator[ImagesParams]):
 
     def get_batch(self, indices: np.ndarray[Any, Any]) -> Sample:
         self.batches_read += 1
+        self.rows_read += len(indices)
         return super().get_batch(indices)
 
 
@@ -70,8 +73,8 @@ def pipelines(count: int, seed: int, **pipeline: Any) -> tuple[DataPipeline, Dat
     return made[0], made[1]
 
 
-def epoch(pipeline: DataPipeline, start: Position, num_samples: int) -> list[Any]:
-    with pipeline.training_batches(start, num_samples) as batches:
+def epoch(pipeline: DataPipeline, start: Position, num_samples: int, shard: Shard = ALONE) -> list[Any]:
+    with pipeline.training_batches(start, num_samples, shard) as batches:
         return [(batch_bytes(batch), position) for batch, position in batches]
 
 
@@ -102,6 +105,16 @@ def test_training_batches_are_the_same_bytes(
     made = epoch(arrays, position, num_samples)
     assert made == epoch(single, position, num_samples)
     assert arrays.generator.batches_read == len(made)
+
+
+@pytest.mark.parametrize("start", [Position(), Position(1, 7, 7)])
+def test_a_process_reads_its_own_rows_alone(start: Position) -> None:
+    # Batches of 6 of passes of 10; the data without arrays are cut behind their batches.
+    for rank in range(3):
+        arrays, single = pipelines(10, 3, batch_size=6)
+        made = epoch(arrays, start, 30, (rank, 3))
+        assert made == epoch(single, start, 30, (rank, 3))
+        assert (arrays.generator.batches_read, arrays.generator.rows_read) == (5, 10)
 
 
 @pytest.mark.parametrize("drop", [False, True])

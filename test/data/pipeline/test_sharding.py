@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
 
 from test.data.pipeline.workers.faults import FaultParams
-from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, rows
+from test.data.support import DropParams, NoiseParams, PairParams, RowData, make_pipeline, row, rows
 from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.sharding import ALONE, Shard, rows_of
 from tfaip.data.pipeline.stream import Position
 from tfaip.errors import TfaipError
@@ -32,8 +36,8 @@ def epoch(pipeline: DataPipeline, shard: Shard, samples: int = 24, start: Positi
         return [(batch.targets["y"][:, 0].tolist(), position) for batch, position in batches]
 
 
-def pipeline(*processors: Any, data: type[RowData] = EvenData, count: int = 10, **params: Any) -> DataPipeline:
-    return make_pipeline(rows(count), list(processors), data=data, batch_size=6, **params)
+def pipeline(*processors: Any, data: type[RowData] = EvenData, size: int = 10, **params: Any) -> DataPipeline:
+    return make_pipeline(rows(size), list(processors), data=data, batch_size=6, **params)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -106,10 +110,30 @@ def test_rows_of_a_batch_that_cannot_be_split_equally() -> None:
 
 def test_each_process_counts_the_samples_of_its_own_rows_that_failed() -> None:
     faults = [FaultParams(fault="raise", at=at) for at in (1, 5, 9)]
-    made = pipeline(*faults, count=12, shuffle_buffer_size=0, on_error="skip:2")
+    made = pipeline(*faults, size=12, shuffle_buffer_size=0, on_error="skip:2")
     # Of batches of 6 the second process has the rows 3 to 5 and 9 to 11.
     positions = [position for _, position in epoch(made, (1, 2))]
     assert [position.failed for position in positions] == [((5,),)] + 3 * [((5,), (9,))]
     assert epoch(made, (1, 2), 6, positions[2])[0][1] == positions[3]
     with pytest.raises(ZeroDivisionError, match="bad pixel"):
-        epoch(pipeline(*faults, count=12, shuffle_buffer_size=0, on_error="skip:1"), (1, 2))
+        epoch(pipeline(*faults, size=12, shuffle_buffer_size=0, on_error="skip:1"), (1, 2))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nothing_is_read_behind_the_last_batch(workers: int) -> None:
+    read: list[int] = []
+
+    def source() -> Iterator[Sample]:
+        for number in count():
+            read.append(number)
+            yield row(number)
+
+    samples = RawDataGeneratorParams(samples=source())
+    made = make_pipeline(
+        samples, [NoiseParams()], data=EvenData, batch_size=6, shuffle_buffer_size=0, num_processes=workers
+    )
+    with made:
+        position = epoch(made, (1, 2))[-1][1]
+        assert read == list(range(24))
+        epoch(made, (1, 2), 12, position)
+    assert read == list(range(36))

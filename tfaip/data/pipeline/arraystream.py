@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 
 import numpy as np
 
 from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.datagenerator import BatchAccess
 from tfaip.data.pipeline.order import Indices, RawOrder
+from tfaip.data.pipeline.sharding import ALONE, Shard, borders
 from tfaip.data.pipeline.stream import Position
 from tfaip.errors import TfaipError
 
@@ -20,7 +21,8 @@ def array_batches(
     start: Position,
     sizes: Iterable[int],
     repeat: bool,
-) -> Iterator[tuple[Batch, Position]]:
+    shard: Shard = ALONE,
+) -> Generator[tuple[Batch, Position], None, None]:
     """Batches of unprocessed samples behind `start`, each with the position behind it.
 
     Args:
@@ -30,6 +32,7 @@ def array_batches(
         start: where to go on.
         sizes: of the batches; without `repeat` the last one may come out shorter.
         repeat: pass after pass without end, or only to the end of the pass.
+        shard: only the rows of one of several processes; the sizes are those of the whole batches.
     """
     position = start
     indices = order.indices(start.pass_index)
@@ -52,4 +55,5 @@ def array_batches(
         if not picked:
             return
         rows = picked[0] if len(picked) == 1 else np.concatenate(picked)
-        yield batcher.from_stacked(generator.get_batch(rows)), position
+        own = slice(*borders(len(rows), shard))
+        yield batcher.from_stacked(generator.get_batch(rows[own])), position

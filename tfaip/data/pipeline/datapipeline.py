@@ -214,6 +214,8 @@ class DataPipeline:
         sizes: Iterable[int] = repeat(self.samples_per_batch, full)
         if rest and not self.params.batch_drop_remainder:
             sizes = chain(sizes, [rest])
+        if shard != ALONE and (arrays := self._arrays()) is not None:
+            return self._opened(array_batches(arrays, self._order(), self._batcher, start, sizes, True, shard))
         if shard != ALONE and self._can_read_rows():
             stream = ShardedStream(self._stream().order, self._source, self._rules(self.samples_per_batch), shard)
             return self._opened(stream.batches(start, sizes, self.stack))
@@ -334,9 +336,9 @@ class DataPipeline:
         self, start: Position, sizes: Iterable[int], repeats: bool
     ) -> Generator[tuple[Batch, Position], None, None]:
         smallest = self.samples_per_batch if self.params.batch_drop_remainder else 1
-        generator = self.generator
-        if isinstance(generator, BatchAccess) and self._takes_samples_as_they_are():
-            batches = array_batches(generator, self._order(), self._batcher, start, sizes, repeats)
+        batches: Iterator[tuple[Batch, Position]]
+        if (arrays := self._arrays()) is not None:
+            batches = array_batches(arrays, self._order(), self._batcher, start, sizes, repeats)
         elif (buckets := self._buckets()) is not None:
             stream = self._stream()
             groups = buckets.groups(stream.samples(start, repeats), stream.number, start, stream.recall(start))
@@ -358,6 +360,10 @@ class DataPipeline:
         special = self.params.bucket_boundaries or self.generator.yields_batches()
         return has_one_shape and self._pre_proc.is_mapping and not special
 
-    def _takes_samples_as_they_are(self) -> bool:
+    def _arrays(self) -> BatchAccess | None:
+        """The generator if whole batches can be cut from it: nothing looks at single samples."""
+        generator = self.generator
         measures = self.params.max_element_length is not None or self.params.bucket_boundaries
-        return not (self._pre_proc.processors or measures or self.generator.yields_batches())
+        if self._pre_proc.processors or measures or generator.yields_batches():
+            return None
+        return generator if isinstance(generator, BatchAccess) else None

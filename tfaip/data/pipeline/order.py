@@ -59,17 +59,21 @@ class RawOrder:
             samples = buffer_shuffle(samples, self._buffer_size, _rng(self.seed, pass_index))
         return islice(samples, skip, None)
 
-    def blocks(self, pass_index: int, skip: int, sizes: Iterable[int], repeat: bool) -> Iterator[Block]:
+    def blocks(
+        self, pass_index: int, skip: int, sizes: Iterable[int], repeat: bool, spare: bool = True
+    ) -> Iterator[Block]:
         """The raw samples behind the first `skip` of a pass, in blocks, which may reach into the next passes.
 
         Args:
             pass_index: where to begin.
             skip: samples of this pass to leave out.
-            sizes: of the blocks. If they come to an end, spare blocks of `SPARE_SIZE` follow.
+            sizes: of the blocks.
             repeat: pass after pass without end (or up to one that is empty), or only to the end of the pass.
+            spare: whether spare blocks of `SPARE_SIZE` follow, without end, if the sizes come to one.
         """
         cursor = self._cursor(pass_index, skip)
-        for size, is_spare in chain(zip(sizes, cycle([False])), zip(cycle([SPARE_SIZE]), cycle([True]))):
+        planned = ((size, False) for size in sizes)
+        for size, is_spare in chain(planned, cycle([(SPARE_SIZE, True)]) if spare else ()):
             runs = [cursor.take(size)]
             missing = size - len(runs[0].items)
             while missing and repeat and not cursor.is_empty:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import cycle, islice, takewhile, tee
+from itertools import cycle, islice, tee
 
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.blocks import Block, FailedSample, Result
@@ -23,7 +23,7 @@ def rows_of(batch: Batch, shard: Shard) -> Batch:
     """The rows of a shard, consecutive ones; their numbers differ by one where n does not divide the batch."""
     if shard == ALONE:
         return batch
-    rows = slice(*_borders(batch.size, shard))
+    rows = slice(*borders(batch.size, shard))
     inputs, targets = ({key: array[rows] for key, array in part.items()} for part in (batch.inputs, batch.targets))
     return Batch(inputs, targets, batch.meta[rows])
 
@@ -62,9 +62,8 @@ class ShardedStream:
             TfaipError: all samples of the own rows of a batch were dropped.
         """
         self._rules.failures.go_on_from(start.failed)
-        planned = self._order.blocks(start.pass_index, start.consumed, sizes, repeat=True)
-        whole, parts = tee(takewhile(lambda block: not block.is_spare, planned))
-        own = (_cut(block, *_borders(block.size, self._shard)) for block in parts)
+        whole, parts = tee(self._order.blocks(start.pass_index, start.consumed, sizes, repeat=True, spare=False))
+        own = (_cut(block, *borders(block.size, self._shard)) for block in parts)
         for result in self._source.results(own, self._order.seed, as_batches=True):
             last = next(whole).runs[-1]
             consumed = last.first + len(last.items)
@@ -94,7 +93,8 @@ class ShardedStream:
             yield outcome
 
 
-def _borders(size: int, shard: Shard) -> tuple[int, int]:
+def borders(size: int, shard: Shard) -> tuple[int, int]:
+    """The first row of a shard in a batch of this size, and the first one behind it."""
     rank, number = shard
     return size * rank // number, size * (rank + 1) // number
 
