@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from tfaip.data.pipeline.preload import PreloadedGeneratorParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.data.pipeline.stream import Position
-from tfaip.errors import TfaipError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.params import pai_dataclass
 
 START = Position()
@@ -165,9 +166,25 @@ def test_another_mode_begins_with_the_data_as_it_was() -> None:
 
 def test_a_generator_keeps_its_abilities() -> None:
     assert isinstance(make_pipeline(rows(3)).as_preloaded().generator, RandomAccess)
-    iterable = make_pipeline(IterableRowsParams(count=7, length_is_known=False), [AddParams()]).as_preloaded()
+    source = IterableRowsParams(count=7, length_is_known=False)
+    iterable = make_pipeline(source, [AddParams()], limit=100).as_preloaded()
     assert not isinstance(iterable.generator, RandomAccess)
     assert iterable.epoch_size() == 7  # now it is known
+
+
+def test_data_without_an_end() -> None:
+    endless = make_pipeline(RawDataGeneratorParams(samples=map(row, count())), [AddParams()])
+    with pytest.raises(UsageError) as info:
+        endless.as_preloaded()
+    assert str(info.value) == (
+        "preload_data holds all training data in memory, but the number of samples of RawIterableGenerator is not "
+        "known, so that they may be endless: expected a __len__, or a --train.limit (at most so many samples are held), or no "
+        "--trainer.preload_data"
+    )
+    with pytest.raises(UsageError, match="all evaluation data .*a --val.limit"):
+        endless.to_mode(PipelineMode.EVALUATION).as_preloaded()
+    limited = make_pipeline(RawDataGeneratorParams(samples=map(row, count())), [AddParams()], limit=4).as_preloaded()
+    assert limited.epoch_size() == 4
 
 
 def test_batches_of_a_generator() -> None:

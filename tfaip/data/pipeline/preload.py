@@ -14,6 +14,7 @@ from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, Random
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
+from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.util.progress import track
 
@@ -79,6 +80,9 @@ def preload(pipeline: DataPipeline, show_progress: bool) -> tuple[PreloadedGener
     Returns:
         the params of a generator of the processed samples (None: they already lie in memory), and the number of
         processors that ran.
+
+    Raises:
+        UsageError: the number of samples is not known, and there is no limit.
     """
     processors = _preloadable(pipeline)
     generator = pipeline.generator
@@ -124,16 +128,26 @@ def _preloadable(pipeline: DataPipeline) -> list[MappingDataProcessor[Any]]:
 def _raw_samples(pipeline: DataPipeline, show_progress: bool) -> Iterable[Outcome]:
     limit = pipeline.params.limit if pipeline.params.limit > 0 else None
     generator = pipeline.generator
+    try:
+        size = len(range(len(generator))[:limit])
+    except (TypeError, NotImplementedError) as error:
+        if limit is None:
+            raise _may_be_endless(pipeline.mode, error) from error
+        size = limit
     if isinstance(generator, RandomAccess):
         indices = range(len(generator))[:limit]
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in indices)
     else:
         samples = islice(generator.generate(), limit)
-    try:
-        size: int | None = len(range(len(generator))[:limit])
-    except TypeError:
-        size = limit
     return track(samples, f"Preloading {pipeline.mode.value} data", size, show_progress)
+
+
+def _may_be_endless(mode: PipelineMode, error: Exception) -> UsageError:
+    flag = "--train.limit" if mode is PipelineMode.TRAINING else "--val.limit"
+    return UsageError(
+        f"preload_data holds all {mode.value} data in memory, but {error}, so that they may be endless: expected a "
+        f"__len__, or a {flag} (at most so many samples are held), or no --trainer.preload_data"
+    )
 
 
 def _processed(

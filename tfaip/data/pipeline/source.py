@@ -148,7 +148,7 @@ def _worker_settings(recipe: Recipe) -> WorkerSettings | None:
     """
     params = recipe.pipeline_params
     count = params.num_processes
-    if params.has_default_workers():
+    if params.has_default_workers():  # a given 4 looks like it; the docs say how to get four in any case
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         count = min(count, cores) if cores > 1 else 0
     if count == 0:
