@@ -11,6 +11,8 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras.src.backend.common import global_state
+from keras.src.random import seed_generator
 
 from tfaip.data.pipeline.stream import Position
 from tfaip.model.trainingmodel import TrainingModel
@@ -195,16 +197,22 @@ def flat_params(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def _random_state() -> dict[str, Any]:
-    """States of the global generators of Python and NumPy, for user code that draws from them."""
+    """States of the global generators of Python, NumPy and Keras, for user code that draws from them."""
     version, internal, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+    drawn_from = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
     return {
         "python": [version, list(internal), gauss],
         "numpy": [name, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
+        # Made by the first draw without a seed; None: there was none.
+        "keras": None if drawn_from is None else keras.ops.convert_to_numpy(drawn_from.state).tolist(),
     }
 
 
 def _set_random_state(state: Mapping[str, Any]) -> None:
+    if state.get("keras") is not None:
+        # First: if it is made here, it takes its seed from the generator of Python.
+        seed_generator.global_seed_generator().state.assign(state["keras"])
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     name, keys, *rest = state["numpy"]

@@ -1,0 +1,63 @@
+"""Layers that draw random numbers without a seed of their own: from the one global generator of Keras."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from test.trainer.line import (
+    LineGraph,
+    LineModelParams,
+    LineScenario,
+    LineTrainerParams,
+    Weights,
+    line_params,
+    train,
+)
+from tfaip.model.graphbase import GraphBase
+from tfaip.params import pai_dataclass
+from tfaip.util.typing import TensorDict
+
+pytestmark = pytest.mark.backend
+
+
+@pai_dataclass
+@dataclass
+class NoisyModelParams(LineModelParams):
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return NoisyGraph
+
+
+class NoisyGraph(LineGraph):
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        noise = keras.random.normal((1, 1))
+        return super().build_graph({"x": inputs["x"] * (1.0 + noise)}, training)
+
+
+def noisy(epochs: int, output_dir: Path | None = None) -> LineTrainerParams:
+    params = line_params([1.0, 2.0, 3.0], [1.0], output_dir, epochs=epochs)
+    params.scenario.model = NoisyModelParams()
+    return params
+
+
+@pytest.mark.skipif(keras.backend.backend() == "jax", reason="Keras refuses such layers on JAX")
+def test_a_resumed_training_draws_on(tmp_path: Path) -> None:
+    whole, first, second = Weights(), Weights(), Weights()
+    train(noisy(4), whole)
+    train(noisy(2, tmp_path / "run"), first)
+    train(noisy(4, tmp_path / "run"), second, restore=True)
+    assert first.values + second.values == whole.values
+    moves = [b - a for a, b in zip(whole.values, whole.values[1:], strict=False)]
+    assert len(set(moves)) == 3  # without noise each epoch would move the weight by -6
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="works elsewhere")
+@pytest.mark.filterwarnings("ignore:.*unbuilt state:UserWarning")  # of Keras, on its way to the error
+def test_on_jax_it_is_refused_before_the_training(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="you should only use seeded random ops"):
+        LineScenario.create_trainer(noisy(1, tmp_path / "run")).train()
+    assert not (tmp_path / "run").exists()
