@@ -55,6 +55,10 @@ def test_commands_of_a_page(page: str, tmp_path: Path, run_command: Callable[...
     for command in commands(page):
         result = run_command(*command, cwd=tmp_path)
         assert result.rc == 0, f"{command}\n{result}"
+        assert "warning: " not in result.stdout + result.stderr, f"{command}\n{result}"
+    for script in sorted(tmp_path.glob("*.py")):
+        result = finish_command(start_python(script, cwd=tmp_path))
+        assert result.rc == 0, f"{script}\n{result}"
 
 
 def test_python_of_the_scenario_page(tmp_path: Path) -> None:
