@@ -98,7 +98,7 @@ def _require_trust(module: str, allowed: frozenset[str], what: str) -> None:
     if top_package(module) not in allowed:
         raise UntrustedName(
             f"{what} is refused: {top_package(module)} is not among the trusted packages "
-            f"({', '.join(sorted(allowed))}); trust it explicitly if you know the file"
+            f"({', '.join(sorted(allowed))}); if you know the file, trust it: --trust {top_package(module)}"
         )
 
 
