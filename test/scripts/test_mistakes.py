@@ -161,6 +161,7 @@ def test_stored_params(
         (["resume_training", "run", "--trust"], ["--trust needs the name of a package"]),
         (["resume_training", "run", "--trainer.epoch", "9"], ["unknown flag --trainer.epoch", "--trainer.epochs"]),
         (["resume_training", "run", "--trainer.epochs", "-2"], ["epochs is -2"]),
+        (["resume_training", "run", "--model.units", "5"], ["does not fit the model", "(8,) there and (5,)"]),
         (["train_from_params"], ["which params?"]),
         (["train_from_params", "nowhere.json"], ["nowhere.json", "No such file"]),
         (["train_from_params", "tiny"], ["tiny", "Is a directory"]),

@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from tfaip.errors import TfaipError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.util.manifest import MANIFEST_FILE, verify_files
 
 WEIGHTS_FILE = "weights.safetensors"
@@ -55,18 +55,18 @@ def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, 
     """Give every variable its array.
 
     Raises:
-        TfaipError: names or shapes differ; the message names them and `source`. Nothing was assigned.
+        UsageError: names or shapes differ; the message names them and `source`. Nothing was assigned.
     """
     missing = sorted(set(variables) - set(arrays))
     unused = sorted(set(arrays) - set(variables))
     if missing or unused:
-        raise TfaipError(
+        raise UsageError(
             f"{source} does not fit the model: missing {missing[:5]}, not known to the model {unused[:5]} "
             f"({len(missing)} and {len(unused)} in all); it was written by another model or with other params"
         )
     for name, variable in variables.items():
         if tuple(variable.shape) != arrays[name].shape:
-            raise TfaipError(
+            raise UsageError(
                 f"{source} does not fit the model: {name} has shape {arrays[name].shape} there and "
                 f"{tuple(variable.shape)} in the model; check the params of the model"
             )
