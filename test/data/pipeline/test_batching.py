@@ -81,6 +81,10 @@ def test_a_number_fits_only_the_shape_of_one_value() -> None:
         ([1.0], "bool", False),
         (["1"], "float32", False),
         ([None], "float32", False),
+        ([1.0], "complex64", True),
+        ([1 + 2j], "float32", False),
+        ([np.datetime64("2020-01-01")], "int32", False),
+        ([np.timedelta64(3, "s")], "float32", False),
     ],
 )
 def test_casts_that_lose_values_are_refused(value: list[Any], dtype: str, allowed: bool) -> None:
@@ -137,6 +141,7 @@ def test_a_missing_key_is_named_with_what_is_there(inputs: Any, found: str) -> N
         ([[0], [2**40]], "int32", "numbers from 0 to 1099511627776, expected -2147483648 to 2147483647"),
         ([[1], [2, 128]], "int8", "to 128, expected -128 to 127"),
         ([np.array([200], "uint8")], "int8", "numbers from 200 to 200"),
+        ([[0, 1], [2, 1]], "bool", "numbers from 0 to 2, expected 0 to 1 for bool"),
     ],
 )
 def test_whole_numbers_do_not_wrap_around(value: list[Any], dtype: str, message: str) -> None:
@@ -145,6 +150,19 @@ def test_whole_numbers_do_not_wrap_around(value: list[Any], dtype: str, message:
     with pytest.raises(ValueError, match="numbers from"):
         stack([value], TensorSpec([None, None], dtype))
     assert stack([[255], [0, 7]], TensorSpec([None], "uint8")).tolist() == [[255, 0], [0, 7]]
+
+
+@pytest.mark.parametrize(("value", "dtype"), [([1e39], "float32"), ([7e4], "float16"), ([70_000], "float16")])
+def test_large_numbers_do_not_become_infinite(value: list[Any], dtype: str) -> None:
+    message = rf"inputs\['x'\] has numbers that are too large for {dtype} as in the layer specs"
+    spec, nested = TensorSpec([None], dtype), TensorSpec([None, None], dtype)
+    for values, wanted in (([[1], value], spec), ([[1, 2], value], spec), ([[[1, 2], value]], nested)):
+        with pytest.raises(ValueError, match=message):
+            stack(values, wanted)
+    with pytest.raises(ValueError, match=message):
+        Batcher({"x": spec}, {}, {"x": 0}, PipelineMode.PREDICTION).from_stacked(Sample(inputs={"x": [value]}))
+    # What is infinite already may stay so.
+    assert stack([[np.inf]], spec).tolist() == stack([np.array([np.inf])], spec).tolist() == [[np.inf]]
 
 
 def test_whole_numbers_of_a_stacked_sample_do_not_wrap_around() -> None:

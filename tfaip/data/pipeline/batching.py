@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -135,9 +136,9 @@ class _Stacker:
         self._is_text = spec.dtype == "string"
         self._read_as = object if self._is_text else None
         self._padding = _padding_value(padding, spec, self._name)
-        if self._dtype.kind in "iu":
-            limits = np.iinfo(self._dtype)
-            self._lowest, self._highest = int(limits.min), int(limits.max)
+        if self._dtype.kind in "iub":
+            limits = np.iinfo(self._dtype) if self._dtype.kind != "b" else None
+            self._lowest, self._highest = (int(limits.min), int(limits.max)) if limits is not None else (0, 1)
 
     def stack(self, parts: Sequence[Any]) -> Array:
         arrays = self._arrays(parts)
@@ -150,9 +151,10 @@ class _Stacker:
             self._check_dtype(dtype)
         if any(self._may_overflow(dtype) for dtype in dtypes):
             self._check_range(np.concatenate([array.ravel() for array in arrays]))
-        if len(shapes) > 1:
-            return _padded(arrays, self._padding, self._dtype)
-        joined = np.concatenate(arrays, dtype=self._dtype, casting="unsafe")
+        with self._no_overflow():
+            if len(shapes) > 1:
+                return _padded(arrays, self._padding, self._dtype)
+            joined = np.concatenate(arrays, dtype=self._dtype, casting="unsafe")
         return joined.reshape(len(arrays), *arrays[0].shape)
 
     def _arrays(self, parts: Sequence[Any]) -> list[Array]:
@@ -170,7 +172,22 @@ class _Stacker:
             raise self._shape_error(array.shape, ["batch", *self._spec.shape])
         self._check_dtype(array.dtype)
         self._check_range(array)
-        return array.astype(self._dtype, copy=False)
+        if array.dtype == self._dtype:
+            return array
+        with self._no_overflow():
+            return array.astype(self._dtype)
+
+    @contextmanager
+    def _no_overflow(self) -> Iterator[None]:
+        """Large numbers must not become infinite ones. The processor finds them while it casts, at no cost."""
+        try:
+            with np.errstate(over="raise"):
+                yield
+        except FloatingPointError as error:
+            raise ValueError(
+                f"{self._name} has numbers that are too large for {self._spec.dtype} as in the layer specs: change the "
+                f"spec or the processor that makes the value"
+            ) from error
 
     def _value(self, part: Any) -> Any:
         try:
@@ -209,16 +226,19 @@ class _Stacker:
         for row in rows:
             self._check_dtype(row.dtype)
             self._check_range(row)
-        return _padded(rows, self._padding, self._dtype)
+        with self._no_overflow():
+            return _padded(rows, self._padding, self._dtype)
 
     def _check_dtype(self, dtype: np.dtype[Any]) -> None:
-        # Numbers may change their precision, but must not silently lose their fraction, wrap around, or become text.
-        lossy = dtype.kind in "fc" and self._dtype.kind in "iub"
-        if lossy or (dtype.kind in "OSU" and self._dtype.kind != "O"):
-            raise TypeError(f"{self._name} has dtype {dtype}, expected {self._spec.dtype} as in the layer specs")
+        # Numbers may change their precision, but must not silently lose a part of them, wrap around, or become text.
+        if self._dtype.kind not in _TAKEN_BY[dtype.kind]:
+            raise TypeError(
+                f"{self._name} has dtype {dtype}, expected {self._spec.dtype} as in the layer specs: change the spec "
+                f"or the processor that makes the value"
+            )
 
     def _may_overflow(self, dtype: np.dtype[Any]) -> bool:
-        return dtype.kind in "iu" and self._dtype.kind in "iu" and not np.can_cast(dtype, self._dtype)
+        return dtype.kind in "iu" and self._dtype.kind in "iub" and not np.can_cast(dtype, self._dtype)
 
     def _check_range(self, array: Array) -> None:
         if not self._may_overflow(array.dtype) or array.size == 0:
@@ -235,6 +255,15 @@ class _Stacker:
             f"{self._name} has shape {list(got)}, expected {expected} as in the layer specs "
             f"(None: any length): change the spec or the processor that makes the value"
         )
+
+
+_TAKEN_BY = {
+    **dict.fromkeys("biu", "biufVcO"),
+    **dict.fromkeys("fV", "fVcO"),
+    "c": "cO",
+    **dict.fromkeys("OSUTMm", "O"),
+}
+"""Kinds of specs by the kind of value that they take, as NumPy abbreviates them (V: bfloat16 and the like)."""
 
 
 def _padded(arrays: Sequence[Array], padding: Any, dtype: np.dtype[Any]) -> Array:
