@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tfaip.scripts.roof import asks_for_usage, run_command
@@ -54,6 +55,9 @@ def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: An
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
     args = parser.parse(flags)
 
+    if not args.dry_run:
+        _check_output_dir(args.trainer)
+
     from tfaip.device.devices import prepare_devices
 
     prepare_devices(args.trainer.device)
@@ -62,6 +66,18 @@ def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: An
         trainer.dry_run()
     else:
         trainer.train()
+
+
+def _check_output_dir(params: Any) -> None:
+    """Whether a process that trains alone may use its output directory, told before a backend is imported.
+
+    The trainer checks it again, and for several processes alone: all of them must hear of it.
+    """
+    from tfaip.device.cluster import find_cluster
+    from tfaip.trainer.run_directory import RunDirectory
+
+    if params.output_dir is not None and find_cluster(params.device) is None:
+        RunDirectory(Path(params.output_dir)).check_free(params.overwrite)
 
 
 if __name__ == "__main__":
