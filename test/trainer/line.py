@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -30,6 +30,8 @@ from tfaip.trainer.params import ProgressBarMode, TrainerParams, TrainerPipeline
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.typing import Tensor, TensorDict
+
+TP = TypeVar("TP", bound=TrainerParams[Any, Any])
 
 
 @pai_dataclass
@@ -147,8 +149,13 @@ def line_params(
     """Params of a training on `x`; without `val_x` there is no validation. `fields` are those of TrainerParams."""
     params = LineScenario.default_trainer_params()
     params.gen.train, params.gen.val = PointsParams(x=x), PointsParams(x=val_x or [])
-    params.gen.setup.train.shuffle_buffer_size = 0
     params.gen.setup.train.batch_size = params.gen.setup.val.batch_size = 1
+    return by_hand(params, output_dir, lr, **fields)
+
+
+def by_hand(params: TP, output_dir: Path | None, lr: float = 1.0, **fields: Any) -> TP:
+    """The params of a training that can be worked out: SGD, data in their order, and no model is written."""
+    params.gen.setup.train.shuffle_buffer_size = 0
     params.optimizer, params.learning_rate = SGDOptimizer(), ConstantParams(lr=lr)
     params.epochs, params.random_seed = 1, 1
     params.progress_bar_mode = ProgressBarMode.PLAIN
@@ -176,9 +183,11 @@ class Weights(keras.callbacks.Callback):
         self.values.append(float(ops.convert_to_numpy(self.model.graph.line.kernel.value)[0, 0]))
 
 
-def train(params: LineTrainerParams, *callbacks: keras.callbacks.Callback, restore: bool = False) -> Trainer[Any]:
+def train(
+    params: Any, *callbacks: keras.callbacks.Callback, restore: bool = False, scenario: Any = LineScenario
+) -> Trainer[Any]:
     """Train a new scenario; the trainer afterwards."""
-    trainer = LineScenario.create_trainer(params, restore=restore)
+    trainer = scenario.create_trainer(params, restore=restore)
     trainer.train(list(callbacks))
     return trainer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from test.trainer.line import CallbackOf, LineModel, LineModelParams, Weights
+from test.trainer import line
+from test.trainer.line import CallbackOf, LineModel, LineModelParams, Weights, by_hand
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
@@ -27,11 +29,8 @@ from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.build import build_parts
-from tfaip.trainer.optimizer import SGDOptimizer
-from tfaip.trainer.params import ProgressBarMode, TrainerParams, TrainerPipelineParams
-from tfaip.trainer.scheduler import ConstantParams
+from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.trainer import Trainer
 from tfaip.util.typing import TensorDict
 
 pytestmark = pytest.mark.backend
@@ -169,23 +168,11 @@ def sums_params(lengths: list[int], output_dir: Path | None = None, **fields: An
     """A training with rate 1; the loss is w * sum(x), so each batch takes its mean length from the weight."""
     params = SumsScenario.default_trainer_params()
     params.gen.train, params.gen.val = RowsParams(lengths=lengths), RowsParams()
-    params.gen.setup.train.shuffle_buffer_size = 0
     params.gen.setup.train.batch_size = 2
-    params.optimizer, params.learning_rate = SGDOptimizer(), ConstantParams(lr=1.0)
-    params.epochs, params.random_seed = 1, 1
-    params.progress_bar_mode = ProgressBarMode.PLAIN
-    params.skip_model_load_test, params.export_best, params.export_final = True, False, False
-    params.scenario.export_serve = False
-    params.output_dir = None if output_dir is None else str(output_dir)
-    for name, value in fields.items():
-        setattr(params, name, value)
-    return params
+    return by_hand(params, output_dir, **fields)
 
 
-def train(params: SumsTrainerParams, *callbacks: keras.callbacks.Callback, restore: bool = False) -> Trainer[Any]:
-    trainer = SumsScenario.create_trainer(params, restore=restore)
-    trainer.train(list(callbacks))
-    return trainer
+train = partial(line.train, scenario=SumsScenario)
 
 
 def weights_of(params: SumsTrainerParams, train_gen: DataGeneratorParams | None = None) -> list[float]:
