@@ -7,67 +7,40 @@ from typing import Any
 
 import pytest
 
-from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
+from test.params.tiny_flags import tiny_params
 from tfaip.errors import UsageError
-from tfaip.params.cli import ParamsParser
 from tfaip.params.foreign import RETURNN_OPTIONS
 from tfaip.params.functions import FunctionByName, load_function
 from tfaip.trainer.scheduler import FunctionParams, NewbobMultiEpochParams, NewbobRelParams
 
-MODULE = """
-import pathlib
-from math import sqrt
-pathlib.Path(__file__).with_name("marker").touch()
-
-def halve(rate):
-    return rate / 2
-"""
 NEWBOB = "learning_rate: NewbobRel\nlearning_rate.decay: {}\n"
-
-
-@pytest.fixture
-def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory on the path with a module that leaves a marker when it is imported."""
-    (tmp_path / "foreign_rates.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
-
-
-def parsed(*argv: str) -> TinyTrainerParams:
-    parser = ParamsParser(prog="test")
-    parser.add_params("trainer", TinyTrainerParams, default=TinyScenario.default_trainer_params())
-    return parser.parse(["--trainer.output_dir", "unused", *argv]).trainer  # type: ignore[no-any-return]
 
 
 def configured(directory: Path, text: str) -> Any:
     (directory / "config.yaml").write_text(text)
-    return parsed("--config", str(directory / "config.yaml")).learning_rate
+    return tiny_params("--config", str(directory / "config.yaml")).learning_rate
 
 
 def test_a_foreign_function_in_a_config_file_is_refused_before_its_import(foreign: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"'foreign_rates:halve' is refused: foreign_rates .*; or name it on the command"
-    ):
-        configured(foreign, NEWBOB.format("foreign_rates:halve"))
-    with pytest.raises(UsageError, match="'foreign_rates:halve' is refused"):
-        configured(foreign, "learning_rate: Function\nlearning_rate.function: foreign_rates:halve\n")
+    with pytest.raises(UsageError, match=r"'foreign:halve' is refused: foreign .*: name it on the command"):
+        configured(foreign, NEWBOB.format("foreign:halve"))
+    with pytest.raises(UsageError, match="'foreign:halve' is refused"):
+        configured(foreign, "learning_rate: Function\nlearning_rate.function: foreign:halve\n")
     assert not (foreign / "marker").exists()
 
 
 def test_a_foreign_function_in_stored_params_is_refused_before_its_import(foreign: Path) -> None:
-    for params in (NewbobRelParams(decay="foreign_rates:halve"), FunctionParams(function="foreign_rates:halve")):
-        with pytest.raises(
-            UsageError, match="'foreign_rates:halve' is refused: foreign_rates is not among the trusted"
-        ):
+    for params in (NewbobRelParams(decay="foreign:halve"), FunctionParams(function="foreign:halve")):
+        with pytest.raises(UsageError, match="'foreign:halve' is refused: foreign is not among the trusted"):
             type(params).from_json(params.to_json())
         assert not (foreign / "marker").exists()
-    assert type(params).from_json(params.to_json(), trusted=["foreign_rates"]) == params
+    assert type(params).from_json(params.to_json(), trusted=["foreign"]) == params
     assert (foreign / "marker").exists()
 
 
 def test_the_user_may_name_any_function(foreign: Path) -> None:
-    flags = ["--learning_rate", "NewbobRel", "--learning_rate.decay", "foreign_rates:halve"]
-    assert parsed(*flags).learning_rate.decay == "foreign_rates:halve"
+    flags = ["--learning_rate", "NewbobRel", "--learning_rate.decay", "foreign:halve"]
+    assert tiny_params(*flags).learning_rate.decay == "foreign:halve"
     assert not (foreign / "marker").exists()  # not before the training
 
 
@@ -136,7 +109,7 @@ def test_arguments_by_name() -> None:
 )
 def test_names_of_returnn_are_answered_with_ours(flag: str, here: str) -> None:
     with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
-        parsed("--learning_rate", "NewbobMultiEpoch", flag, "1")
+        tiny_params("--learning_rate", "NewbobMultiEpoch", flag, "1")
 
 
 def test_names_of_returnn_as_attributes_and_keys() -> None:
@@ -150,7 +123,7 @@ def test_names_of_returnn_as_attributes_and_keys() -> None:
 def complaint(*argv: str) -> str:
     """What is wrong with a command line, or nothing."""
     try:
-        parsed(*argv)
+        tiny_params(*argv)
     except UsageError as error:
         return str(error)
     return ""

@@ -12,7 +12,7 @@ from typing import Any, get_origin
 from tfaip.errors import UsageError
 from tfaip.params.meta import ensure_dataclass
 from tfaip.params.names import did_you_mean, one_of
-from tfaip.params.trust import find_class
+from tfaip.params.trust import UntrustedName, find_class
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
 
@@ -76,8 +76,8 @@ class ClassChoice:
     def _allowed(self, name: str, flag: str, trusted: frozenset[str]) -> type:
         try:
             return ensure_dataclass(find_class(name, self.declared, trusted, flag))
-        except UsageError as error:
-            raise UsageError(f"{error}; or choose the class on the command line") from error
+        except UntrustedName as error:
+            raise UsageError(f"{error.refusal}: choose the class on the command line") from error
 
     def _imported(self, name: str, flag: str) -> type:
         module_name, _, attribute = name.partition(":")

@@ -274,7 +274,7 @@ def _converted(hit: Hit, declared: Any, place: _Place, trusted: frozenset[str]) 
         try:
             value = Decoder(trusted).decode(value, declared, shown)
         except UntrustedName as error:
-            raise UsageError(f"{error}; or name it on the command line") from error
+            raise UsageError(f"{error.refusal}: name it on the command line") from error
         except UsageError:
             # YAML takes 1e-3 for a string, and a name of an enum is as good as its value.
             if not isinstance(value, str):

@@ -37,7 +37,16 @@ def trusted_packages(declared: Any, trusted: frozenset[str]) -> frozenset[str]:
 
 
 class UntrustedName(UsageError):
-    """A file names something that it must not."""
+    """A file names something that it must not.
+
+    Args:
+        refusal: what, and why.
+        package: that would have to be trusted.
+    """
+
+    def __init__(self, refusal: str, package: str) -> None:
+        super().__init__(f"{refusal}; if you know the file, trust it: --trust {package}")
+        self.refusal = refusal
 
 
 def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) -> type:
@@ -98,7 +107,8 @@ def _require_trust(module: str, allowed: frozenset[str], what: str) -> None:
     if top_package(module) not in allowed:
         raise UntrustedName(
             f"{what} is refused: {top_package(module)} is not among the trusted packages "
-            f"({', '.join(sorted(allowed))}); if you know the file, trust it: --trust {top_package(module)}"
+            f"({', '.join(sorted(allowed))})",
+            top_package(module),
         )
 
 

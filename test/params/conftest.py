@@ -1,0 +1,33 @@
+"""A module that files must not name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+MODULE = """
+import pathlib
+from dataclasses import dataclass
+pathlib.Path(__file__).with_name("marker").touch()
+from tfaip.params import pai_dataclass
+from tfaip.trainer.optimizer import SGDOptimizer
+
+@pai_dataclass
+@dataclass
+class Mine(SGDOptimizer):
+    pass
+
+def halve(rate):
+    return rate / 2
+"""
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory on the path with a module that leaves a marker when it is imported."""
+    (tmp_path / "foreign.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "foreign", raising=False)
+    return tmp_path
