@@ -11,7 +11,7 @@ import pytest
 
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
-from tfaip.scenario.loading import load_scenario, load_trusted_scenario
+from tfaip.scenario.loading import import_root, load_scenario, load_trusted_scenario
 
 IMPORT = "from tfaip.scenario.scenariobase import ScenarioBase\n"
 ONE = IMPORT + "class Zoo(ScenarioBase):\n    pass\n"
@@ -217,6 +217,31 @@ def test_a_stored_id_of_something_else_is_refused(write: Write) -> None:
     write({"tf_zoo.py": "class Zoo:\n    pass\n"})
     with pytest.raises(UsageError, match="module tf_zoo has no scenario named 'Zoo'"):
         load_trusted_scenario("tf_zoo:Zoo")
+
+
+def test_where_a_package_was_imported_from(write: Write, tmp_path: Path) -> None:
+    write({"a b/tf_zoo/__init__.py": "", "a b/tf_zoo/scenario.py": ONE, "tf_cages.py": ONE})
+    assert import_root(load_scenario("a b/tf_zoo")) == f"{tmp_path}/a b"
+    assert import_root(load_scenario("tf_cages")) == str(tmp_path)
+    assert import_root(load_scenario("tfaip.scenario.tutorial.min")) is None
+
+
+def test_the_message_says_what_to_type_where_a_stored_scenario_is_not_found(write: Write, tmp_path: Path) -> None:
+    write({"a b/tf_zoo/scenario.py": "raise AssertionError('imported')", "c/tf_cages.py": ""})
+    generic = "; put the directory that holds tf_zoo on the PYTHONPATH"
+    root = f"{tmp_path}/a b"
+    for name, given, expected in (
+        ("tf_zoo", root, f"it was imported from {root}: put PYTHONPATH='{root}' in front of the command"),
+        ("tf_cages", f"{tmp_path}/c", f"put PYTHONPATH={tmp_path}/c in front of the command"),
+        ("tf_zoo", None, generic),
+        ("tf_zoo", f"{tmp_path}/c", generic),  # it is not there
+        ("tf_zoo", f"{root}\n", generic),
+        ("tf_zoo", [root], generic),
+    ):
+        with pytest.raises(UsageError) as error:
+            load_trusted_scenario(f"{name}.scenario:Zoo", given)
+        assert str(error.value).endswith(expected)
+        assert given not in sys.path
 
 
 def test_loading_imports_no_backend() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from test.support.commands import CommandResult
+from test.support.commands import REPOSITORY, CommandResult, finish_command, start_command
 from test.support.runs import assert_same_run, final_state, history, latest, result_lines, run_well
 
 pytestmark = pytest.mark.backend
@@ -46,6 +47,14 @@ def test_params_changed_in_the_file_are_printed(half: Path, whole: Path, workpla
     result = run_well("resume_training", half, cwd=workplace)
     assert "changed epochs: 2 -> 4" in result.stdout.splitlines()
     assert_same_run(half, whole / "run")
+
+
+def test_from_elsewhere_the_message_says_what_to_type(half: Path, workplace: Path, tmp_path: Path) -> None:
+    result = finish_command(start_command("resume_training", half, "--help", cwd=tmp_path))
+    assert result.rc == 2
+    assert f"put PYTHONPATH={workplace} in front of the command" in result.stderr
+    found = {"PYTHONPATH": os.pathsep.join([str(workplace), str(REPOSITORY)])}
+    assert finish_command(start_command("resume_training", half, "--help", cwd=tmp_path, env=found)).rc == 0
 
 
 def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -131,11 +132,22 @@ def _named_class(module: ModuleType, name: str) -> Scenario:
     raise UsageError(f"module {module.__name__} has no scenario named {name!r}{hint}")
 
 
-def load_trusted_scenario(scenario_id: str) -> Scenario:
+def import_root(scenario: Scenario) -> str | None:
+    """The directory that must be on the Python path to import the package of a scenario; None if it is in tfaip."""
+    package = sys.modules[scenario.__module__.partition(".")[0]]
+    if package.__name__ == "tfaip":
+        return None
+    paths = list(getattr(package, "__path__", [])) or [getattr(package, "__file__", None)]
+    return None if paths[0] is None else str(Path(paths[0]).absolute().parent)
+
+
+def load_trusted_scenario(scenario_id: str, root: object = None) -> Scenario:
     """The scenario that a stored file names; says which package is trusted by that.
 
     Args:
         scenario_id: `module:Class`.
+        root: what the file gives as `import_root`. It is only named in the message, never imported from: a file must
+            not lead to code.
 
     Raises:
         UsageError: no such form, a module of the standard library, or no scenario.
@@ -152,8 +164,16 @@ def load_trusted_scenario(scenario_id: str) -> Scenario:
     except UsageError as error:
         if importlib.util.find_spec(package) is None:
             # It was given by its path, or the working directory was another one.
-            raise UsageError(f"{error}; put the directory that holds {package} on the PYTHONPATH") from error
+            raise UsageError(f"{error}; {_how_to_find(package, root)}") from error
         raise
     if package != "tfaip":
         logger(__name__).info("trusting package %s, which the stored params name as the scenario's", package)
     return scenario
+
+
+def _how_to_find(package: str, root: object) -> str:
+    if isinstance(root, str) and root.isprintable():
+        directory = Path(root)
+        if (directory / package).is_dir() or (directory / f"{package}.py").is_file():
+            return f"it was imported from {root}: put PYTHONPATH={shlex.quote(root)} in front of the command"
+    return f"put the directory that holds {package} on the PYTHONPATH"

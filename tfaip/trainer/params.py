@@ -225,6 +225,9 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     keras_backend: str | None = field(
         default=None, metadata=pai_meta(mode="ignore", help="Backend that the run was started on (KERAS_BACKEND)")
     )
+    import_root: str | None = field(
+        default=None, metadata=pai_meta(mode="ignore", help="Directory that the scenario was imported from")
+    )
 
     def __post_init__(self) -> None:
         self._check_at_least("epochs", 0)

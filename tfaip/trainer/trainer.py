@@ -22,6 +22,7 @@ from tfaip.params import post_init
 from tfaip.params.generics import type_argument
 from tfaip.params.serialization import save_params
 from tfaip.params.tree import ABSENT, is_hidden
+from tfaip.scenario.loading import import_root
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.build import build_parts
 from tfaip.trainer.callbacks.progress import print_summary
@@ -261,6 +262,7 @@ class Trainer(Generic[P]):
         self._params.overwrite = False  # a permission for once: stored params must not carry it on
         self._params.scenario.scenario_id = self._scenario.scenario_id()
         self._params.keras_backend = keras.backend.backend()
+        self._params.import_root = import_root(type(self._scenario))
         stored = copy.copy(self._params)
         stored.device = stored.device.without_cluster()  # it is another one whenever the run is started
         save_params(directory.params_file, stored)
