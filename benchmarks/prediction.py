@@ -10,7 +10,6 @@ layers with Keras, loads the same weights, and evaluates the same images.
 """
 
 import argparse
-import functools
 import logging
 import os
 import statistics
@@ -19,33 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from images import BACKEND, BenchmarkScenario, ImagesParams, synthetic_images
 
-from tfaip.data.data import DataBase
-from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
-from tfaip.data.generators.arrays import ArrayDataGenerator
-from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.specs import TensorSpec
-from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params import pai_dataclass
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
-from tfaip.util.backend import import_backend
-
-BACKEND = import_backend()
-
-import keras  # noqa: E402  (after the backend is chosen)
-
-from tfaip.lav.evaluation import PredictionEvaluation  # noqa: E402
-from tfaip.model.graphbase import GraphBase  # noqa: E402
-from tfaip.model.modelbase import ModelBase  # noqa: E402
-from tfaip.predict.params import PredictorParams  # noqa: E402
-from tfaip.predict.predictor import Predictor  # noqa: E402
+from tfaip.lav.evaluation import PredictionEvaluation
+from tfaip.predict.params import PredictorParams
+from tfaip.predict.predictor import Predictor
 
 HAND_WRITTEN = """
 import sys
@@ -70,111 +50,6 @@ print(model.evaluate(images, labels, batch_size=16, verbose=0, return_dict=True)
 """
 
 
-@pai_dataclass
-@dataclass
-class ImagesParams(DataGeneratorParams):
-    """How many images."""
-
-    samples: int = 4096
-
-    @staticmethod
-    def cls() -> type["Images"]:
-        return Images
-
-
-class Images(ArrayDataGenerator[ImagesParams]):
-    """Noise."""
-
-    def load(self) -> Sample:
-        images, labels = noise(self.params.samples)
-        return Sample(inputs={"image": images}, targets={"label": labels})
-
-
-@functools.cache
-def noise(samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels, made once: both sides find them in memory."""
-    rng = np.random.default_rng(0)
-    images = rng.normal(size=(samples, 28, 28)).astype(np.float32)
-    return images, rng.integers(10, size=(samples, 1)).astype(np.int32)
-
-
-@pai_dataclass
-@dataclass
-class ImageDataParams(DataBaseParams):
-    """No options."""
-
-    @staticmethod
-    def cls() -> type["ImageData"]:
-        return ImageData
-
-
-class ImageData(DataBase[ImageDataParams]):
-    """28x28 images with a label."""
-
-    def _input_layer_specs(self) -> dict[str, TensorSpec]:
-        return {"image": TensorSpec((28, 28))}
-
-    def _target_layer_specs(self) -> dict[str, TensorSpec]:
-        return {"label": TensorSpec((1,), "int32")}
-
-
-@pai_dataclass
-@dataclass
-class MLPParams(ModelBaseParams):
-    """Width of each hidden layer."""
-
-    units: list[int] = field(default_factory=lambda: [128])
-
-    @staticmethod
-    def cls() -> type["MLPModel"]:
-        return MLPModel
-
-    def graph_cls(self) -> type["MLP"]:
-        return MLP
-
-
-class MLP(GraphBase[MLPParams]):
-    """Fully connected layers."""
-
-    def __init__(self, params: MLPParams, **kwargs: Any) -> None:
-        super().__init__(params, **kwargs)
-        hidden = [keras.layers.Dense(units, activation="relu") for units in params.units]
-        self.network = keras.Sequential([keras.layers.Flatten(), *hidden, keras.layers.Dense(10, activation="softmax")])
-
-    def build_graph(self, inputs: dict[str, Any], training: bool | None = None) -> dict[str, Any]:
-        return {"probabilities": self.network(inputs["image"])}
-
-
-class MLPModel(ModelBase[MLPParams]):
-    """Cross entropy and accuracy."""
-
-    def __init__(self, params: MLPParams, **kwargs: Any) -> None:
-        super().__init__(params, **kwargs)
-        self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-
-    def _loss(self, inputs: Any, targets: Any, outputs: Any) -> dict[str, Any]:
-        return {"loss": keras.losses.sparse_categorical_crossentropy(targets["label"][:, 0], outputs["probabilities"])}
-
-    def _metric(self, inputs: Any, targets: Any, outputs: Any) -> list[Any]:
-        return [self.accuracy(targets["label"], outputs["probabilities"])]
-
-
-@pai_dataclass
-@dataclass
-class MLPScenarioParams(ScenarioBaseParams[ImageDataParams, MLPParams]):
-    """Data and model."""
-
-
-@pai_dataclass
-@dataclass
-class MLPTrainerParams(TrainerParams[MLPScenarioParams, TrainerPipelineParams[ImagesParams, ImagesParams]]):
-    """A training, which does not happen here."""
-
-
-class MLPScenario(ScenarioBase[MLPScenarioParams, MLPTrainerParams]):
-    """A fully connected model."""
-
-
 def seconds(work: Callable[[], Any]) -> float:
     """How long a call takes."""
     started = time.perf_counter()
@@ -195,13 +70,13 @@ def compare(what: str, ours: Callable[[], Any], bare: Callable[[], Any], pairs: 
     )
 
 
-def measure(name: str, units: list[int], samples: int, batch: int, pairs: int) -> None:
+def measure(name: str, network: str, samples: int, batch: int, pairs: int) -> None:
     """Prediction and LAV of one model."""
-    params = MLPScenario.default_params()
-    params.model.units = units
-    scenario = MLPScenario(params)
+    params = BenchmarkScenario.default_params()
+    params.model.network = network
+    scenario = BenchmarkScenario(params)
     generator = ImagesParams(samples=samples)
-    images, labels = noise(samples)
+    images, labels = synthetic_images(samples)
     predict = PredictorParams(silent=True)
     predict.pipeline.batch_size = batch
     evaluation = PredictionEvaluation(scenario, predict.pipeline, silent=True)
@@ -259,9 +134,9 @@ def main() -> None:
     args = parser.parse_args()
     logging.getLogger("tfaip").setLevel(logging.WARNING)
     if "heavy" in args.only:
-        measure("heavy", [2048, 2048], samples=4096, batch=128, pairs=args.pairs)
+        measure("heavy", "wide", samples=4096, batch=128, pairs=args.pairs)
     if "tiny" in args.only:
-        measure("tiny", [128], samples=20_000, batch=16, pairs=args.pairs)
+        measure("tiny", "mlp", samples=20_000, batch=16, pairs=args.pairs)
     if "start" in args.only:
         measure_start(args.pairs)
 
