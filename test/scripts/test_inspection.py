@@ -116,3 +116,4 @@ def test_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert files_below(tmp_path) == before
     assert list((tmp_path / "temporary").iterdir()) == []
     assert result.stdout.splitlines()[-1].startswith("dry run: one batch went through training, validation, export")
+    assert "Best model" not in result.stdout  # it is gone

@@ -65,6 +65,7 @@ class Trainer(Generic[P]):
         self._restore = restore
         self._checkpoint = checkpoint
         self._stop = StopRequest()
+        self._is_trial = False
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -177,8 +178,10 @@ class Trainer(Generic[P]):
             params.gen.setup.val.limit = params.gen.setup.val.batch_size
             params.history_file = None
             params.learning_rate.rates = {e: r for e, r in params.learning_rate.listed().items() if e == 1}
-            type(self)(params, type(self._scenario)(params.scenario)).train()
-            type(self)(params, type(self._scenario)(params.scenario), restore=True).train()
+            for restore in (False, True):
+                trial = type(self)(params, type(self._scenario)(params.scenario), restore=restore)
+                trial._is_trial = True
+                trial.train()
         log.info("dry run: one batch went through training, validation, export and resume; nothing was kept")
 
     def _run(self, parts: LoopParts, callbacks: list[keras.callbacks.Callback]) -> Logs:
@@ -193,7 +196,8 @@ class Trainer(Generic[P]):
             log.info("stopped early after epoch %d: %s", progress.epoch, parts.best.describe(progress.history))
         with parts.model.optimizer.with_averages():
             parts.output.export_final()
-        print_summary({"Best epoch": parts.best.describe(progress.history), **parts.output.summary()})
+        if not self._is_trial:  # of which nothing is left to look at
+            print_summary({"Best epoch": parts.best.describe(progress.history), **parts.output.summary()})
         return logs
 
     def _directory(self) -> RunDirectory | None:
