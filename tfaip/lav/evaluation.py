@@ -135,7 +135,8 @@ class PredictionEvaluation:
     def _predicted(self, pipeline: DataPipeline, is_watched: Callable[[], bool]) -> Iterator[Sample]:
         self.benchmark_results = benchmark = BenchmarkResults()
         started = time.perf_counter()
-        with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        compiles_each_shape = keras.backend.backend() == "jax"
+        with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape) as batches:
             # A round is a batch for every process.
             while group := list(islice(batches, self._devices.num_processes)):
                 watched = is_watched()

@@ -146,7 +146,8 @@ class Predictor:
         # answer to a sample before it gives another one.
         ahead = 0 if total is None else 1
         began = time.perf_counter()
-        with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        compiles_each_shape = keras.backend.backend() == "jax"
+        with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape) as batches:
             running = (self._started(batch, benchmark) for batch in track(batches, "Prediction", total, shown))
             for batch, outputs in _behind(running, ahead):
                 with benchmark.in_model():

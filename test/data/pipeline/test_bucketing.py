@@ -313,3 +313,19 @@ def test_workers_change_nothing() -> None:
         assert epoch(pipeline, Position(), 60) == inline
         assert epoch(pipeline, inline[6][1], 32) == inline[7:]
         assert pipeline.worker_stats() is not None
+
+
+@pytest.mark.parametrize("mode", [PipelineMode.EVALUATION, PipelineMode.PREDICTION])
+def test_few_shapes(mode: PipelineMode) -> None:
+    samples = [Sample(inputs={"x": np.ones(n)}, targets={"y": [n]}, meta=n) for n in (1, 2, 3, 4, 5, 6, 9)]
+    pipeline = make_pipeline(samples, mode=mode, batch_size=1, bucket_boundaries=[3, 6])
+    with pipeline.generate_input_batches(few_shapes=True) as batches:
+        made = {batch.meta[0]: batch for batch in batches}
+    assert {n: batch.inputs["x"].shape[1] for n, batch in made.items()} == {1: 2, 2: 2, 3: 5, 4: 5, 5: 5, 6: 6, 9: 9}
+    assert made[3].inputs["x"].tolist() == [[1, 1, 1, -1, -1]]
+    assert [batch.targets for batch in made.values()] == [
+        {"y": [[n]]} if mode is PipelineMode.EVALUATION else {} for n in made
+    ]
+    plain = make_pipeline(samples, mode=mode, batch_size=1)
+    with plain.generate_input_batches(few_shapes=True) as batches:
+        assert [batch.inputs["x"].shape[1] for batch in batches] == [1, 2, 3, 4, 5, 6, 9]

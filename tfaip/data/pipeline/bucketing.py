@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfaip.data.pipeline.batching import Array
+from tfaip.data.pipeline.batching import Array, Batch
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.stream import Position
 from tfaip.data.specs import TensorSpec
@@ -148,6 +148,11 @@ class LengthPadding:
             {key: self._padded(key, array, specs[key]) for key, array in part.items()}
             for part, specs in zip(element, self._specs, strict=True)
         )
+
+    def batch(self, batch: Batch) -> Batch:
+        """The whole batch, padded."""
+        inputs, targets = self((batch.inputs, batch.targets))
+        return Batch(inputs, targets, batch.meta)
 
     def _padded(self, key: str, array: Array, spec: TensorSpec) -> Array:
         missing = [

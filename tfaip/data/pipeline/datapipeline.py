@@ -14,7 +14,7 @@ from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.arraystream import array_batches
 from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.blocks import BlockMaker
-from tfaip.data.pipeline.bucketing import LengthBuckets
+from tfaip.data.pipeline.bucketing import LengthBuckets, LengthPadding
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
@@ -180,13 +180,21 @@ class DataPipeline:
         stream = self._stream().samples(Position(), self._repeats(auto_repeat))
         return self._opened(sample for sample, _ in stream)
 
-    def generate_input_batches(self, auto_repeat: bool | None = None) -> AbstractContextManager[Iterator[Batch]]:
+    def generate_input_batches(
+        self, auto_repeat: bool | None = None, few_shapes: bool = False
+    ) -> AbstractContextManager[Iterator[Batch]]:
         """Context manager around an iterator over batches.
 
         Args:
             auto_repeat: pass after pass without end, or one pass; None: without end for training only.
+            few_shapes: pad variable dimensions up to the longest length of a bucket, if there are buckets, for what
+                compiles each shape anew.
         """
         batches = self._batches(Position(), repeat(self.samples_per_batch), self._repeats(auto_repeat))
+        lengths = self.params.bucket_lengths()
+        if few_shapes and lengths:
+            padding = LengthPadding(self.data, lengths)
+            return self._opened(padding.batch(batch) for batch, _ in batches)
         return self._opened(batch for batch, _ in batches)
 
     def training_batches(
