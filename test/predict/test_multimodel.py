@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from test.predict.test_predictor import data_with, points, predictor_of
 from test.support.tiny.scenario import TinyGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
+from tfaip.lav.evaluation import numbers
 from tfaip.lav.multilav import VOTED
 from tfaip.lav.params import LAVParams
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
@@ -19,6 +22,7 @@ from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
 from tfaip.predict.params import PredictorParams
 from tfaip.scenario.tutorial.full.data import TutorialDataParams, TutorialGeneratorParams
 from tfaip.scenario.tutorial.full.datasets import Part
+from tfaip.scenario.tutorial.full.graph import TutorialGraph
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 pytestmark = pytest.mark.backend
@@ -144,6 +148,32 @@ def test_models_of_a_scenario_vote_and_their_vote_is_scored(tutorial, other_mode
     for name, value in expected.items():
         assert results[VOTED][name] == pytest.approx(value, rel=1e-5)
     assert results[VOTED]["loss"] == results[VOTED]["crossentropy"]
+
+
+def test_every_model_runs_once_per_batch(tutorial, other_model, monkeypatch):
+    """Eagerly, so that a call is a run; each gives what it gives alone, in every bit, in the same pass."""
+    runs = defaultdict(list)
+    predict = TutorialGraph.predict
+
+    def counted(graph, inputs):
+        runs[id(graph)].append(inputs["img"].shape[0])
+        return predict(graph, inputs)
+
+    paths = [tutorial / "best", other_model]
+    params = LAVParams(silent=True)
+    params.pipeline.batch_size = 100
+    (alone, other) = [
+        next(TutorialScenario.create_lav(replace(params, model_path=str(path)), p).run([VALIDATION], None, True))
+        for path in paths
+        for p in [TutorialScenario.params_from_path(path)]
+    ]
+    monkeypatch.setattr(TutorialGraph, "predict", counted)
+    (results,) = TutorialScenario.create_multi_lav(params, paths).run([VALIDATION], None, True)
+    # Building calls the graph too, with placeholders of another size.
+    assert [[n for n in sizes if n in (100, 60)] for sizes in runs.values()] == [[100, 100, 100, 60]] * 2
+    assert results[str(paths[0])] == alone
+    assert results[str(paths[1])] == other
+    assert numbers(results[VOTED]) not in (numbers(alone), numbers(other))
 
 
 def with_params(model, directory, change):

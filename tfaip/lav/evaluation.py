@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from numbers import Real
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -26,7 +28,7 @@ from tfaip.predict.benchmark import BenchmarkResults
 from tfaip.predict.unbatch import samples_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.util.logging import logger
-from tfaip.util.typing import Logs, TensorDict
+from tfaip.util.typing import Logs
 
 log = logger(__name__)
 
@@ -35,25 +37,69 @@ class EvaluationStopped(Exception):  # noqa: N818 (a request, not an error)
     """The evaluation was asked to stop."""
 
 
-class Step(Protocol):
-    """Scores one batch after the other."""
-
-    def reset(self) -> None:
-        """Begin a new evaluation."""
-
-    def __call__(self, batch: Batch) -> TensorDict:
-        """Score a batch; returns its outputs."""
-        ...
-
-    def result(self) -> Logs:
-        """Losses and metrics over all batches since `reset`."""
-        ...
-
-
 def built(model: EvaluationModel, scenario: ScenarioBase[Any, Any]) -> EvaluationModel:
     """The model with all its variables, for the data of a scenario."""
     model.build_symbolically(scenario.data.create_input_layers(), scenario.data.create_target_layers())
     return model
+
+
+class SampleScores:
+    """What looks at the samples of one evaluation: the evaluator, a callback, who reads the printed ones. A context.
+
+    Args:
+        scenario: that has the evaluator and prints.
+        silent: do not print samples.
+        on_sample: called with every sample.
+    """
+
+    def __init__(
+        self, scenario: ScenarioBase[Any, Any], silent: bool, on_sample: Callable[[Sample], None] | None
+    ) -> None:
+        self._scenario = scenario
+        self._evaluator = scenario.create_evaluator(scenario.params.evaluator)
+        self._num_printed = 0 if silent or not _prints(scenario.model) else scenario.params.print_eval_limit
+        self._on_sample = on_sample
+        self._number = 0
+        self.looks_at_all = (
+            on_sample is not None or type(self._evaluator).update_state is not EvaluatorBase.update_state
+        )
+        """Making samples costs more than a tiny model: only as long as somebody looks at them."""
+
+    @property
+    def looks_on(self) -> bool:
+        """Whether somebody looks at the next sample."""
+        return self.looks_at_all or self._number < self._num_printed
+
+    def __enter__(self) -> Self:
+        self._evaluator.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._evaluator.__exit__(kind, error, traceback)
+
+    def update(self, sample: Sample) -> None:
+        """Show a sample, behind the post-processing, to all of them."""
+        self._number += 1
+        self._evaluator.update_state(sample)
+        if self._number <= self._num_printed:
+            self._scenario.model._print_evaluate(sample, self._scenario.data, log.info)
+        if self._on_sample is not None:
+            self._on_sample(sample)
+
+    def result(self) -> dict[str, Any]:
+        """The results of the evaluator."""
+        return self._evaluator.result()
+
+
+def evaluation_pipeline(
+    scenario: ScenarioBase[Any, Any], params: DataPipelineParams, generator: DataGeneratorParams, seed: int
+) -> DataPipeline:
+    """One pass over the samples of a generator, with their targets; the mode of `params` does not matter."""
+    pipeline = scenario.data.create_pipeline(params, generator).to_mode(PipelineMode.EVALUATION)
+    pipeline.seed = seed
+    return pipeline
 
 
 class PredictionEvaluation:
@@ -66,8 +112,6 @@ class PredictionEvaluation:
         silent: do not print samples.
         run_eagerly: do not compile the model.
         should_stop: asked after every batch; True raises `EvaluationStopped`.
-        step: scores the batches; None: the graph of the scenario does.
-        finalize: what a sample goes through after the post-processing.
         devices: with several processes each runs its share of the batches through the model, and the chief does the
             rest; None: one process.
     """
@@ -80,19 +124,14 @@ class PredictionEvaluation:
         silent: bool = False,
         run_eagerly: bool = False,
         should_stop: Callable[[], bool] = lambda: False,
-        step: Step | None = None,
-        finalize: Callable[[Sample], Sample] = lambda sample: sample,
         devices: Devices | None = None,
     ) -> None:
-        if step is None:
-            model = built(EvaluationModel(scenario.model, scenario.graph), scenario)
-            step = EvaluationStep(model, run_eagerly, devices)
-        self._step = step
-        self._finalize = finalize
+        model = built(EvaluationModel(scenario.model, scenario.graph), scenario)
+        self._step = EvaluationStep(model, run_eagerly, devices)
         self._scenario = scenario
         self._pipeline = pipeline
         self._seed = seed
-        self._num_printed = 0 if silent or not _prints(scenario.model) else scenario.params.print_eval_limit
+        self._silent = silent
         self._should_stop = should_stop
         self._devices = devices or Devices()
         self.benchmark_results = BenchmarkResults()
@@ -103,7 +142,7 @@ class PredictionEvaluation:
 
         Args:
             generator: where the samples come from.
-            on_sample: called with every sample after the post-processing.
+            on_sample: called with every sample after the post-processing, by the chief.
 
         Returns:
             losses, metrics, and the results of the evaluator, by name; of these only the numbers in processes other
@@ -112,34 +151,32 @@ class PredictionEvaluation:
         Raises:
             UsageError: the evaluator and a metric share a name.
         """
-        pipeline = self._scenario.data.create_pipeline(self._pipeline, generator).to_mode(PipelineMode.EVALUATION)
-        pipeline.seed = self._seed
+        pipeline = evaluation_pipeline(self._scenario, self._pipeline, generator, self._seed)
         self._step.reset()
-        with self._scenario.create_evaluator(self._scenario.params.evaluator) as evaluator:
-            # Making samples costs more than a tiny model: only as long as somebody looks at them.
-            every_sample = on_sample is not None or type(evaluator).update_state is not EvaluatorBase.update_state
-            number = 0
-            predicted = self._predicted(pipeline, lambda: every_sample or number < self._num_printed)
-            samples = map(self._finalize, pipeline.process_output(predicted))
-            for number, sample in enumerate(samples, start=1):
-                evaluator.update_state(sample)
-                if number <= self._num_printed:
-                    self._scenario.model._print_evaluate(sample, self._scenario.data, log.info)
-                if on_sample is not None:
-                    on_sample(sample)
-            results = evaluator.result() if self._devices.is_chief else {}
+        scores = SampleScores(self._scenario, self._silent, on_sample)
+        predicted = self._predicted(pipeline, scores)
+        results: dict[str, Any] = {}
+        if self._devices.is_chief:
+            with scores:
+                for sample in pipeline.process_output(predicted):
+                    scores.update(sample)
+                results = scores.result()
+        else:
+            deque(predicted, maxlen=0)  # runs its share, and makes no samples of it
         # Curves and images stay with the chief, which draws them.
         shared = from_chief(self._devices, numbers(results))
-        return _merged(self._step.result(), results if self._devices.is_chief else shared)
+        return merged(self._step.result(), results if self._devices.is_chief else shared)
 
-    def _predicted(self, pipeline: DataPipeline, is_watched: Callable[[], bool]) -> Iterator[Sample]:
+    def _predicted(self, pipeline: DataPipeline, scores: SampleScores) -> Iterator[Sample]:
         self.benchmark_results = benchmark = BenchmarkResults()
         started = time.perf_counter()
+        watched = True
         compiles_each_shape = keras.backend.backend() == "jax"
         with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape) as batches:
             # A round is a batch for every process.
             while group := list(islice(batches, self._devices.num_processes)):
-                watched = is_watched()
+                # Only the chief knows how many samples were printed. Nobody looks again who has stopped looking.
+                watched = watched and (scores.looks_at_all or from_chief(self._devices, scores.looks_on))
                 with benchmark.in_model():
                     outputs = self._outputs(group, watched)
                 for batch in group:
@@ -159,7 +196,8 @@ class PredictionEvaluation:
                 outputs = {name: keras.ops.convert_to_numpy(value) for name, value in result.items()}
         if not watched:
             return []
-        return gather_arrays(self._devices, outputs)
+        gathered = gather_arrays(self._devices, outputs)
+        return gathered if self._devices.is_chief else []
 
 
 def numbers(results: dict[str, Any]) -> Logs:
@@ -176,7 +214,12 @@ def _prints(model: ModelBase[Any]) -> bool:
     return type(model)._print_evaluate is not ModelBase._print_evaluate
 
 
-def _merged(values: Logs, results: dict[str, Any]) -> dict[str, Any]:
+def merged(values: Logs, results: dict[str, Any]) -> dict[str, Any]:
+    """The results of an evaluation: losses and metrics, and those of the evaluator.
+
+    Raises:
+        UsageError: they share a name.
+    """
     shared = sorted(set(values) & set(results))
     if shared:
         raise UsageError(f"the evaluator returns {', '.join(shared)}, which a loss or metric is called too: rename one")

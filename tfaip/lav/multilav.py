@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import chain, tee, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +13,22 @@ import numpy as np
 
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.lav.callbacks import LAVCallback, on_sample_of
-from tfaip.lav.evaluation import PredictionEvaluation, built
+from tfaip.lav.evaluation import SampleScores, built, evaluation_pipeline, merged
 from tfaip.lav.params import LAVParams
-from tfaip.model.evaluationmodel import OUTPUTS, EvaluationStep, ScoringModel
-from tfaip.model.predictionstep import PredictionStep
+from tfaip.model.evaluationmodel import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
+from tfaip.predict.benchmark import BenchmarkResults
 from tfaip.predict.multimodelpredictor import load_models, voted_samples
 from tfaip.predict.multimodelvoter import MultiModelVoter
 from tfaip.predict.params import PredictorParams
+from tfaip.predict.unbatch import samples_of
 from tfaip.scenario.loading import Scenario
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.util.logging import logger
-from tfaip.util.typing import Logs, TensorDict
+from tfaip.util.typing import TensorDict
 
 VOTED = "voted"
 
@@ -71,60 +77,89 @@ class MultiLAV:
         callbacks = list(callbacks or [])
         with precision_scope(self._params.device.precision):
             models = load_models(self._paths, self._scenario, self._trusted)
-        single = [self._evaluation(model, silent=True, run_eagerly=run_eagerly) for model in models]
-        voted = self._voted(models, run_eagerly)
+            steps = [EvaluationStep(built(EvaluationModel(m.model, m.graph), m), run_eagerly) for m in models]
+        vote = Vote(models[0], self._create_voter(models[0]), run_eagerly)
         for generator in generator_params:
-            results = {path: one.run(generator) for path, one in zip(self._paths, single, strict=True)}
-            results[VOTED] = voted.run(generator, on_sample_of(callbacks, generator))
-            if not self._params.silent:
-                log.info("voted: %s", voted.benchmark_results)
+            results = self._evaluate(models, steps, vote, generator, on_sample_of(callbacks, generator))
             for callback in callbacks:
                 callback.on_lav_end(generator, results[VOTED])
             yield results
 
-    def _voted(self, models: Sequence[ScenarioBase[Any, Any]], run_eagerly: bool) -> PredictionEvaluation:
-        predictor = self._scenario.multi_predictor_cls()(PredictorParams(), models[0].data)
-        voter = predictor.create_voter(models[0].params.data)
+    def _create_voter(self, model: ScenarioBase[Any, Any]) -> MultiModelVoter[Any]:
+        return self._scenario.multi_predictor_cls()(PredictorParams(), model.data).create_voter(model.params.data)
+
+    def _evaluate(
+        self,
+        models: Sequence[ScenarioBase[Any, Any]],
+        steps: Sequence[EvaluationStep],
+        vote: Vote,
+        generator: DataGeneratorParams,
+        on_sample: Callable[[Sample], None] | None,
+    ) -> dict[str, dict[str, Any]]:
+        """Results by name. The models see the same inputs, so each runs once per batch: for itself and for the vote."""
+        # What the vote gives goes the way of the first model.
+        ways = [
+            evaluation_pipeline(model, self._params.pipeline, generator, self._params.random_seed)
+            for model in (*models, models[0])
+        ]
         silent = self._params.silent or not self._params.print_samples
-        step = VotedStep(models, voter, run_eagerly)
-        return self._evaluation(models[0], silent, run_eagerly, step=step, finalize=voter.finalize_sample)
+        benchmark = BenchmarkResults()
+        with ExitStack() as stack:
+            scores = [stack.enter_context(SampleScores(model, True, None)) for model in models]
+            scores.append(stack.enter_context(SampleScores(models[0], silent, on_sample)))
+            rounds = tee(_rounds(ways[0], steps, vote, benchmark), len(ways))
+            streams = [way.process_output(_taken(rounds[i], i)) for i, way in enumerate(ways)]
+            streams[-1] = map(vote.voter.finalize_sample, streams[-1])
+            # Side by side, so that no more than a batch waits for the others.
+            for samples in zip_longest(*streams):
+                for score, sample in zip(scores, samples, strict=True):
+                    if sample is not None:
+                        score.update(sample)
+            results = [score.result() for score in scores]
+        if not self._params.silent:
+            log.info("all models: %s", benchmark)
+        values = [step.result() for step in (*steps, vote.score)]
+        return dict(zip([*self._paths, VOTED], map(merged, values, results), strict=True))
 
-    def _evaluation(
-        self, model: ScenarioBase[Any, Any], silent: bool, run_eagerly: bool, **voting: Any
-    ) -> PredictionEvaluation:
-        return PredictionEvaluation(
-            model, self._params.pipeline, self._params.random_seed, silent, run_eagerly, **voting
-        )
 
-
-class VotedStep:
-    """Scores what several models vote for.
+class Vote:
+    """Votes on the outputs of models, and scores the vote.
 
     Args:
-        models: built; the first one has the losses and the metrics.
+        first: the model that has the losses and the metrics; built.
         voter: votes.
-        run_eagerly: do not compile the models.
+        run_eagerly: do not compile the losses and the metrics.
     """
 
-    def __init__(
-        self, models: Sequence[ScenarioBase[Any, Any]], voter: MultiModelVoter[Any], run_eagerly: bool
-    ) -> None:
-        self._predict = [PredictionStep(model.graph, run_eagerly) for model in models]
-        self._voter = voter
-        first = models[0]
-        self._score = EvaluationStep(built(ScoringModel(first.model, first.graph), first), run_eagerly)
+    def __init__(self, first: ScenarioBase[Any, Any], voter: MultiModelVoter[Any], run_eagerly: bool) -> None:
+        self.voter = voter
+        # A model of its own: the metrics of the first one count what that one gives.
+        model = type(first)(first.params).model
+        self.score = EvaluationStep(built(ScoringModel(model, first.graph), first), run_eagerly)
 
-    def reset(self) -> None:
-        """Begin a new evaluation."""
-        self._score.reset()
+    def __call__(self, batch: Batch, by_model: Sequence[TensorDict]) -> list[Sample]:
+        """The samples of a batch with what is voted for, given the outputs of each model."""
+        voted = list(voted_samples(batch, by_model, self.voter))
+        outputs = {name: np.stack([sample.outputs[name] for sample in voted]) for name in voted[0].outputs}
+        self.score.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
+        return voted
 
-    def __call__(self, batch: Batch) -> TensorDict:
-        """Vote on a batch, and score the vote; returns the voted outputs."""
-        by_model = [predict(batch.inputs) for predict in self._predict]
-        voted = [sample.outputs for sample in voted_samples(batch, by_model, self._voter)]
-        outputs = {name: np.stack([one[name] for one in voted]) for name in voted[0]}
-        return self._score.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
 
-    def result(self) -> Logs:
-        """Losses and metrics of the vote over all batches since `reset`."""
-        return self._score.result()
+def _rounds(
+    pipeline: DataPipeline, steps: Sequence[EvaluationStep], vote: Vote, benchmark: BenchmarkResults
+) -> Iterator[list[list[Sample]]]:
+    """For each batch its samples, as each model and the vote give them."""
+    for step in (*steps, vote.score):
+        step.reset()
+    started = time.perf_counter()
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        for batch in batches:
+            with benchmark.in_model():
+                by_model = [step(batch) for step in steps]
+                voted = vote(batch, by_model)
+            benchmark.count(batch.size, started)
+            yield [*(samples_of(batch, outputs) for outputs in by_model), voted]
+
+
+def _taken(rounds: Iterable[list[list[Sample]]], position: int) -> Iterator[Sample]:
+    return chain.from_iterable(one[position] for one in rounds)
