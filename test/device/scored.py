@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import keras
 import numpy as np
 
 from test.support.tiny.scenario import TinyScenario
@@ -14,9 +15,14 @@ from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 
 
 class Distance(EvaluatorBase[EvaluatorParams]):
-    """How far the outputs are from their targets."""
+    """How far the outputs are from their targets. It refuses to work in another process than the chief."""
 
     def __enter__(self) -> Self:
+        if keras.backend.backend() == "jax":
+            import jax
+
+            if jax.process_index():
+                raise RuntimeError("post-processing and evaluation are work of the chief")
         self._distances: list[float] = []
         return self
 
