@@ -20,6 +20,8 @@ from tfaip.data.pipeline.processor.dataprocessor import (
     MappingDataProcessor,
 )
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sharding import ALONE, Shard
+from tfaip.data.pipeline.stream import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.params import pai_dataclass
 
@@ -169,6 +171,17 @@ def make_pipeline(
     )
     pipeline.seed = seed
     return pipeline
+
+
+def epoch(
+    pipeline: DataPipeline,
+    start: Position = Position(),  # noqa: B008
+    num_samples: int = 60,
+    shard: Shard = ALONE,
+) -> list[tuple[Any, Position]]:
+    """The bytes of each batch of an epoch, and the position behind it."""
+    with pipeline.training_batches(start, num_samples, shard) as batches:
+        return [(batch_bytes(batch), position) for batch, position in batches]
 
 
 def batch_bytes(batch: Batch) -> list[Any]:

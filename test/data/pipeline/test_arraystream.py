@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from test.data.support import batch_bytes
+from test.data.support import batch_bytes, epoch
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
 from tfaip.data.generators.arrays import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.sharding import ALONE, Shard
 from tfaip.data.pipeline.stream import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
@@ -71,11 +70,6 @@ def pipelines(count: int, seed: int, **pipeline: Any) -> tuple[DataPipeline, Dat
         made.append(data.create_pipeline(DataPipelineParams(**pipeline), params))
         made[-1].seed = seed
     return made[0], made[1]
-
-
-def epoch(pipeline: DataPipeline, start: Position, num_samples: int, shard: Shard = ALONE) -> list[Any]:
-    with pipeline.training_batches(start, num_samples, shard) as batches:
-        return [(batch_bytes(batch), position) for batch, position in batches]
 
 
 @given(

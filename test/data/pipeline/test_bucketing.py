@@ -16,7 +16,7 @@ from test.data.support import (
     NoiseParams,
     PairParams,
     RepeatParams,
-    batch_bytes,
+    epoch,
     make_pipeline,
     rows,
 )
@@ -38,11 +38,6 @@ def one_pass(samples: Any, **params: Any) -> Ids:
     pipeline = make_pipeline(samples, mode=PipelineMode.EVALUATION, **params)
     with pipeline.generate_input_batches() as batches:
         return ids(batches)
-
-
-def epoch(pipeline: DataPipeline, start: Position, num_samples: int) -> list[tuple[Any, Position]]:
-    with pipeline.training_batches(start, num_samples) as batches:
-        return [(batch_bytes(batch), position) for batch, position in batches]
 
 
 # The length of row i is i % 3 + 1: lengths 1 2 3 1 2 3 1 for the ids 0 to 6.

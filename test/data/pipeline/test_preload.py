@@ -18,7 +18,7 @@ from test.data.support import (
     RepeatParams,
     RowData,
     RowDataParams,
-    batch_bytes,
+    epoch,
     make_pipeline,
     row,
     rows,
@@ -31,11 +31,9 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.preload import PreloadedGeneratorParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
-from tfaip.data.pipeline.stream import Position
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params import pai_dataclass
 
-START = Position()
 CALLS: list[tuple[str, int]] = []
 
 
@@ -72,11 +70,6 @@ class Add(MappingDataProcessor[AddParams]):
 
 def calls(kind: str = "plain") -> list[int]:
     return [index for name, index in CALLS if name == kind]
-
-
-def epoch(pipeline: DataPipeline, start: Position = START, num_samples: int = 60) -> list[Any]:
-    with pipeline.training_batches(start, num_samples) as batches:
-        return [(batch_bytes(batch), position) for batch, position in batches]
 
 
 def test_the_work_is_done_once() -> None:

@@ -19,6 +19,7 @@ from test.data.support import (
     PairParams,
     RepeatParams,
     batch_bytes,
+    epoch,
     make_pipeline,
     rows,
 )
@@ -90,11 +91,6 @@ def reference_batches(stream: Iterator[Sample], num_samples: int, batch_size: in
     return batches
 
 
-def epoch_of(pipeline: DataPipeline, start: Position, num_samples: int) -> list[tuple[Any, Position]]:
-    with pipeline.training_batches(start, num_samples) as batches:
-        return [(batch_bytes(batch), position) for batch, position in batches]
-
-
 MAPPING = [NoiseParams(), DropParams()]
 PROCESSORS = [*MAPPING, RepeatParams(), PairParams()]
 processor_lists = st.lists(st.sampled_from(PROCESSORS), max_size=4)
@@ -123,7 +119,7 @@ def test_epochs_are_windows_on_the_reference_stream(
         with kept_open:
             for _ in range(3):
                 expected = reference_batches(reference, num_samples, batch_size, drop)
-                made = epoch_of(pipeline, position, num_samples)
+                made = epoch(pipeline, position, num_samples)
                 assert [content for content, _ in made] == expected
                 position = made[-1][1] if made else position
 
@@ -144,13 +140,13 @@ def test_resume_at_any_position_gives_the_remaining_batches(
         return make_pipeline(source, processors, seed=seed, batch_size=batch_size, shuffle_buffer_size=8)
 
     try:
-        whole = epoch_of(make(), Position(), 70)
+        whole = epoch(make(), Position(), 70)
     except TfaipError:  # a pass without samples
         assume(False)
     stop = min(stop, len(whole) - 1)
     position = Position.from_dict(json.loads(json.dumps(whole[stop][1].to_dict())))
     done = min((stop + 1) * batch_size, 70)
-    assert epoch_of(make(), position, 70 - done) == whole[stop + 1 :]
+    assert epoch(make(), position, 70 - done) == whole[stop + 1 :]
 
 
 @pytest.mark.parametrize("processes", [0, 1])
@@ -160,19 +156,19 @@ def test_epochs_that_follow_each_other_process_a_pass_once(processes: int) -> No
     pipeline = make_pipeline(rows(10_000), processors, batch_size=10, num_processes=processes)
     with pipeline:
         position = Position()
-        for epoch in range(1, 5):
-            position = epoch_of(pipeline, position, 500)[-1][1]
+        for number in range(1, 5):
+            position = epoch(pipeline, position, 500)[-1][1]
             # Half of the rows are invalid, two of the others make a sample.
-            assert position.emitted == 500 * epoch
+            assert position.emitted == 500 * number
             assert pipeline.dropped.invalid < position.consumed
-        again = epoch_of(pipeline, Position(0, 0, 0), 10)
-    assert again == epoch_of(make_pipeline(rows(10_000), processors, batch_size=10), Position(), 10)
+        again = epoch(pipeline, Position(0, 0, 0), 10)
+    assert again == epoch(make_pipeline(rows(10_000), processors, batch_size=10), Position(), 10)
 
 
 def test_positions_count_raw_and_processed_samples() -> None:
     # Targets 0 .. 5 in order; 0 and 3 are dropped, so the batches of a pass are (1, 2) and (4, 5).
     pipeline = make_pipeline(rows(6), [DropParams(every=3)], batch_size=2, shuffle_buffer_size=0)
-    made = epoch_of(pipeline, Position(), 6)
+    made = epoch(pipeline, Position(), 6)
     assert [content[-1] for content, _ in made] == [[{"id": 1}, {"id": 2}], [{"id": 4}, {"id": 5}]] + [
         [{"id": 1}, {"id": 2}]
     ]
@@ -182,29 +178,29 @@ def test_positions_count_raw_and_processed_samples() -> None:
 
 def test_a_batch_may_span_two_passes() -> None:
     pipeline = make_pipeline(rows(3), batch_size=4, shuffle_buffer_size=0)
-    (content, position), *_ = epoch_of(pipeline, Position(), 4)
+    (content, position), *_ = epoch(pipeline, Position(), 4)
     assert content[-1] == [{"id": 0}, {"id": 1}, {"id": 2}, {"id": 0}]
     assert position == Position(1, 1, 1)
 
 
 def test_dropped_remainder_is_not_lost_but_starts_the_next_epoch() -> None:
     pipeline = make_pipeline(rows(10), batch_size=4, shuffle_buffer_size=0, batch_drop_remainder=True)
-    first = epoch_of(pipeline, Position(), 10)
+    first = epoch(pipeline, Position(), 10)
     assert [position for _, position in first] == [Position(0, 4, 4), Position(0, 8, 8)]
-    second = epoch_of(pipeline, first[-1][1], 10)
+    second = epoch(pipeline, first[-1][1], 10)
     assert second[0][0][-1] == [{"id": 8}, {"id": 9}, {"id": 0}, {"id": 1}]
 
 
 def test_limit_cuts_before_shuffling() -> None:
     for source in (rows(50), IterableRowsParams(count=50)):
-        made = epoch_of(make_pipeline(source, limit=5, batch_size=5), Position(), 10)
+        made = epoch(make_pipeline(source, limit=5, batch_size=5), Position(), 10)
         for content, _ in made:
             assert sorted(meta["id"] for meta in content[-1]) == [0, 1, 2, 3, 4]
 
 
 def test_passes_and_seeds_differ() -> None:
     def order(seed: int, source: Any) -> list[int]:
-        made = epoch_of(make_pipeline(source, seed=seed, batch_size=60), Position(), 60)
+        made = epoch(make_pipeline(source, seed=seed, batch_size=60), Position(), 60)
         return [meta["id"] for meta in made[0][0][-1]]
 
     for source in (rows(30), IterableRowsParams(count=30)):

@@ -18,7 +18,7 @@ from test.data.support import (
     RepeatParams,
     RowData,
     RowDataParams,
-    batch_bytes,
+    epoch,
     make_pipeline,
     rows,
 )
@@ -31,13 +31,7 @@ from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.data.pipeline.stream import Position
 
-Epoch = list[tuple[Any, Position]]
 BATCH, SAMPLES = 7, 100
-
-
-def epoch_of(pipeline: DataPipeline, start: Position = Position(), num_samples: int = SAMPLES) -> Epoch:  # noqa: B008
-    with pipeline.training_batches(start, num_samples) as batches:
-        return [(batch_bytes(batch), position) for batch, position in batches]
 
 
 def composed(processors: list[DataProcessorParams], split: int, **pipeline: Any) -> DataPipeline:
@@ -63,19 +57,19 @@ def test_any_number_of_workers_gives_the_same_bytes(processors: list[DataProcess
     def make(processes: int, **params: Any) -> DataPipeline:
         return make_pipeline(source, processors, seed=5, num_processes=processes, batch_size=BATCH, **params)
 
-    inline = epoch_of(make(0))
+    inline = epoch(make(0), num_samples=SAMPLES)
     assert len(inline) == 15
-    assert epoch_of(make(1, use_shared_memory=False)) == inline
-    assert epoch_of(make(3, prefetch=2)) == inline
+    assert epoch(make(1, use_shared_memory=False), num_samples=SAMPLES) == inline
+    assert epoch(make(3, prefetch=2), num_samples=SAMPLES) == inline
     with make(2) as pipeline:
-        assert epoch_of(pipeline) == inline
+        assert epoch(pipeline, num_samples=SAMPLES) == inline
         # An epoch that was left early is forgotten, and the workers go on to where a training resumes.
         with pipeline.training_batches(Position(), SAMPLES) as batches:
             next(batches)
         for stop in (0, 3, 13):
             position = Position.from_dict(json.loads(json.dumps(inline[stop][1].to_dict())))
-            assert epoch_of(pipeline, position, SAMPLES - (stop + 1) * BATCH) == inline[stop + 1 :]
-        assert epoch_of(pipeline, inline[-1][1]) != inline
+            assert epoch(pipeline, position, SAMPLES - (stop + 1) * BATCH) == inline[stop + 1 :]
+        assert epoch(pipeline, inline[-1][1], SAMPLES) != inline
         assert len(child_processes()) == 2
 
 
@@ -93,8 +87,8 @@ def test_seeds_and_windows(chosen: tuple[int, ...]) -> None:
         parallel.seed = inline.seed = seed
         position = Position()
         for num_samples in windows:
-            expected = epoch_of(inline, position, num_samples)
-            assert epoch_of(parallel, position, num_samples) == expected
+            expected = epoch(inline, position, num_samples)
+            assert epoch(parallel, position, num_samples) == expected
             position = expected[-1][1]
 
     with make_pipeline(rows(30), processors, num_processes=2, batch_size=BATCH) as parallel:
@@ -104,9 +98,9 @@ def test_seeds_and_windows(chosen: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("split", [1, 2])
 def test_processors_that_must_run_here_do_so_with_the_same_numbers(split: int) -> None:
     processors = [NoiseParams(), NoiseParams(high=7), DropParams()]
-    inline = epoch_of(composed(processors, 3, num_processes=0))
-    assert epoch_of(composed(processors, split, num_processes=1)) == inline
-    assert epoch_of(composed(processors, 0, num_processes=1)) == inline
+    inline = epoch(composed(processors, 3, num_processes=0), num_samples=SAMPLES)
+    assert epoch(composed(processors, split, num_processes=1), num_samples=SAMPLES) == inline
+    assert epoch(composed(processors, 0, num_processes=1), num_samples=SAMPLES) == inline
 
 
 def test_samples_are_read_and_processed_in_workers_without_a_backend() -> None:
