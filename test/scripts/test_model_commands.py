@@ -150,7 +150,7 @@ def refused(result: tuple[int, str, str], *fragments: str, code: int = 2) -> Non
         ("lav", ["--export_dir", "BEST", "--data.prt", "train"], ["unknown flag --data.prt", "--data.part"]),
         ("lav", ["--export_dir", "BEST", "--data.part", "trian"], ["--data.part", "trian", "train"]),
         ("lav", ["--export_dir", "BEST", "--lav.pipeline.batch_size", "0"], ["batch_size is 0"]),
-        ("lav", ["--export_dir", "BEST", "--dump", "f.pkl"], ["f.pkl", ".jsonl", ".npz"]),
+        ("lav", ["--export_dir", "BEST", "--dump", "f.pkl"], ["--dump f.pkl", ".jsonl", ".npz"]),
         ("lav", ["--export_dir", "BEST", "--dump", "no/f.npz"], ["there is no directory no"]),
         ("lav", ["--export_dir", "BEST", "--out", "no/f.json"], ["there is no directory no"]),
         ("multi_lav", [], ["which model? expected: tfaip-multi-lav --export_dirs DIR"]),
@@ -161,6 +161,9 @@ def refused(result: tuple[int, str, str], *fragments: str, code: int = 2) -> Non
         ),
         ("multi_lav", ["--export_dirs", "BEST", "no"], ["no exported model at no: the path does not exist"]),
         ("lav", ["--export_dir", "BEST", "--out", "BEST"], ["best cannot be written: it is a directory"]),
+        ("multi_lav", ["--export_dirs", "BEST", "BEST", "--dump", "no/f.npz"], ["--dump no/f.npz cannot be written"]),
+        ("predict", ["--export_dir", "BEST", "--dump", "f.txt"], ["--dump f.txt", ".jsonl", ".npz"]),
+        ("predict", ["--export_dir", "BEST", "--dump", "no/f.npz"], ["--dump no/f.npz", "no directory no"]),
         ("predict", ["--export_dir", "RUN"], ["it holds exported models"]),
         ("predict", ["--export_dir", "BEST", "--predict.silnt"], ["--predict.silnt", "--predict.silent"]),
         ("evaluate", [], ["which scenario?", "--prediction FILE"]),
@@ -234,6 +237,19 @@ def test_a_model_that_does_not_name_its_data(run: Run, model: Path) -> None:
 def test_usage_of_the_commands(run: Run) -> None:
     for command in ("lav", "multi_lav", "predict", "evaluate"):
         assert well(run(command, "--help")).startswith(f"usage: tfaip-{command.replace('_', '-')} --")
+
+
+@pytest.mark.parametrize("command", ["lav", "predict"])
+def test_a_bad_target_is_told_before_a_backend_is_imported(command: str, tutorial: Path, tmp_path: Path) -> None:
+    assert (
+        imported(command, "--export_dir", str(tutorial / "best"), "--dump", "no/f.npz", cwd=tmp_path, ends_with=2) == []
+    )
+
+
+def test_a_directory_cannot_be_dumped_to(run: Run, tutorial: Path) -> None:
+    Path("d.npz").mkdir()
+    refused(run("predict", "--export_dir", tutorial / "best", "--dump", "d.npz"), "--dump d.npz", "it is a directory")
+    assert list(Path("d.npz").iterdir()) == []
 
 
 @pytest.mark.parametrize(("command", "flag"), [("lav", "--export_dir"), ("evaluate", "--scenario")])

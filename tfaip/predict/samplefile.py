@@ -24,7 +24,7 @@ import numpy as np
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.util.archives import require_uncompressed
-from tfaip.util.files import TEMPORARY_PREFIX
+from tfaip.util.files import TEMPORARY_PREFIX, require_writable
 
 PARTS = ("inputs", "outputs", "targets", "meta")
 JSON_SUFFIX, NUMPY_SUFFIX = ".jsonl", ".npz"
@@ -62,13 +62,11 @@ class SampleWriter:
         with_inputs: write the inputs too.
 
     Raises:
-        UsageError: another suffix, or no such directory.
+        UsageError: as `check_target`.
     """
 
     def __init__(self, path: Path, with_inputs: bool = False) -> None:
-        check_suffix(path)
-        if not path.parent.is_dir():
-            raise UsageError(f"{path} cannot be written: there is no directory {path.parent}")
+        check_target(path)
         self._path = path
         self._temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
         self._parts = PARTS if with_inputs else PARTS[1:]
@@ -113,6 +111,16 @@ def check_suffix(path: Path) -> None:
     """
     if path.suffix not in (JSON_SUFFIX, NUMPY_SUFFIX):
         raise UsageError(f"{path}: expected a name that ends in {JSON_SUFFIX} (JSON lines) or {NUMPY_SUFFIX} (NumPy)")
+
+
+def check_target(path: Path) -> None:
+    """Whether a file of samples can be written to `path`.
+
+    Raises:
+        UsageError: another suffix, no such directory, no permission, or it is a directory.
+    """
+    check_suffix(path)
+    require_writable(path)
 
 
 def read_samples(path: Path) -> Iterator[Sample]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.models import open_verified
-from tfaip.scripts.results import check_out, write_results
+from tfaip.scripts.results import check_files, write_results
 from tfaip.scripts.roof import asks_for_usage, run_command
 
 PROG = "tfaip-check-export"
@@ -35,7 +35,7 @@ def _work(argv: Sequence[str]) -> None:
         return
     models = open_verified(Path(argv[0]), argv[1:])
     args = _parse(f"{PROG} {argv[0]}", models.flags)
-    check_out(args.out)
+    check_files(out=args.out)
 
     from tfaip.util.backend import import_backend
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.scripts.results import check_out, print_results, write_results
+from tfaip.scripts.results import check_files, print_results, write_results
 from tfaip.scripts.roof import run_command
 from tfaip.scripts.stored import take_trusted, take_words
 
@@ -74,7 +74,7 @@ def _parse(prog: str, params: Any, flags: Sequence[str]) -> Any:
     args = parser.parse(flags)
     if args.prediction is None:
         raise UsageError("missing required flag: --prediction")
-    check_out(args.out)
+    check_files(out=args.out)
     return args
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfaip.scripts.models import Models, chosen_data, take_models
-from tfaip.scripts.results import check_out, print_results, write_results
+from tfaip.scripts.results import check_files, print_results, write_results
 from tfaip.scripts.roof import run_command
 
 PROG = "tfaip-lav"
@@ -74,7 +74,7 @@ def parse_flags(prog: str, models: Models) -> tuple[Any, list[Any]]:
     parser.add_params("lav", LAVParams, default=lav, metadata={"fix_dc": True})
     parser.add_params("data", DataGeneratorParams, default=defaults[0] if defaults else None)
     args = parser.parse(models.flags)
-    check_out(args.out)
+    check_files(args.out, args.dump)
     generators = chosen_data(args.data, defaults)
 
     from tfaip.device.devices import prepare_devices

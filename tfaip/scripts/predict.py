@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfaip.scripts.models import Models, chosen_data, take_models
+from tfaip.scripts.results import check_files
 from tfaip.scripts.roof import run_command
 from tfaip.util.logging import logger
 
@@ -68,6 +69,7 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     parser.add_params("predict", PredictorParams, default=predict, metadata={"fix_dc": True})
     parser.add_params("data", DataGeneratorParams, default=defaults[0] if defaults else None)
     args = parser.parse(models.flags)
+    check_files(dump=args.dump)
     return args, chosen_data(args.data, defaults)[0]
 
 

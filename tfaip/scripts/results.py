@@ -21,18 +21,25 @@ def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
     print_table(["", *columns], rows)
 
 
-def check_out(path: str | None) -> None:
-    """Whether results can be written to `path`, asked before the work.
+def check_files(out: str | None = None, dump: str | None = None) -> None:
+    """Whether the files that a command is to write can be written, asked before the backend is imported.
+
+    Args:
+        out: of results.
+        dump: of samples.
 
     Raises:
-        UsageError: there is no such directory, or the path is one.
+        UsageError: one cannot; names the flag.
     """
-    if path is None:
-        return
-    if not Path(path).parent.is_dir():
-        raise UsageError(f"{path} cannot be written: there is no directory {Path(path).parent}")
-    if Path(path).is_dir():
-        raise UsageError(f"{path} cannot be written: it is a directory")
+    from tfaip.predict.samplefile import check_target
+    from tfaip.util.files import require_writable
+
+    for flag, path, check in (("--out", out, require_writable), ("--dump", dump, check_target)):
+        if path is not None:
+            try:
+                check(Path(path))
+            except UsageError as error:
+                raise UsageError(f"{flag} {error}") from error
 
 
 def write_results(path: str, content: Mapping[str, Any]) -> None:

@@ -15,9 +15,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tfaip.errors import UsageError
+
 TEMPORARY_PREFIX = ".tmp-"
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
+
+
+def require_writable(path: Path) -> None:
+    """Whether a file can be written to `path`, asked before the work that makes its content.
+
+    Raises:
+        UsageError: there is no such directory, nothing may be written to it, or the path is a directory.
+    """
+    if not path.parent.is_dir():
+        raise UsageError(f"{path} cannot be written: there is no directory {path.parent}")
+    if path.is_dir():
+        raise UsageError(f"{path} cannot be written: it is a directory")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"{path} cannot be written: no permission to create files in {path.parent}")
 
 
 def write_text(path: Path, text: str) -> None:
