@@ -125,6 +125,8 @@ class DataPipelineParams(ParamsBase):
             )
         if self.limit < -1 or self.limit == 0:
             raise ValueError(f"limit is {self.limit}, expected a number of samples or -1 for all")
+        if self.max_element_length is not None and self.max_element_length < 1:
+            raise ValueError(f"max_element_length is {self.max_element_length}, expected a length from 1, or None")
         self._check_buckets()
         self._check_workers()
         self.allowed_failures()

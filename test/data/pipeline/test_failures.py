@@ -1,18 +1,29 @@
-"""`on_error skip:N`: how many different samples failed, over epochs and restarts."""
+"""Mistakes in generators and processors, and `on_error skip:N` over epochs and restarts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 from test.data.pipeline.workers.faults import FaultParams
-from test.data.support import IterableRowsParams, PairParams, make_pipeline, rows
+from test.data.support import IterableRowsParams, NoiseParams, PairParams, RepeatParams, make_pipeline, row, rows
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.processor.dataprocessor import (
+    DataProcessorParams,
+    GeneratingDataProcessor,
+    MappingDataProcessor,
+)
 from tfaip.data.pipeline.stream import Position
+from tfaip.params import pai_dataclass
 
 SAMPLES = 12
 BAD = (2, 5, 9)
@@ -92,3 +103,131 @@ def test_behind_a_generating_processor_each_pass_has_samples_of_its_own() -> Non
         assert [position for _, position in batches] == positions[3:]
     with giving_up(2):
         train(pipeline(2, before=[PairParams()], shuffle_buffer_size=0), 2)
+
+
+@pai_dataclass
+@dataclass
+class WrongParams(DataGeneratorParams):
+    """Six rows, of which the fourth is `made`; or `makes_all`, which takes the place of all of them."""
+
+    made: Any = None
+    makes_all: Any = None
+    random_access: bool = True
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return Wrong
+
+    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
+        return Wrong(mode, self) if self.random_access else WrongIterable(mode, self)
+
+
+class WrongIterable(DataGenerator[WrongParams]):
+    def __len__(self) -> int:
+        return 6
+
+    def generate(self) -> Iterable[Any]:
+        made = [self.params.made if index == 3 else row(index) for index in range(6)]
+        return made if self.params.makes_all is None else self.params.makes_all
+
+
+class Wrong(WrongIterable):
+    def __getitem__(self, index: int) -> Any:
+        return list(self.generate())[index]
+
+
+@pytest.mark.parametrize("preloaded", [False, True])
+@pytest.mark.parametrize("before", [[], [NoiseParams()]])
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [(None, "None"), ({"x": np.ones(2)}, r"{x: float64\[2\]}"), (({"x": 1}, {"y": 1}), r"\({'x': 1}, {'y': 1}\)")],
+)
+def test_a_generator_that_gives_no_sample(made: Any, shown: str, before: list[Any], preloaded: bool) -> None:
+    def read(random_access: bool) -> None:
+        wrong = make_pipeline(WrongParams(made, random_access=random_access), before, batch_size=2, num_processes=0)
+        with (wrong.as_preloaded() if preloaded else wrong).training_batches(Position(), 6) as batches:
+            list(batches)
+
+    with pytest.raises(TypeError, match=rf"^Wrong\[3\] gave {shown}, expected a Sample") as info:
+        read(random_access=True)
+    assert info.value.__notes__[0] == "while Wrong read sample 3"
+    with pytest.raises(TypeError, match=rf"^WrongIterable.generate gave {shown}, expected a Sample"):
+        read(random_access=False)
+
+
+@pytest.mark.parametrize("made", [7, {"x": 1}])
+def test_a_generator_that_gives_no_samples(made: Any) -> None:
+    wrong = make_pipeline(WrongParams(makes_all=made, random_access=False), num_processes=0)
+    message = (
+        rf"WrongIterable.generate gave .*{made if made == 7 else 'x: 1'}.*, expected an iterable of samples: yield"
+    )
+    with pytest.raises(TypeError, match=message), wrong.training_batches(Position(), 6) as batches:
+        list(batches)
+
+
+@pai_dataclass
+@dataclass
+class CarelessParams(DataProcessorParams):
+    """Asks for more than there is, or gives something else than a sample."""
+
+    gives: str = "StopIteration"
+
+    @staticmethod
+    def cls() -> type[MappingDataProcessor[Any]]:
+        return Careless
+
+
+class Careless(MappingDataProcessor[CarelessParams]):
+    def apply(self, sample: Sample) -> Any:
+        return next(iter([])) if self.params.gives == "StopIteration" else [sample]
+
+
+@pai_dataclass
+@dataclass
+class ForgetfulParams(DataProcessorParams):
+    """Generates nothing, not even an empty list."""
+
+    @staticmethod
+    def cls() -> type[GeneratingDataProcessor[Any]]:
+        return Forgetful
+
+
+class Forgetful(GeneratingDataProcessor[ForgetfulParams]):
+    def generate(self, samples: Iterable[Sample]) -> Any:
+        list(samples)
+
+
+@pytest.mark.parametrize("before", [[], [RepeatParams()]], ids=["mapping", "behind a generating one"])
+@pytest.mark.parametrize(
+    ("gives", "kind", "message"),
+    [
+        (
+            "StopIteration",
+            RuntimeError,
+            r"^StopIteration: next\(\) found nothing more; give it a default, or catch it",
+        ),
+        (
+            "list",
+            TypeError,
+            r"^Careless.apply gave \[Sample\(.*expected a Sample \(sample.new_invalid\(\) to drop one\)",
+        ),
+    ],
+)
+def test_a_careless_processor(gives: str, kind: type[Exception], message: str, before: list[Any]) -> None:
+    careless = make_pipeline(rows(3), [*before, CarelessParams(gives=gives)], num_processes=0)
+    with pytest.raises(kind, match=message) as info, careless.generate_input_samples() as samples:
+        next(samples)
+    assert info.value.__notes__[0].startswith("in Careless.apply, sample 0 of its pass: Sample(inputs={x: float64[")
+
+
+def test_a_generating_processor_that_returns_nothing() -> None:
+    forgetful = make_pipeline(rows(3), [ForgetfulParams()], num_processes=0)
+    message = "^Forgetful.generate gave None, expected an iterable of samples: yield them one by one"
+    with pytest.raises(TypeError, match=message), forgetful.generate_input_samples() as samples:
+        next(samples)
+
+
+@pytest.mark.parametrize("length", [0, -1])
+def test_a_length_that_no_sample_has(length: int) -> None:
+    with pytest.raises(ValueError, match=f"max_element_length is {length}, expected a length from 1, or None"):
+        DataPipelineParams(max_element_length=length)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.definitions import Sample, require_sample
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
 
 
@@ -171,7 +171,10 @@ class BlockMaker:
 def read_sample(generator: RandomAccess, index: int) -> Outcome:
     """The sample at an index, or what is left of it."""
     try:
-        return generator[index]
+        sample = generator[index]
+        if sample.__class__ is not Sample:
+            require_sample(sample, f"{type(generator).__name__}[{index}]")
+        return sample
     except Exception as error:
         error.add_note(f"while {type(generator).__name__} read sample {index}")
         return FailedSample(error)

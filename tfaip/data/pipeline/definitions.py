@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -103,6 +104,24 @@ class Sample:
         parts = {name: getattr(self, name) for name in ("inputs", "outputs", "targets", "meta")}
         shown = [f"{name}={_brief(value)}" for name, value in parts.items() if value is not None]
         return f"Sample({', '.join(shown)}{', invalid' if self._invalid else ''})"
+
+
+def require_sample(made: Any, origin: str) -> Sample:
+    """What a user's method gave, if it is a sample.
+
+    Raises:
+        TypeError: it is something else; `origin` names the method.
+    """
+    if isinstance(made, Sample):
+        return made
+    raise TypeError(f"{origin} gave {_brief(made)}, expected a Sample")
+
+
+def require_iterable(made: Any, origin: str) -> Iterable[Any]:
+    """The same of a method that gives many samples."""
+    if isinstance(made, Iterable) and not isinstance(made, Mapping):
+        return made
+    raise TypeError(f"{origin} gave {_brief(made)}, expected an iterable of samples: yield them one by one")
 
 
 def _brief(value: Any) -> str:

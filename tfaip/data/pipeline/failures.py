@@ -80,10 +80,22 @@ class FailurePolicy:
             return
         if self._allowed:
             failed.error.add_note(f"on_error gives up after {self._allowed} samples that failed before")
+        error = _raisable(failed.error)
         if failed.trace is None:
-            raise failed.error
+            raise error
         log.error("traceback of the worker:\n%s", failed.trace)
-        raise failed.error from WorkerTraceback(failed.trace)
+        raise error from WorkerTraceback(failed.trace)
+
+
+def _raisable(error: Exception) -> Exception:
+    """On its way a StopIteration would end iterators, or become an error without notes."""
+    if not isinstance(error, StopIteration):
+        return error
+    named = RuntimeError("StopIteration: next() found nothing more; give it a default, or catch it")
+    for note in getattr(error, "__notes__", []):
+        named.add_note(note)
+    named.__cause__ = error
+    return named
 
 
 def _one_line(error: Exception) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.blocks import Block, Run
 from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_iterable, require_sample
 
 T = TypeVar("T")
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -113,20 +113,20 @@ class RawOrder:
         return ((number, sample) for number, sample in samples if number in wanted)
 
     def _generated(self) -> Iterator[Sample]:
-        count = 0
+        count, name = 0, f"{type(self.generator).__name__}.generate"
         try:
-            for sample in self.generator.generate():
-                yield sample
+            for sample in require_iterable(self.generator.generate(), name):
+                yield require_sample(sample, name)
                 count += 1
         except Exception as error:
-            error.add_note(f"while {type(self.generator).__name__}.generate ran, behind {count} samples")
+            error.add_note(f"while {name} ran, behind {count} samples")
             raise
 
     def _read(self, generator: RandomAccess, order: Indices, numbers: Iterable[int]) -> Iterator[tuple[int, Sample]]:
         for number in numbers:
             index = int(order[number])
             try:
-                sample = generator[index]
+                sample = require_sample(generator[index], f"{type(generator).__name__}[{index}]")
             except Exception as error:
                 error.add_note(f"while {type(generator).__name__} read sample {index}")
                 raise

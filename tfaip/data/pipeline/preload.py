@@ -11,7 +11,7 @@ import numpy as np
 
 from tfaip.data.pipeline.blocks import FailedSample, Outcome, read_sample
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_iterable, require_sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
 from tfaip.errors import UsageError
@@ -138,8 +138,13 @@ def _raw_samples(pipeline: DataPipeline, show_progress: bool) -> Iterable[Outcom
         indices = range(len(generator))[:limit]
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in indices)
     else:
-        samples = islice(generator.generate(), limit)
+        samples = islice(_generated(generator), limit)
     return track(samples, f"Preloading {pipeline.mode.value} data", size, show_progress)
+
+
+def _generated(generator: DataGenerator[Any]) -> Iterable[Sample]:
+    name = f"{type(generator).__name__}.generate"
+    return (require_sample(sample, name) for sample in require_iterable(generator.generate(), name))
 
 
 def _may_be_endless(mode: PipelineMode, error: Exception) -> UsageError:
@@ -158,7 +163,7 @@ def _processed(
         if isinstance(sample, FailedSample) or not sample.is_valid():
             break
         try:
-            sample = _checked(processor.preload(sample), processor)
+            sample = require_sample(processor.preload(sample), f"{type(processor).__name__}.preload")
         except _RandomnessWanted as reason:
             reason.processor = number
             raise
@@ -169,12 +174,6 @@ def _processed(
         failures.handle(sample, (index,))
         return Sample().new_invalid()
     return sample.new_inputs(_read_only(sample.inputs)).new_targets(_read_only(sample.targets))
-
-
-def _checked(made: Any, processor: MappingDataProcessor[Any]) -> Sample:
-    if isinstance(made, Sample):
-        return made
-    raise TypeError(f"{type(processor).__name__}.preload gave {made!r}, expected a Sample")
 
 
 def _read_only(part: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.definitions import Sample, require_iterable
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessor,
     GeneratingDataProcessor,
@@ -40,10 +40,12 @@ class SampleMapper:
             move(seed, pass_index, index)
             try:
                 processed = apply(sample)
+                if processed.__class__ is not Sample:
+                    _checked(processed, processor, "apply")
             except Exception as error:
                 error.add_note(f"in {type(processor).__name__}.apply, sample {index} of its pass: {sample!r}")
                 raise
-            sample = processed if processed.__class__ is Sample else _checked(processed, processor, "apply")
+            sample = processed
         return sample
 
 
@@ -138,7 +140,7 @@ def _valid(samples: Iterator[Sample], dropped: Callable[[], None] | None) -> Ite
 
 def _generate(processor: GeneratingDataProcessor[Any], samples: Iterator[Sample]) -> Iterator[Sample]:
     try:
-        for sample in processor.generate(samples):
+        for sample in require_iterable(processor.generate(samples), f"{type(processor).__name__}.generate"):
             yield _checked(sample, processor, "generate")
     except Exception as error:
         error.add_note(f"while {type(processor).__name__}.generate ran")
