@@ -12,6 +12,7 @@ import pytest
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.scenario.loading import import_root, load_scenario, load_trusted_scenario
+from tfaip.scenario.scenariobase import ScenarioBase
 
 IMPORT = "from tfaip.scenario.scenariobase import ScenarioBase\n"
 ONE = IMPORT + "class Zoo(ScenarioBase):\n    pass\n"
@@ -219,11 +220,18 @@ def test_a_stored_id_of_something_else_is_refused(write: Write) -> None:
         load_trusted_scenario("tf_zoo:Zoo")
 
 
+def test_nothing_lies_below_a_module(write: Write) -> None:
+    write({"tf_zoo.py": ONE})
+    assert error("tf_zoo.scenario") == "no module named 'tf_zoo.scenario'"
+
+
 def test_where_a_package_was_imported_from(write: Write, tmp_path: Path) -> None:
     write({"a b/tf_zoo/__init__.py": "", "a b/tf_zoo/scenario.py": ONE, "tf_cages.py": ONE})
     assert import_root(load_scenario("a b/tf_zoo")) == f"{tmp_path}/a b"
     assert import_root(load_scenario("tf_cages")) == str(tmp_path)
     assert import_root(load_scenario("tfaip.scenario.tutorial.min")) is None
+    in_a_notebook = type("Zoo", (ScenarioBase,), {"__module__": "tf_notebook"})
+    assert import_root(in_a_notebook) is None
 
 
 def test_the_message_says_what_to_type_where_a_stored_scenario_is_not_found(write: Write, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def _one_line(error: BaseException) -> str:
 def _near_modules(name: str, missing: str) -> str:
     """A suggestion among the modules beside the first part of `name` that does not exist."""
     parent, _, last = missing.rpartition(".")
-    paths = list(sys.modules[parent].__path__) if parent in sys.modules else None
+    paths = list(getattr(sys.modules[parent], "__path__", [])) if parent in sys.modules else None
     known = {info.name for info in pkgutil.iter_modules(paths)} - sys.stdlib_module_names
     near = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
     if not near:
@@ -133,12 +133,14 @@ def _named_class(module: ModuleType, name: str) -> Scenario:
 
 
 def import_root(scenario: Scenario) -> str | None:
-    """The directory that must be on the Python path to import the package of a scenario; None if it is in tfaip."""
-    package = sys.modules[scenario.__module__.partition(".")[0]]
-    if package.__name__ == "tfaip":
-        return None
+    """The directory that must be on the Python path to import the package of a scenario.
+
+    None if that is tfaip, or if it lies in no file, as in a notebook.
+    """
+    name = scenario.__module__.partition(".")[0]
+    package = sys.modules.get(name)
     paths = list(getattr(package, "__path__", [])) or [getattr(package, "__file__", None)]
-    return None if paths[0] is None else str(Path(paths[0]).absolute().parent)
+    return None if name == "tfaip" or paths[0] is None else str(Path(paths[0]).absolute().parent)
 
 
 def load_trusted_scenario(scenario_id: str, root: object = None) -> Scenario:

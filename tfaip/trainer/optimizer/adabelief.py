@@ -33,7 +33,7 @@ class AdaBelief(keras.optimizers.Optimizer):
     Args:
         learning_rate: as in Keras.
         beta_1: decay rate of the mean of the gradients, in [0, 1).
-        beta_2: decay rate of the mean of their squared deviation from it, in (0, 1), above 0.6 if rectified.
+        beta_2: decay rate of the mean of their squared deviation from it, in [0, 1), above 0.6 if rectified.
         epsilon: added to the mean squared deviation in every update, and to its root. The paper has 1e-8; its authors
             recommend 1e-14 for float32 (their package adabelief-tf 0.2).
         rectify: use the rectified step.

@@ -178,10 +178,10 @@ class MuonOptimizer(KerasOptimizerParams):
 class AdaBeliefOptimizer(KerasOptimizerParams):
     """AdaBelief (Zhuang et al., 2020), with the rectified step of RAdam (Liu et al., 2019)."""
 
-    beta_1: float = field(default=0.9, metadata=pai_meta(help=f"{_BETA_1}, in [0, 1)"))
+    beta_1: float = field(default=0.9, metadata=pai_meta(help=_BETA_1))
     beta_2: float = field(
         default=0.999,
-        metadata=pai_meta(help="Decay rate of the mean of the squared deviations from the first moment, in (0, 1)"),
+        metadata=pai_meta(help="Decay rate of the mean of the squared deviations from the first moment"),
     )
     epsilon: float = field(
         default=1e-14, metadata=pai_meta(help="Added to the mean of the squares in each update, and to its root")
