@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -176,9 +177,13 @@ def test_a_missing_output_is_caught() -> None:
         ([np.inf, 2.5], [np.inf, 2.0]),
         ([np.nan, 2.5], [np.nan, 2.0]),
         ([1, 2, 3], [3, 2, 1]),
+        ([7], [8]),
+        ([0] * 99, [0] * 98 + [1]),
+        ([0] * 199, [0] * 197 + [1, 1]),
+        (["a", "b"], ["a", "c"]),
     ],
 )
-def test_differences_are_seen_beside_any_other_value(exported: list[float], expected: list[float]) -> None:
+def test_differences_are_seen_beside_any_other_value(exported: list[Any], expected: list[Any]) -> None:
     with pytest.raises(TfaipError, match="other values for output 'y'"):
         compare_outputs({"y": np.array(exported)}, {"y": np.array(expected)})
 
