@@ -138,6 +138,14 @@ def test_near_names_are_suggested(write: Write) -> None:
         "no module named 'tfaip.scenario.tutorial.ful'; did you mean tfaip.scenario.tutorial.full?"
     )
     assert error("opcodes") == "no module named 'opcodes'"  # nobody means a module of Python
+    assert error("numpi") == "no module named 'numpi'"  # nor an installed one without a scenario
+    assert error("tutorial") == (
+        "no module named 'tutorial'; did you mean tfaip.scenario.tutorial.full or tfaip.scenario.tutorial.min?"
+    )
+    assert (
+        error("tutorial.full")
+        == "no module named 'tutorial.full'; did you mean tfaip.scenario.tutorial.full or tfaip.scenario.tutorial.min?"
+    )
     assert error("qqqqqqqq") == "no module named 'qqqqqqqq'"
 
 

@@ -18,6 +18,7 @@ from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.util.logging import logger
 
 Scenario = type[ScenarioBase[Any, Any]]
+_SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 
 
 def load_scenario(name: str) -> Scenario:
@@ -92,10 +93,23 @@ def _near_modules(name: str, missing: str) -> str:
     paths = list(getattr(sys.modules[parent], "__path__", [])) if parent in sys.modules else None
     known = {info.name for info in pkgutil.iter_modules(paths)} - sys.stdlib_module_names
     near = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
+    if not parent:
+        # What else is installed lies beside the packages of the user, and is hardly ever meant.
+        shipped = [known_name for known_name in _SHIPPED if missing in known_name.split(".")[2:]]
+        near = shipped or [module for module in near if _may_hold_scenario(module)]
     if not near:
         return ""
-    rest = name[len(missing) :]
+    rest = "" if near[0] in _SHIPPED else name[len(missing) :]
     return "; did you mean " + " or ".join(f"{parent + '.' if parent else ''}{n}{rest}" for n in near) + "?"
+
+
+def _may_hold_scenario(name: str) -> bool:
+    """Whether a module that could be imported is a package with a scenario, or no installed one; imports nothing."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        return False
+    origin = Path(spec.origin)
+    return "site-packages" not in origin.parts or bool(spec.parent and any(origin.parent.rglob("scenario.py")))
 
 
 def _scenarios_of(module: ModuleType) -> dict[str, Scenario]:
