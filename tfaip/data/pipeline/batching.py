@@ -170,10 +170,10 @@ class _Stacker:
         array = np.asarray(self._value(part))
         if not self._spec.fits(array.shape[1:]) or array.ndim == 0:
             raise self._shape_error(array.shape, ["batch", *self._spec.shape])
+        if np.can_cast(array.dtype, self._dtype):  # every value fits
+            return array.astype(self._dtype, copy=False)
         self._check_dtype(array.dtype)
         self._check_range(array)
-        if array.dtype == self._dtype:
-            return array
         with self._no_overflow():
             return array.astype(self._dtype)
 
