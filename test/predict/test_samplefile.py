@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import pickle
+import resource
 import zipfile
 
 import ml_dtypes
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.predict.samplefile import SampleWriter, read_samples
 
 SUFFIXES = [".jsonl", ".npz"]
@@ -206,3 +207,16 @@ def test_damaged_and_foreign_files_are_one_line_and_run_nothing(name, content, t
 def test_a_missing_file(tmp_path):
     with pytest.raises(UsageError, match=r"f\.npz cannot be read: No such file"):
         list(read_samples(tmp_path / "f.npz"))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_full_disk_is_told_with_the_name_of_the_file(suffix, tmp_path):
+    path = tmp_path / f"f{suffix}"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(TfaipError, match=rf"f{suffix} cannot be written: File too large"), SampleWriter(path) as f:
+            f.write(Sample(outputs={"y": np.zeros(100_000)}))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []

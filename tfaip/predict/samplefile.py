@@ -10,6 +10,7 @@ other, flat, and `outputs/prob:shape` holds their shapes. What is no array stand
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -22,7 +23,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.util.archives import require_uncompressed
 from tfaip.util.files import TEMPORARY_PREFIX, require_writable
 
@@ -63,6 +64,7 @@ class SampleWriter:
 
     Raises:
         UsageError: as `check_target`.
+        TfaipError: while writing, as of a full disk.
     """
 
     def __init__(self, path: Path, with_inputs: bool = False) -> None:
@@ -79,19 +81,28 @@ class SampleWriter:
     def write(self, sample: Sample) -> None:
         """Add a sample; parts that are None are left out."""
         parts = {part: getattr(sample, part) for part in self._parts}
-        self._form.add({part: value for part, value in parts.items() if value is not None})
+        with self._named_failures():
+            self._form.add({part: value for part, value in parts.items() if value is not None})
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            with self._file:
+            with self._named_failures():
+                with self._file:
+                    if error is None:
+                        self._form.finish()
                 if error is None:
-                    self._form.finish()
-            if error is None:
-                os.replace(self._temporary, self._path)
+                    os.replace(self._temporary, self._path)
         finally:
             self._temporary.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _named_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TfaipError(f"{self._path} cannot be written: {error.strerror or error}") from error
 
 
 def to_plain(value: Any) -> Any:
