@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass, field
+from itertools import islice
 
 import keras
 import numpy as np
@@ -16,7 +17,7 @@ from test.support.tiny.scenario import (
     TinyModelParams,
     TinyScenario,
 )
-from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
+from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
@@ -78,6 +79,19 @@ class HalveParams(DataProcessorParams):
 class Halve(MappingDataProcessor[HalveParams]):
     def apply(self, sample):
         return sample.new_outputs({"y": sample.outputs["y"] / 2})
+
+
+class FirstTwoParams(DataProcessorParams):
+    """Post-processing that stops before the end."""
+
+    @staticmethod
+    def cls():
+        return FirstTwo
+
+
+class FirstTwo(GeneratingDataProcessor):
+    def generate(self, samples):
+        return islice(samples, 2)
 
 
 class Means(EvaluatorBase[EvaluatorParams]):
@@ -173,6 +187,18 @@ def test_values_are_those_of_the_prediction_graph_after_the_post_processing():
             assert logs[-1][f"lav_l{i}_{name}"] == pytest.approx(value, rel=1e-5)
         assert logs[-1][f"lav_l{i}_loss"] == logs[-1][f"lav_l{i}_loss/mean_epoch"] == logs[-1][f"lav_l{i}_mse"]
         assert f"lav_l{i}_list" not in logs[-1]
+
+
+def test_losses_are_those_of_all_samples_also_if_the_post_processing_stops_early():
+    def last(*post):
+        params = lav_params(epochs=1)
+        params.scenario.data.post_proc = SequentialProcessorPipelineParams(processors=list(post))
+        params.gen.setup.val.batch_size = 2
+        return train(params)[0][-1]
+
+    whole, short = last(), last(FirstTwoParams())
+    assert (whole["lav_l0_samples"], short["lav_l0_samples"]) == (5, 2)
+    assert short["lav_l0_mse"] == whole["lav_l0_mse"]
 
 
 @pytest.mark.parametrize(

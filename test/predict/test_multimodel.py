@@ -14,6 +14,7 @@ from test.predict.test_predictor import data_with, points, predictor_of
 from test.support.tiny.scenario import TinyGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
+from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.lav.evaluation import numbers
 from tfaip.lav.multilav import VOTED
 from tfaip.lav.params import LAVParams
@@ -174,6 +175,32 @@ def test_every_model_runs_once_per_batch(tutorial, other_model, monkeypatch):
     assert results[str(paths[0])] == alone
     assert results[str(paths[1])] == other
     assert numbers(results[VOTED]) not in (numbers(alone), numbers(other))
+
+
+class Spoiler(EvaluatorBase):
+    """Writes into the samples that it gets."""
+
+    def __enter__(self):
+        self.labels = []
+        return self
+
+    def update_state(self, sample):
+        self.labels.append(int(sample.targets["label"][0]))
+        sample.targets["label"][...] = 99
+
+    def result(self):
+        return {"labels": self.labels}
+
+
+def test_no_model_sees_what_became_of_the_samples_of_another(tutorial, other_model, monkeypatch):
+    monkeypatch.setattr(TutorialScenario, "evaluator_cls", classmethod(lambda cls: Spoiler))
+    (results,) = TutorialScenario.create_multi_lav(LAVParams(silent=True), [tutorial / "best", other_model]).run(
+        [VALIDATION]
+    )
+    labels = [result["labels"] for result in results.values()]
+    assert len(labels) == 3
+    assert labels[0] == labels[1] == labels[2]
+    assert 99 not in labels[0]
 
 
 def with_params(model, directory, change):

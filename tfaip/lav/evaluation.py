@@ -161,8 +161,9 @@ class PredictionEvaluation:
                 for sample in pipeline.process_output(predicted):
                     scores.update(sample)
                 results = scores.result()
-        else:
-            deque(predicted, maxlen=0)  # runs its share, and makes no samples of it
+        # The other processes run their shares, and make no samples of them. So does the chief if the post-processing
+        # stops before the end.
+        deque(predicted, maxlen=0)
         # Curves and images stay with the chief, which draws them.
         shared = from_chief(self._devices, numbers(results))
         return merged(self._step.result(), results if self._devices.is_chief else shared)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from itertools import chain, tee, zip_longest
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 
 from tfaip.data.databaseparams import DataGeneratorParams
@@ -110,7 +112,7 @@ class MultiLAV:
             rounds = tee(_rounds(ways[0], steps, vote, benchmark), len(ways))
             streams = [way.process_output(_taken(rounds[i], i)) for i, way in enumerate(ways)]
             streams[-1] = map(vote.voter.finalize_sample, streams[-1])
-            # Side by side, so that no more than a batch waits for the others.
+            # Side by side, so that batches only wait for ways whose post-processing leaves out fewer samples.
             for samples in zip_longest(*streams):
                 for score, sample in zip(scores, samples, strict=True):
                     if sample is not None:
@@ -152,13 +154,15 @@ def _rounds(
     for step in (*steps, vote.score):
         step.reset()
     started = time.perf_counter()
-    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+    compiles_each_shape = keras.backend.backend() == "jax"
+    with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape) as batches:
         for batch in batches:
             with benchmark.in_model():
                 by_model = [step(batch) for step in steps]
                 voted = vote(batch, by_model)
             benchmark.count(batch.size, started)
-            yield [*(samples_of(batch, outputs) for outputs in by_model), voted]
+            # Copies: post-processing may write into a sample, which no other model must see.
+            yield [*(samples_of(deepcopy(batch), outputs) for outputs in by_model), voted]
 
 
 def _taken(rounds: Iterable[list[list[Sample]]], position: int) -> Iterator[Sample]:

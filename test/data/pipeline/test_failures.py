@@ -14,9 +14,11 @@ import pytest
 from test.data.pipeline.workers.faults import FaultParams
 from test.data.support import IterableRowsParams, NoiseParams, PairParams, RepeatParams, make_pipeline, row, rows
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.blocks import FailedSample
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.failures import REMEMBERED, DropCounts, FailurePolicy
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
     GeneratingDataProcessor,
@@ -231,3 +233,14 @@ def test_a_generating_processor_that_returns_nothing() -> None:
 def test_a_length_that_no_sample_has(length: int) -> None:
     with pytest.raises(ValueError, match=f"max_element_length is {length}, expected a length from 1, or None"):
         DataPipelineParams(max_element_length=length)
+
+
+def test_on_endless_data_only_the_first_failures_are_remembered(caplog: pytest.LogCaptureFixture) -> None:
+    drops = DropCounts()
+    policy = FailurePolicy(None, drops)
+    for number in range(REMEMBERED + 3):
+        policy.handle(FailedSample(ValueError("bad pixel")), (number,))
+    policy.handle(FailedSample(ValueError("bad pixel")), (0,))
+    assert drops.failed == REMEMBERED + 4
+    assert len(caplog.records) == REMEMBERED
+    assert f"number {REMEMBERED} so far" in caplog.messages[-1]

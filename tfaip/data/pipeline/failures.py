@@ -10,6 +10,9 @@ from tfaip.util.logging import logger
 
 log = logger(__name__)
 
+# On endless data every sample is another one: of more than these, samples that fail are no longer told apart.
+REMEMBERED = 10_000
+
 Place: TypeAlias = tuple[int, ...]
 """What a sample that failed is known by: (index in the generator). Behind a generating processor samples have none;
 there it is (pass, processor, number among the samples that the processor gets in the pass)."""
@@ -48,6 +51,8 @@ class WorkerTraceback(Exception):  # noqa: N818 (the cause of an error, printed 
 class FailurePolicy:
     """Raises the error of a failed sample, or counts and logs it. One that fails in every pass is one sample.
 
+    Without a limit to their number the first `REMEMBERED` are logged, the others only counted.
+
     Args:
         allowed: how many different samples may fail; None: any number.
         drops: counts each time that one is left out.
@@ -67,7 +72,7 @@ class FailurePolicy:
 
     def handle(self, failed: FailedSample, place: Place) -> None:
         """Count the sample, or raise its error if no more may fail."""
-        if place not in self._known:
+        if place not in self._known and (self._allowed is not None or len(self._known) < REMEMBERED):
             if self._allowed is not None:
                 self._give_up_if_too_many(failed)
                 self.failed = (*self.failed, place)
