@@ -71,7 +71,7 @@ def test_killed_around_the_first_checkpoints(
         "in the first validation": (Kill("tiny.sample", "evaluation", 5), "epoch_0000_step_000010"),
         "while best is written": (Kill("open", r"tmp-best/weights"), "epoch_0000_step_000010"),
         "between best and its checkpoint": (Kill("os.rename", r"/epoch_0001 "), "epoch_0000_step_000010"),
-        "before the history": (Kill("shutil.rmtree", "/epoch_0000_step_000006 "), "epoch_0001"),
+        "before the history": (Kill("os.rename", r"/epoch_0000_step_000006 .*/\.tmp-"), "epoch_0001"),
     }
     resume_through(kills, run, run_command, workplace)
     run_well("resume_training", run, cwd=workplace)
@@ -80,11 +80,14 @@ def test_killed_around_the_first_checkpoints(
 
 def test_killed_in_later_epochs(half: Path, whole: Path, workplace: Path, run_command: RunCommand) -> None:
     kills = {
-        "right behind a checkpoint within an epoch": (Kill("shutil.rmtree", "/epoch_0002 "), "epoch_0002_step_000006"),
+        "right behind a checkpoint within an epoch": (
+            Kill("os.rename", r"/epoch_0002 .*/\.tmp-"),
+            "epoch_0002_step_000006",
+        ),
         "before the old best is removed": (Kill("shutil.rmtree", "tmp-best", 2), "epoch_0002_step_000010"),
         "within the removal of an old checkpoint": (Kill("os.remove", r"^state\.", 2), "epoch_0003"),
         # The history is written after the removal of old checkpoints.
-        "before the history of the last epoch": (Kill("shutil.rmtree", "/epoch_0003_step_000006 "), "epoch_0004"),
+        "before the history of the last epoch": (Kill("os.rename", r"/epoch_0003_step_000006 .*/\.tmp-"), "epoch_0004"),
         "while the final export is written": (Kill("open", r"tmp-export/weights"), "epoch_0004"),
     }
     resume_through(kills, half, run_command, workplace)

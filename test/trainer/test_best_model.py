@@ -95,6 +95,11 @@ def test_without_a_best_epoch_there_is_no_best_model(run: Path) -> None:
     assert best_weight(run) == 9.0
 
 
+def test_a_training_without_checkpoints_of_its_own_takes_it_back_too(run: Path) -> None:
+    resumed(run, "epoch_0002", [1.0, 1.0, 0.0], write_checkpoints=False)
+    assert best_weight(run) == 8.0
+
+
 @pytest.mark.parametrize("is_old", [False, True])
 def test_a_training_that_no_longer_exports_leaves_no_abandoned_model(is_old: bool, run: Path) -> None:
     if is_old:
@@ -117,7 +122,7 @@ def test_a_model_that_stays_the_best_takes_no_further_space(four_epochs: Path) -
 
 def test_killed_before_the_newer_checkpoints_are_gone(run: Path) -> None:
     """What `_open_output` has done until then: the next resume, from the newest checkpoint, takes its model."""
-    RunOutput(RunDirectory(run), CheckpointStore(run / "checkpoint")).restore_best("epoch_0002", has_best=True)
+    RunOutput(RunDirectory(run)).restore_best(CheckpointStore(run / "checkpoint"), "epoch_0002", has_best=True)
     assert best_weight(run) == 8.0
     train(falling(run, [1.0] * 4), restore=True)
     assert best_weight(run) == 6.0

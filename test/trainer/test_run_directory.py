@@ -56,7 +56,7 @@ def test_another_run_is_replaced_only_on_request(run: RunDirectory) -> None:
     assert list(run.root.iterdir()) == []
 
 
-@pytest.mark.parametrize("result", ["epoch", "checkpoint", "best", "train", "notes.txt"])
+@pytest.mark.parametrize("result", ["epoch", "checkpoint/epoch_0001", "best", "train", "notes.txt"])
 def test_a_run_without_a_result_is_no_obstacle(result: str, tmp_path: Path) -> None:
     """Its data were wrong, say: the command is typed again when they are mended."""
     failed = RunDirectory(tmp_path)
@@ -66,10 +66,12 @@ def test_a_run_without_a_result_is_no_obstacle(result: str, tmp_path: Path) -> N
     if result == "epoch":
         failed.history_file.write_text('{"1": {"lr": 0.1}}')
     else:
-        (tmp_path / result).mkdir()
+        (tmp_path / result).mkdir(parents=True)
     with pytest.raises(UsageError, match="holds another run"):
         failed.check_free(overwrite=False)
     (tmp_path / result).rmdir() if result != "epoch" else failed.history_file.unlink()
+    # Killed while it wrote its first checkpoint.
+    (failed.checkpoints / ".tmp-epoch_0001").mkdir(parents=True, exist_ok=True)
     failed.claim(overwrite=False)
     assert list(tmp_path.iterdir()) == []
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 from tfaip import __version__
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays, save_arrays
-from tfaip.util.files import commit_directory, link_tree, remove_temporaries, write_text
+from tfaip.util.files import commit_directory, link_tree, remove_directory, remove_temporaries, write_text
 from tfaip.util.logging import logger
 from tfaip.util.manifest import read_json_object, verify_files, write_manifest
 
@@ -72,7 +71,7 @@ class CheckpointStore:
                 link_tree(best, directory / BEST_DIR)
         write_text(self._directory / LATEST_FILE, name + "\n")
         for old in self.checkpoints()[self._keep :]:
-            shutil.rmtree(old)
+            remove_directory(old)
         return self._directory / name
 
     def checkpoints(self) -> list[Path]:
@@ -119,7 +118,7 @@ class CheckpointStore:
         write_text(self._directory / LATEST_FILE, name + "\n")
         for newer in self.checkpoints():
             if _sort_key(newer) > _sort_key(Path(name)):
-                shutil.rmtree(newer)
+                remove_directory(newer)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

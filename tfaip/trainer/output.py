@@ -60,16 +60,17 @@ class RunOutput:
         if self.directory is not None and self._models is not None and self._best:
             self._models.write(self.directory.best)
 
-    def restore_best(self, checkpoint: str, has_best: bool) -> None:
+    def restore_best(self, store: CheckpointStore, checkpoint: str, has_best: bool) -> None:
         """Let `best/` hold what it held when a checkpoint was written: what came later is abandoned.
 
         Args:
+            store: has the checkpoint, also if this training writes none.
             checkpoint: its name.
             has_best: whether the training knew a best epoch then.
         """
-        if self._store is None or self.directory is None:
+        if self.directory is None:
             return
-        best, kept = self.directory.best, self._store.best_of(checkpoint)
+        best, kept = self.directory.best, store.best_of(checkpoint)
         if kept is not None and not _is_same_model(kept, best):
             with commit_directory(best) as directory:
                 link_tree(kept, directory)

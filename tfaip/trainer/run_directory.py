@@ -89,8 +89,10 @@ class RunDirectory:
     def _is_without_result(self) -> bool:
         """Whether a run is all that is here, and wrote neither a checkpoint, nor a model, nor values of an epoch."""
         written_first = {PARAMS_FILE, LOG_FILE, HISTORY_FILE}
-        if any(entry.name.removeprefix(TEMPORARY_PREFIX) not in written_first for entry in self.root.iterdir()):
-            return False
+        for entry in self.root.iterdir():
+            unfinished = entry == self.checkpoints and all(p.name.startswith(TEMPORARY_PREFIX) for p in entry.iterdir())
+            if entry.name.removeprefix(TEMPORARY_PREFIX) not in written_first and not unfinished:
+                return False
         return not self.history_file.exists() or self.history_file.read_text().strip() == "{}"
 
     @contextlib.contextmanager

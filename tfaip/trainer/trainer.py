@@ -261,8 +261,9 @@ class Trainer(Generic[P]):
         elif self._checkpoint is not None:
             directory.clean_up()
             # First: a process that is killed here may be resumed from any checkpoint that there still is.
-            parts.output.restore_best(self._checkpoint, bool(parts.best.values(parts.state.progress.history)))
-            CheckpointStore(directory.checkpoints).continue_from(self._checkpoint)
+            store = CheckpointStore(directory.checkpoints)
+            parts.output.restore_best(store, self._checkpoint, bool(parts.best.values(parts.state.progress.history)))
+            store.continue_from(self._checkpoint)
         self._params.overwrite = False  # a permission for once: stored params must not carry it on
         self._params.scenario.scenario_id = self._scenario.scenario_id()
         self._params.keras_backend = keras.backend.backend()

@@ -80,3 +80,11 @@ def test_after_an_exchange_of_the_weights_the_gradients_of_the_old_ones_are_forg
     assert weights_after(optimizer, weight, [1, 2]) == [-8, -9.5]
     optimizer.reset()  # between two updates there is nothing to forget
     assert weights_after(optimizer, weight, [1, 2, 3]) == [-9.5, -9.5, -11.5]
+
+
+def test_a_checkpoint_of_more_batches_per_update_may_have_forgotten_more_than_there_are():
+    weight = keras.Variable(0.0, name="w")
+    optimizer = optimizer_of(SGDOptimizer(), weight, accum_steps=2)
+    optimizer.named_variables({"w": weight})["forgotten_batches"].assign(3)
+    # One update as of a single batch, which goes down the gradient, then means again.
+    assert weights_after(optimizer, weight, [4, 6, 1, 3]) == [0, -10, -10, -12]

@@ -199,7 +199,8 @@ class TrainingOptimizer(SlotOptimizer):
             self._update(gradients, trainable_variables)
             return
         forgotten = self._forgotten
-        batches = self._accum_steps - forgotten
+        # At least one: the checkpoint may come from a training with more batches per update.
+        batches = ops.maximum(self._accum_steps - forgotten, 1)
         buffers = [self._buffers[id(weight)] for weight in trainable_variables]
         sums = [buffer + gradient for buffer, gradient in zip(buffers, gradients, strict=True)]
 
