@@ -139,7 +139,8 @@ def test_a_graph_that_depends_on_python_state_is_caught(tmp_path: Path, monkeypa
     ):
         check(scale_graphs(CountingGraph()), [1.0])
     check(scale_graphs(), [float("nan"), float("inf"), -float("inf"), 1.0])
-    assert list(tmp_path.iterdir()) == []
+    # TensorFlow keeps files of its own there, of functions that it converts for the first time in the process.
+    assert [path for path in tmp_path.iterdir() if not path.name.startswith("__autograph_generated")] == []
 
 
 def test_a_graph_with_other_inputs_names_them() -> None:
