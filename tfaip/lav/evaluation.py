@@ -27,6 +27,7 @@ from tfaip.model.modelbase import ModelBase
 from tfaip.predict.benchmark import BenchmarkResults
 from tfaip.predict.unbatch import samples_of
 from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.util.backend import compiles_each_shape
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -172,8 +173,7 @@ class PredictionEvaluation:
         self.benchmark_results = benchmark = BenchmarkResults()
         started = time.perf_counter()
         watched = True
-        compiles_each_shape = keras.backend.backend() == "jax"
-        with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape) as batches:
+        with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape()) as batches:
             # A round is a batch for every process.
             while group := list(islice(batches, self._devices.num_processes)):
                 # Only the chief knows how many samples were printed. Nobody looks again who has stopped looking.

@@ -10,7 +10,6 @@ from itertools import chain, tee, zip_longest
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 
 from tfaip.data.databaseparams import DataGeneratorParams
@@ -29,6 +28,7 @@ from tfaip.predict.params import PredictorParams
 from tfaip.predict.unbatch import samples_of
 from tfaip.scenario.loading import Scenario
 from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.util.backend import compiles_each_shape
 from tfaip.util.logging import logger
 from tfaip.util.typing import TensorDict
 
@@ -154,8 +154,7 @@ def _rounds(
     for step in (*steps, vote.score):
         step.reset()
     started = time.perf_counter()
-    compiles_each_shape = keras.backend.backend() == "jax"
-    with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape) as batches:
+    with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape()) as batches:
         for batch in batches:
             with benchmark.in_model():
                 by_model = [step(batch) for step in steps]

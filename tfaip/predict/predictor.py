@@ -26,6 +26,7 @@ from tfaip.predict.benchmark import BenchmarkResults
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.unbatch import samples_of
 from tfaip.scenario.exported import load_exported
+from tfaip.util.backend import compiles_each_shape
 from tfaip.util.logging import logger
 from tfaip.util.progress import track
 from tfaip.util.typing import TensorDict
@@ -146,8 +147,7 @@ class Predictor:
         # answer to a sample before it gives another one.
         ahead = 0 if total is None else 1
         began = time.perf_counter()
-        compiles_each_shape = keras.backend.backend() == "jax"
-        with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape) as batches:
+        with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape()) as batches:
             running = (self._started(batch, benchmark) for batch in track(batches, "Prediction", total, shown))
             for batch, outputs in _behind(running, ahead):
                 with benchmark.in_model():

@@ -29,6 +29,11 @@ def select_backend() -> str:
     return name
 
 
+def compiles_each_shape() -> bool:
+    """Whether the backend compiles a step anew for every shape of its arrays."""
+    return select_backend() == "jax"
+
+
 def prefer_backend(name: str | None) -> str:
     """As `select_backend`, but `KERAS_BACKEND` becomes `name` if it is not set and `name` is installed."""
     if name in BACKENDS and importlib.util.find_spec(name) is not None:
