@@ -1,0 +1,54 @@
+"""Values in messages: one line, bounded, whatever the value is."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tfaip.util.text import shorten, shorten_text
+
+
+def test_short_values_are_their_repr() -> None:
+    assert shorten("three") == "'three'"
+    assert shorten([1, 2.5, None]) == "[1, 2.5, None]"
+    assert shorten(True) == "True"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("x" * 10**7, id="text"),
+        pytest.param(list(range(10**6)), id="list"),
+        pytest.param(10**5000, id="integer"),
+        pytest.param(np.zeros(10**6), id="array"),
+        pytest.param("a\nb\x1b[31m" * 50, id="control"),
+        pytest.param({"k": "v" * 500}, id="dict"),
+    ],
+)
+def test_every_value_is_one_printable_line_of_bounded_length(value: object) -> None:
+    text = shorten(value)
+    assert len(text) <= 80
+    assert text.isprintable()
+
+
+def test_nested_aliases_take_no_time() -> None:
+    value: list[object] = ["x"] * 10
+    for _ in range(30):  # 10**31 leaves
+        value = [value] * 10
+    start = time.process_time()
+    assert len(shorten(value)) <= 80
+    assert time.process_time() - start < 1.0  # without a bound it would never end
+
+
+def test_a_failing_repr_is_named() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError("no")
+
+    assert "Broken" in shorten(Broken())
+
+
+def test_the_middle_of_a_long_text_is_left_out() -> None:
+    assert shorten_text("a" * 30 + "b" * 30, 20) == "a" * 11 + "..." + "b" * 6
