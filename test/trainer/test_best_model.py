@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 
+from test.support.runs import files_below
 from test.trainer.line import LineScenario, LineTrainerParams, line_params, train
 from tfaip.model.weights import WEIGHTS_FILE, load_arrays
+from tfaip.scripts import export
 from tfaip.trainer.checkpoint import CheckpointStore
 from tfaip.trainer.output import RunOutput
 from tfaip.trainer.run_directory import RunDirectory
+from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
 pytestmark = pytest.mark.backend
 
@@ -118,6 +123,122 @@ def test_a_model_that_stays_the_best_takes_no_further_space(four_epochs: Path) -
     assert all(kept[f"epoch_000{epoch}"] == kept[f"epoch_000{epoch}_step_000001"] for epoch in (1, 2, 3))
     assert kept["epoch_0004"] == (four_epochs / "best" / WEIGHTS_FILE).stat().st_ino
     assert len(set(kept.values())) == 4
+
+
+def with_format(run: Path, name: str = "keras", model: str = "best") -> dict[str, bytes]:
+    """Add a format to a model by hand; returns its files."""
+    assert export.main([str(run / model), "--format", name]) == 0
+    return files_below(run / model / name)
+
+
+def kernel_in(file: Path) -> float:
+    """The weight in a `.keras` file."""
+    return float(keras.models.load_model(file).get_weights()[0][0, 0])
+
+
+def spoil(file: Path) -> None:
+    """Change a byte of a file, and of no other one that it is linked with."""
+    content = file.read_bytes()
+    file.unlink()
+    file.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+
+
+@pytest.mark.parametrize("model", ["best", "export"])
+def test_what_was_added_stays_while_the_model_is_the_same(model: str, run: Path) -> None:
+    train(falling(run, [1.0] * 4, export_final=True), restore=True)
+    added = with_format(run, model=model)
+    (run / model / "notes.txt").write_text("the one for the demo")
+    (run / model / "data").symlink_to(run)
+    for _ in range(2):
+        train(falling(run, [1.0] * 4, export_final=True), restore=True)  # finished: nothing to train
+    assert files_below(run / model / "keras") == added
+    assert (run / model / "notes.txt").read_text() == "the one for the demo"
+    assert (run / model / "data").is_symlink()
+    verify_files(run / model, [*read_manifest(run / model)["files"]])
+    assert "gone" not in (run / "train.log").read_text()
+
+
+def test_added_formats_are_written_again_for_a_new_best_model(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with_format(run)
+    (run / "best" / "quantized").mkdir()
+    (run / "best" / "notes.txt").touch()
+    with caplog.at_level(logging.WARNING, logger="tfaip"):
+        train(falling(run, [1.0] * 6, export_final=True), restore=True)
+    assert best_weight(run) == kernel_in(run / "best" / "keras" / "serve.keras") == 4.0
+    verify_files(run / "best")
+    assert not (run / "export" / "keras").exists()
+    messages = [message for message in caplog.messages if "gone" in message]
+    assert messages == [f"files that belonged to the model before are gone from {run / 'best'}: notes.txt, quantized"]
+
+
+def test_a_format_that_cannot_be_written_again_is_named(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As ONNX, which was added on TensorFlow, while the training goes on with JAX."""
+    best = run / "best"
+    facts = {name: value for name, value in read_manifest(best).items() if name != "files"}
+    (best / "onnx").mkdir()
+    (best / "onnx" / "serve.onnx").write_bytes(b"graph")
+    write_manifest(best, {**facts, "added_formats": ["onnx"]})
+    with caplog.at_level(logging.WARNING, logger="tfaip"):
+        train(falling(run, [1.0] * 5), restore=True)
+    assert best_weight(run) == 5.0
+    verify_files(best)
+    if keras.backend.backend() == "jax":
+        (message,) = [message for message in caplog.messages if "gone" in message]
+        assert message.startswith(f"{best / 'onnx'}/ of the model before is gone, the new one cannot be written so: ")
+        assert "added_formats" not in read_manifest(best)
+    else:
+        assert (best / "onnx" / "serve.onnx").stat().st_size > 100
+        assert read_manifest(best)["added_formats"] == ["onnx"]
+
+
+def test_a_damaged_format_is_not_carried_over(run: Path) -> None:
+    train(falling(run, [1.0] * 4, export_final=True), restore=True)
+    with_format(run, model="export")
+    spoil(run / "export" / "keras" / "serve.keras")
+    train(falling(run, [1.0] * 4, export_final=True), restore=True)
+    verify_files(run / "export")
+    assert kernel_in(run / "export" / "keras" / "serve.keras") == 6.0
+
+
+def test_formats_of_an_abandoned_model_are_named(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with_format(run)
+    with caplog.at_level(logging.WARNING, logger="tfaip"):
+        resumed(run, "epoch_0002", [1.0, 1.0, 0.0])
+    assert best_weight(run) == 8.0
+    assert f"files that belonged to another model are gone from {run / 'best'}: keras" in caplog.messages
+
+
+@pytest.mark.parametrize("file", ["manifest.json", WEIGHTS_FILE, "scenario_params.json", "training_data.json"])
+@pytest.mark.parametrize("checkpoint", ["epoch_0004", "epoch_0002"])
+def test_a_sound_model_is_not_replaced_by_a_damaged_copy(
+    file: str, checkpoint: str, run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = files_below(run / "best")
+    (run / "checkpoint" / checkpoint / "best" / file).unlink()
+    shutil.copy(run / "best" / file, run / "checkpoint" / checkpoint / "best" / file)
+    spoil(run / "checkpoint" / checkpoint / "best" / file)
+    if file == "manifest.json":
+        (run / "checkpoint" / checkpoint / "best" / file).write_text("{")
+    with caplog.at_level(logging.WARNING, logger="tfaip"):
+        resumed(run, checkpoint, [1.0] * int(checkpoint[-1]))
+    assert files_below(run / "best") == before
+    (message,) = [message for message in caplog.messages if "damaged" in message]
+    assert message.startswith(f"the best model of checkpoint {checkpoint} is damaged, {run / 'best'} stays as it is: ")
+    assert file in message
+
+
+@pytest.mark.parametrize("file", ["manifest.json", WEIGHTS_FILE, "scenario_params.json"])
+@pytest.mark.parametrize("how", ["changed", "missing"])
+def test_a_damaged_model_is_replaced_by_the_sound_copy(file: str, how: str, run: Path) -> None:
+    before = files_below(run / "best")
+    if how == "missing":
+        (run / "best" / file).unlink()
+    else:
+        spoil(run / "best" / file)
+        if file == "manifest.json":
+            (run / "best" / file).write_text("{")
+    resumed(run, "epoch_0004", [1.0] * 4)
+    assert files_below(run / "best") == before
 
 
 def test_killed_before_the_newer_checkpoints_are_gone(run: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_run_without_a_result_is_no_obstacle(result: str, tmp_path: Path) -> N
 
 def test_the_directory_itself_stays(run: RunDirectory, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(run.root)
-    (run.root / "elsewhere").symlink_to(tmp_path / "kept")
+    (run.root / "best").symlink_to(tmp_path / "kept")
     (tmp_path / "kept").mkdir()
     RunDirectory(tmp_path / "link").claim(overwrite=True)
     assert (tmp_path / "link").is_symlink()

@@ -5,11 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from test.support.commands import finish_command, start_python
+from tfaip.errors import TfaipError, UsageError
 from tfaip.util import files
 from tfaip.util.files import (
     TEMPORARY_PREFIX,
@@ -17,6 +21,7 @@ from tfaip.util.files import (
     link_tree,
     remove_directory,
     remove_temporaries,
+    require_writable,
     write_json,
     write_text,
 )
@@ -27,7 +32,7 @@ def names(directory: Path) -> list[str]:
 
 
 def fail_half_way(target: Path, error: BaseException) -> None:
-    with commit_directory(target) as directory:
+    with commit_directory(target, ["file"]) as directory:
         (directory / "file").write_text("new")
         raise error
 
@@ -77,7 +82,7 @@ def test_a_directory_appears_complete(tmp_path: Path) -> None:
 def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
     target = tmp_path / "model"
     for name in ("first", "second"):
-        with commit_directory(target) as directory:
+        with commit_directory(target, ["first"]) as directory:
             (directory / name).write_text(name)
     assert names(target) == ["second"]
     assert names(tmp_path) == ["model"]
@@ -89,7 +94,7 @@ def test_the_old_directory_is_there_until_the_new_one_is(tmp_path: Path) -> None
         (directory / "file").write_text("old")
     opened = os.open(target, os.O_RDONLY)
     try:
-        with commit_directory(target) as directory:
+        with commit_directory(target, ["file"]) as directory:
             (directory / "file").write_text("new")
             assert (target / "file").read_text() == "old"
         # Exchanged, not rewritten in place: who had the old one open does not see the new file in it.
@@ -140,10 +145,12 @@ def test_leftovers_are_removed_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / f"{TEMPORARY_PREFIX}latest").touch()
     (tmp_path / "latest").touch()
     (tmp_path / "sub" / f"{TEMPORARY_PREFIX}deep").mkdir(parents=True)
-    remove_temporaries(tmp_path)
-    assert names(tmp_path) == ["latest", "sub"]
-    assert names(tmp_path / "sub") == [f"{TEMPORARY_PREFIX}deep"]  # not recursive
-    remove_temporaries(tmp_path / "missing")
+    (tmp_path / f"{TEMPORARY_PREFIX}drafts").mkdir()  # has the prefix, but is no name of ours
+    (tmp_path / f"{TEMPORARY_PREFIX}{TEMPORARY_PREFIX}model").symlink_to(tmp_path / "sub")
+    remove_temporaries(tmp_path, ["model", "latest"].__contains__)
+    assert names(tmp_path) == [f"{TEMPORARY_PREFIX}drafts", "latest", "sub"]
+    assert names(tmp_path / "sub") == [f"{TEMPORARY_PREFIX}deep"]  # not recursive, and no link is followed
+    remove_temporaries(tmp_path / "missing", ["model"].__contains__)
 
 
 @pytest.mark.parametrize("moment", ["inside", "while moving"])
@@ -154,11 +161,12 @@ def test_a_killed_process_leaves_the_old_directory(moment: str, tmp_path: Path) 
     code = f"""
 import os, signal
 from pathlib import Path
+from tfaip.errors import TfaipError, UsageError
 from tfaip.util import files
 kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if {moment!r} == "while moving":
     files._move_over = kill
-with files.commit_directory(Path({str(target)!r})) as directory:
+with files.commit_directory(Path({str(target)!r}), ["file"]) as directory:
     (directory / "file").write_text("new")
     if {moment!r} == "inside":
         kill()
@@ -166,7 +174,7 @@ with files.commit_directory(Path({str(target)!r})) as directory:
     assert finish_command(start_python("-c", code)).rc == -9
     assert (target / "file").read_text() == "old"
     assert names(tmp_path) == [f"{TEMPORARY_PREFIX}model", "model"]
-    remove_temporaries(tmp_path)
+    remove_temporaries(tmp_path, ["model"].__contains__)
     assert names(tmp_path) == ["model"]
 
 
@@ -191,9 +199,132 @@ def test_where_there_are_no_links_files_are_copied(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "a" / "file").samefile(tmp_path / "b" / "file")
 
 
+def test_a_link_in_a_tree_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "large").touch()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "a" / "broken").symlink_to(tmp_path / "nowhere")
+    link_tree(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b" / "link").is_symlink()
+    assert names(tmp_path / "b") == ["broken", "link"]
+
+
 def test_a_directory_is_removed_as_a_whole(tmp_path: Path) -> None:
-    remove_directory(tmp_path / "a")  # there is none
+    remove_directory(tmp_path / "a", tmp_path, ["mark"])  # there is none
     (tmp_path / "a" / "sub").mkdir(parents=True)
+    (tmp_path / "a" / "mark").touch()
     (tmp_path / ".tmp-a").mkdir()  # left by a process that was killed
-    remove_directory(tmp_path / "a")
+    remove_directory(tmp_path / "a", tmp_path, ["mark"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_other_directory_is_replaced_or_removed(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    (theirs / "mark").mkdir(parents=True)  # not a file
+    (tmp_path / "link").symlink_to(theirs)
+    (tmp_path / "file").write_text("theirs")
+    for name in ("theirs", "link", "file"):
+        with pytest.raises(TfaipError, match=f"{name} is neither replaced nor removed: it is no directory that was"):
+            remove_directory(tmp_path / name, tmp_path, ["mark"])
+        with pytest.raises(TfaipError, match=f"{name} is neither"), commit_directory(tmp_path / name, ["mark"]):
+            pytest.fail("written in vain")
+    assert names(tmp_path) == ["file", "link", "theirs"]
+    assert names(theirs) == ["mark"]
+
+
+def test_a_directory_that_came_while_another_one_was_written_is_not_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+
+    def write() -> None:
+        with commit_directory(target, ["mark"]) as directory:
+            (directory / "mark").touch()
+            target.mkdir()
+            (target / "thesis.tex").touch()
+
+    with pytest.raises(TfaipError, match="model is neither"):
+        write()
+    assert names(target) == ["thesis.tex"]
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("way_out", ["..", "../beside", ".", "link/marked"])
+def test_nothing_is_removed_outside_of_the_root(way_out: str, tmp_path: Path) -> None:
+    for directory in ("root", "beside", "other/marked"):
+        (tmp_path / directory).mkdir(parents=True)
+        (tmp_path / directory / "mark").touch()
+    (tmp_path / "mark").touch()
+    (tmp_path / "root" / "link").symlink_to(tmp_path / "other")
+    with pytest.raises(TfaipError, match="is not removed: it lies outside of .*root"):
+        remove_directory(tmp_path / "root" / way_out, tmp_path / "root", ["mark"])
+    assert names(tmp_path) == ["beside", "mark", "other", "root"]
+    assert [names(tmp_path / name) for name in ("beside", "root", "other/marked")] == [
+        ["mark"],
+        ["link", "mark"],
+        ["mark"],
+    ]
+
+
+def test_a_file_is_never_written_through_a_temporary_link(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / f"{TEMPORARY_PREFIX}a").symlink_to(tmp_path / "theirs")
+    write_text(tmp_path / "a", "ours")
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert (tmp_path / "a").read_text() == "ours"
+    assert names(tmp_path) == ["a", "theirs"]
+
+
+def test_only_a_file_is_replaced_by_a_text(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "directory").mkdir()
+    for name in ("pipe", "directory"):
+        with pytest.raises(TfaipError, match=f"{name} cannot be written: it is no regular file"):
+            write_text(tmp_path / name, "text")
+    assert names(tmp_path) == ["directory", "pipe"]
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("pipe", "it is no regular file"),
+        ("a" * 256, "the path has a part of more than 245 bytes"),
+        ("a/" * 2048, "the path is longer than 4095 bytes"),
+        ("a\0b", "the path holds a NUL character"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_in_time(name: str, problem: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match=f"cannot be written: {problem}") as caught:
+        require_writable(tmp_path / name)
+    assert len(str(caught.value)) <= 300
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """No file may grow beyond 1000 bytes; the error has no file name, as that of a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TfaipError, match=r"a\.json cannot be written: File too large$"):
+        write_json(tmp_path / "a.json", "x" * 5000)
+    with (
+        pytest.raises(TfaipError, match="model cannot be written: File too large$"),
+        commit_directory(tmp_path / "model") as directory,
+    ):
+        (directory / "weights").write_bytes(bytes(5000))
+    assert names(tmp_path) == []
+
+
+def test_a_file_that_cannot_be_read_is_named_beside_the_one_that_is_written(tmp_path: Path) -> None:
+    with (
+        pytest.raises(TfaipError, match=r"model cannot be written: No such file or directory \('.*words\.txt'\)"),
+        commit_directory(tmp_path / "model") as directory,
+    ):
+        shutil.copyfile(tmp_path / "words.txt", directory / "words.txt")
+    assert names(tmp_path) == []

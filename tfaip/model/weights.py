@@ -12,14 +12,23 @@ from safetensors.numpy import load_file, save_file
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.manifest import MANIFEST_FILE, verify_files
+from tfaip.util.text import shorten_text
 
 WEIGHTS_FILE = "weights.safetensors"
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write named arrays; equal arrays give equal bytes."""
+    """Write named arrays; equal arrays give equal bytes.
+
+    Raises:
+        TfaipError: the file cannot be written, as on a full disk.
+    """
     # An array of an accelerator backend may be a view with strides, which the format does not know.
-    save_file({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}, path)
+    contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
+    try:
+        save_file(contiguous, path)
+    except (OSError, SafetensorError) as error:
+        raise TfaipError(f"{path} cannot be written: {shorten_text(str(error))}") from error
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -23,8 +23,13 @@ from tfaip.params import ParamsBase
 from tfaip.params.resource import copy_resources
 from tfaip.params.serialization import save_params
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE, ScenarioBase
-from tfaip.util.files import commit_directory
-from tfaip.util.manifest import read_manifest, write_manifest
+from tfaip.scenario.writtenmodel import ADDED_FORMATS, WrittenModel, shown_names
+from tfaip.util.files import commit_directory, link_entry
+from tfaip.util.logging import logger
+from tfaip.util.manifest import MANIFEST_FILE, MODEL_MARKS, fingerprints, read_manifest, write_manifest
+from tfaip.util.text import shorten_text
+
+log = logger(__name__)
 
 
 class ModelDirectoryWriter:
@@ -45,20 +50,59 @@ class ModelDirectoryWriter:
         self._further_params = dict(further_params)
         params = scenario.params
         wanted = {SERVE_DIR: params.export_serve, KERAS_DIR: params.export_keras, ONNX_DIR: params.export_onnx}
+        self._added: dict[str, ExportFormats] = {}
         self.formats = create_formats(scenario, [name for name, is_on in wanted.items() if is_on])
 
     def write(self, path: Path) -> None:
-        """Replace the directory `path` in one commit."""
-        with commit_directory(path) as directory:
-            params = copy_resources(self._scenario.params, directory)
-            params.scenario_id = self._scenario.scenario_id()
-            save_params(directory / SCENARIO_PARAMS_FILE, params)
-            for name, further in self._further_params.items():
-                save_params(directory / name, further)
-            save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
+        """Replace the directory `path` in one commit.
+
+        Formats that `add_formats` wrote there are written for the new model too. Other files that users put there stay
+        if the model is the same as before; else they go, with a warning that names them.
+
+        Raises:
+            TfaipError: it cannot be written, or what is there is no model.
+        """
+        with commit_directory(path, MODEL_MARKS) as directory:
+            self._write_model(directory)
+            before = WrittenModel.at(path)
+            is_same = before.model_files() == fingerprints(directory)
             if self.formats is not None:
                 self.formats.write(directory)
-            write_manifest(directory, _origin())
+            added = [name for name in before.added_formats if not (directory / name).exists()]
+            lost = {name: problem for name in added if (problem := self._add_format(name, before, directory, is_same))}
+            written = [name for name in before.added_formats if name not in lost]
+            write_manifest(directory, _origin(written))
+            foreign = before.foreign_entries()
+            if is_same:
+                for name in foreign:
+                    link_entry(path / name, directory / name)
+                foreign = []
+        for name, problem in lost.items():
+            log.warning("%s/ of the model before is gone, the new one cannot be written so: %s", path / name, problem)
+        if foreign:
+            log.warning("files that belonged to the model before are gone from %s: %s", path, shown_names(foreign))
+
+    def _write_model(self, directory: Path) -> None:
+        params = copy_resources(self._scenario.params, directory)
+        params.scenario_id = self._scenario.scenario_id()
+        save_params(directory / SCENARIO_PARAMS_FILE, params)
+        for name, further in self._further_params.items():
+            save_params(directory / name, further)
+        save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
+
+    def _add_format(self, name: str, before: WrittenModel, directory: Path, is_same: bool) -> str | None:
+        """Write a format that was added to the model before; returns why that is not possible, or None."""
+        if is_same and before.damage([name]) is None:
+            link_entry(before.path / name, directory / name)
+            return None
+        try:
+            if name not in self._added:
+                self._added[name] = ExportFormats(export_graphs(self._scenario), [name])
+            self._added[name].write(directory)
+        except Exception as error:  # of any converter: no reason to stop a training
+            shutil.rmtree(directory / name, ignore_errors=True)
+            return shorten_text(str(error), 160)
+        return None
 
 
 def add_formats(
@@ -78,11 +122,13 @@ def add_formats(
     """
     formats = ExportFormats(export_graphs(scenario), names)
     formats.check(inputs)
+    path = path.resolve()  # `.` has no name, and a link stays a link
     origin = {name: value for name, value in read_manifest(path).items() if name != "files"}
-    with commit_directory(path) as directory:
-        kept = [entry for entry in path.iterdir() if entry.name not in names]
-        for entry in kept:
-            (shutil.copytree if entry.is_dir() else shutil.copyfile)(entry, directory / entry.name)
+    origin[ADDED_FORMATS] = sorted({*WrittenModel.at(path).added_formats, *names})
+    with commit_directory(path, MODEL_MARKS) as directory:
+        for entry in path.iterdir():
+            if entry.name not in (*names, MANIFEST_FILE):
+                link_entry(entry, directory / entry.name)
         formats.write(directory)
         write_manifest(directory, origin)
 
@@ -106,8 +152,9 @@ def export_graphs(scenario: ScenarioBase[Any, Any]) -> ExportGraphs:
     return ExportGraphs(scenario.graph, functions, scenario.data.create_input_layers())
 
 
-def _origin() -> dict[str, Any]:
-    return {
+def _origin(added_formats: Sequence[str]) -> dict[str, Any]:
+    origin: dict[str, Any] = {
         "backend": keras.backend.backend(),
         "versions": {"tfaip": __version__, "keras": keras.__version__},
     }
+    return {**origin, ADDED_FORMATS: list(added_formats)} if added_formats else origin

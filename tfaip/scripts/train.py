@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tfaip.scripts.roof import asks_for_usage, run_command
@@ -76,8 +75,9 @@ def _check_output_dir(params: Any) -> None:
     from tfaip.device.cluster import find_cluster
     from tfaip.trainer.run_directory import RunDirectory
 
-    if params.output_dir is not None and find_cluster(params.device) is None:
-        RunDirectory(Path(params.output_dir)).check_free(params.overwrite)
+    directory = RunDirectory.of(params)
+    if directory is not None and find_cluster(params.device) is None:
+        directory.check_free(params.overwrite)
 
 
 if __name__ == "__main__":

@@ -238,7 +238,9 @@ def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, 
         models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data})
     if models is not None and models.formats is not None and not params.skip_model_load_test:
         models.formats.check(_first_batch(sample_data).inputs)
-    store = CheckpointStore(directory.checkpoints, params.keep_checkpoints) if params.write_checkpoints else None
+    store = None
+    if params.write_checkpoints:
+        store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
     return RunOutput(directory, store, models, params.export_best, params.export_final, history_file)
 
 

@@ -8,7 +8,6 @@ no space while it is. `<dir>/latest` names the newest one.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +19,14 @@ import numpy as np
 from tfaip import __version__
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays, save_arrays
-from tfaip.util.files import commit_directory, link_tree, remove_directory, remove_temporaries, write_text
+from tfaip.trainer.directory_names import BEST_DIR, CHECKPOINT_NAME, LATEST_FILE
+from tfaip.util.files import commit_directory, is_ours, link_tree, remove_directory, remove_temporaries, write_text
 from tfaip.util.logging import logger
-from tfaip.util.manifest import read_json_object, verify_files, write_manifest
+from tfaip.util.manifest import CHECKPOINT_MARKS, read_json_object, verify_files, write_manifest
+from tfaip.util.text import shorten
 
 ARRAYS_FILE = "state.safetensors"
 STATE_FILE = "state.json"
-LATEST_FILE = "latest"
-BEST_DIR = "best"
-_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?")
 
 
 @dataclass(frozen=True)
@@ -45,11 +43,13 @@ class CheckpointStore:
     Args:
         directory: where they lie; created by the first save.
         keep: number of newest checkpoints that `save` keeps.
+        root: directory of the run, outside of which nothing is removed; None: `directory`.
     """
 
-    def __init__(self, directory: Path, keep: int = 2) -> None:
+    def __init__(self, directory: Path, keep: int = 2, root: Path | None = None) -> None:
         self._directory = directory
         self._keep = keep
+        self._root = directory if root is None else root
 
     def save(self, checkpoint: Checkpoint, epoch: int, step: int = 0, best: Path | None = None) -> Path:
         """Commit a checkpoint, then let `latest` name it, then remove old ones.
@@ -62,7 +62,7 @@ class CheckpointStore:
         """
         name = f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
         self._directory.mkdir(parents=True, exist_ok=True)
-        with commit_directory(self._directory / name) as directory:
+        with commit_directory(self._directory / name, CHECKPOINT_MARKS) as directory:
             save_arrays(directory / ARRAYS_FILE, checkpoint.arrays)
             (directory / STATE_FILE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
             write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}})
@@ -71,14 +71,15 @@ class CheckpointStore:
                 link_tree(best, directory / BEST_DIR)
         write_text(self._directory / LATEST_FILE, name + "\n")
         for old in self.checkpoints()[self._keep :]:
-            remove_directory(old)
+            self._remove(old)
         return self._directory / name
 
     def checkpoints(self) -> list[Path]:
-        """All checkpoints, newest first."""
+        """All checkpoints, damaged ones included, newest first; nothing that merely has the name of one."""
         if not self._directory.is_dir():
             return []
-        found = [entry for entry in self._directory.iterdir() if _NAME.fullmatch(entry.name)]
+        named = [entry for entry in self._directory.iterdir() if CHECKPOINT_NAME.fullmatch(entry.name)]
+        found = [entry for entry in named if is_ours(entry, CHECKPOINT_MARKS) and any(entry.iterdir())]
         return sorted(found, key=_sort_key, reverse=True)
 
     def read(self, name: str | None = None) -> tuple[str, Checkpoint]:
@@ -90,13 +91,10 @@ class CheckpointStore:
             name and content.
 
         Raises:
-            UsageError: there is none, or `name` is damaged.
+            UsageError: there is none, or `name` is damaged, or tells no epoch.
         """
         if name is not None:
-            try:
-                return name, read_checkpoint(self._directory / name)
-            except TfaipError as error:
-                raise UsageError(f"checkpoint {name} cannot be used: {error}") from error
+            return name, self._read_named(name)
         candidates = self.checkpoints()
         if not candidates:
             raise UsageError(f"no checkpoint in {self._directory}: nothing to resume")
@@ -107,6 +105,18 @@ class CheckpointStore:
                 logger(__name__).warning("damaged checkpoint passed over: %s", error)
         raise UsageError(f"all {len(candidates)} checkpoints in {self._directory} are damaged: nothing to resume")
 
+    def _read_named(self, name: str) -> Checkpoint:
+        try:
+            checkpoint = read_checkpoint(self._directory / name)
+        except TfaipError as error:
+            raise UsageError(f"checkpoint {name} cannot be used: {error}") from error
+        if not CHECKPOINT_NAME.fullmatch(name):
+            # A copy under a name of its own: which of the others are newer, and go, could not be told.
+            raise UsageError(
+                f"checkpoint {shorten(name)} cannot be used: its name tells no epoch; rename it as it was (epoch_0007)"
+            )
+        return checkpoint
+
     def best_of(self, name: str) -> Path | None:
         """What was the best model when the checkpoint `name` was written; None: it knows none."""
         path = self._directory / name / BEST_DIR
@@ -114,11 +124,14 @@ class CheckpointStore:
 
     def continue_from(self, name: str) -> None:
         """Remove what is newer than the checkpoint `name`, and what a killed process left behind."""
-        remove_temporaries(self._directory)
+        remove_temporaries(self._directory, lambda own: own == LATEST_FILE or bool(CHECKPOINT_NAME.fullmatch(own)))
         write_text(self._directory / LATEST_FILE, name + "\n")
         for newer in self.checkpoints():
             if _sort_key(newer) > _sort_key(Path(name)):
-                remove_directory(newer)
+                self._remove(newer)
+
+    def _remove(self, checkpoint: Path) -> None:
+        remove_directory(checkpoint, self._root, CHECKPOINT_MARKS)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -132,5 +145,5 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _sort_key(path: Path) -> tuple[int, int]:
-    match = _NAME.fullmatch(path.name)
+    match = CHECKPOINT_NAME.fullmatch(path.name)
     return (int(match[1]), int(match[2] or 0)) if match else (-1, -1)

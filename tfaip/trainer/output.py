@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tfaip.scenario.modeldirectory import ModelDirectoryWriter
+from tfaip.scenario.writtenmodel import WrittenModel, shown_names
 from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.history import History
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.util.files import commit_directory, link_tree, remove_directory, write_json
 from tfaip.util.logging import logger
-from tfaip.util.manifest import MANIFEST_FILE
+from tfaip.util.manifest import MODEL_MARKS
 
 log = logger(__name__)
 
@@ -71,12 +72,10 @@ class RunOutput:
         if self.directory is None:
             return
         best, kept = self.directory.best, store.best_of(checkpoint)
-        if kept is not None and not _is_same_model(kept, best):
-            with commit_directory(best) as directory:
-                link_tree(kept, directory)
-            log.info("%s is again what it was at checkpoint %s", best, checkpoint)
-        elif kept is None and not has_best and best.exists():
-            remove_directory(best)
+        if kept is not None:
+            _take_back(best, kept, checkpoint)
+        elif not has_best and best.exists():
+            remove_directory(best, self.directory.root, MODEL_MARKS)
             log.info("%s is gone: at checkpoint %s there was no best epoch yet", best, checkpoint)
 
     def export_final(self) -> None:
@@ -99,7 +98,18 @@ class RunOutput:
         return {**rows, "TensorBoard": f"tensorboard --logdir {self.directory.root}"}
 
 
-def _is_same_model(a: Path, b: Path) -> bool:
-    """Whether two models have equal manifests, which name the checksums of all files."""
-    manifests = [path / MANIFEST_FILE for path in (a, b)]
-    return all(path.is_file() for path in manifests) and manifests[0].read_bytes() == manifests[1].read_bytes()
+def _take_back(best: Path, kept: Path, checkpoint: str) -> None:
+    """Replace `best` by its copy in a checkpoint, if the copy is sound, and `best` another model or damaged."""
+    there, copied = WrittenModel.at(best), WrittenModel.at(kept)
+    damage = copied.damage()
+    if damage is not None:
+        log.warning("the best model of checkpoint %s is damaged, %s stays as it is: %s", checkpoint, best, damage)
+        return
+    if there.model_files() == copied.model_files() and there.damage() is None:
+        return
+    lost = [name for name in [*there.added_formats, *there.foreign_entries()] if not (kept / name).exists()]
+    with commit_directory(best, MODEL_MARKS) as directory:
+        link_tree(kept, directory)
+    log.info("%s is again what it was at checkpoint %s", best, checkpoint)
+    if lost:
+        log.warning("files that belonged to another model are gone from %s: %s", best, shown_names(lost))

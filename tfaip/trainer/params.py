@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Generic, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
@@ -14,12 +13,14 @@ from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.directory_names import EXPORT_DIR, check_directory_names, check_history_file, checkpoint_parts
 from tfaip.trainer.earlystopping import EarlyStoppingParams
-from tfaip.trainer.lognames import TRAIN, VALIDATION, lav_events
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.warmstart import WarmStartParams
+from tfaip.util.names import path_problem
 from tfaip.util.pathpatterns import compile_pattern
+from tfaip.util.text import shorten
 
 TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
 TVal = TypeVar("TVal", bound=DataGeneratorParams)
@@ -121,7 +122,11 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     lav_silent: bool = field(default=False, metadata=pai_meta(help="Do not print samples in LAV"))
     write_checkpoints: bool = field(default=True, metadata=pai_meta(help="Write checkpoints, from which to resume"))
     checkpoint_sub_dir: str = field(
-        default="checkpoint", metadata=pai_meta(help="Checkpoints lie in this sub-directory")
+        default="checkpoint",
+        metadata=pai_meta(
+            help="Directory of the checkpoints, in output_dir; several parts are allowed (a/b), a part with {epoch} "
+            "is left out: each checkpoint has a directory of its own (epoch_0007)"
+        ),
     )
     checkpoint_save_freq: str = field(
         default="epoch",
@@ -272,16 +277,17 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         self.learning_rate.check_rates()
 
     def _check_directories(self) -> None:
-        """The best model and the checkpoints have directories of their own."""
-        taken = ["export", TRAIN, VALIDATION, lav_events(0)]
-        for group, name in (("early_stopping", "best_model_name"), ("trainer", "checkpoint_sub_dir")):
-            value = getattr(self if group == "trainer" else self.early_stopping, name)
-            if not value or Path(value).name != value or value in taken:
-                raise ValueError(
-                    f"{name} is {value!r}, expected the name of a directory that holds nothing else (not "
-                    f"{', '.join(taken)}): change --{group}.{name}"
-                )
-            taken.append(value)
+        """Raise unless the run writes to its own directory, and each kind of thing to a place of its own."""
+        problem = None if self.output_dir is None else path_problem(self.output_dir)
+        if problem is not None:
+            raise ValueError(
+                f"output_dir is {shorten(self.output_dir)}, expected a directory: it {problem}; change "
+                "--trainer.output_dir"
+            )
+        best = self.early_stopping.best_model_name
+        check_directory_names(self.checkpoint_sub_dir, best)
+        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR)
+        check_history_file(self.history_file, self.output_dir, replaced)
 
     def checkpoint_every_n_updates(self) -> int | None:
         """The number in `checkpoint_save_freq`; None for "epoch"."""

@@ -5,26 +5,79 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tfaip.errors import UsageError
-from tfaip.util.files import TEMPORARY_PREFIX, remove_temporaries
+from tfaip.errors import TfaipError, UsageError
+from tfaip.trainer.directory_names import (
+    BEST_DIR,
+    CHECKPOINT_DIR,
+    CHECKPOINT_NAME,
+    EVENTS_NAME,
+    EXPORT_DIR,
+    HISTORY_FILE,
+    LOG_FILE,
+    MAX_PARTS,
+    PARAMS_FILE,
+    check_directory_names,
+    checkpoint_parts,
+)
+from tfaip.trainer.oldrun import remove_run
+from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, remove_temporaries
+from tfaip.util.logging import logger
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, read_json_object
+from tfaip.util.names import path_problem
+from tfaip.util.text import shorten, shorten_text
 
-PARAMS_FILE = "trainer_params.json"
-HISTORY_FILE = "history.json"
-LOG_FILE = "train.log"
+if TYPE_CHECKING:
+    from tfaip.trainer.params import TrainerParams
+
+log = logger(__name__)
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """Paths below `trainer.output_dir`."""
+    """Paths below `trainer.output_dir`, and the only place that empties one.
+
+    Raises:
+        UsageError: a name leads out of the directory, is used twice or reserved, whoever chose it.
+    """
 
     root: Path
-    checkpoint_sub_dir: str = "checkpoint"
-    best_model_name: str = "best"
+    checkpoint_sub_dir: str = CHECKPOINT_DIR
+    best_model_name: str = BEST_DIR
+
+    def __post_init__(self) -> None:
+        problem = path_problem(self.root)
+        if problem is not None:
+            raise UsageError(f"{shorten(str(self.root))} is no directory of a run: the path {problem}")
+        try:
+            check_directory_names(self.checkpoint_sub_dir, self.best_model_name)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+
+    @classmethod
+    def of(cls, params: TrainerParams[Any, Any]) -> RunDirectory | None:
+        """The directory that a training with these params writes to; None: it writes nothing."""
+        if params.output_dir is None:
+            return None
+        return cls(Path(params.output_dir), params.checkpoint_sub_dir, params.early_stopping.best_model_name)
+
+    @classmethod
+    def stored(cls, root: Path) -> RunDirectory:
+        """The directory of a run that exists, with the names in its params file; the defaults where these are unusable.
+
+        For a look at a run of which the params are not needed, and perhaps cannot be loaded.
+        """
+        try:
+            content = read_json_object(root / PARAMS_FILE)
+            group = content.get("early_stopping")
+            best = group.get("best_model_name", BEST_DIR) if isinstance(group, dict) else BEST_DIR
+            return cls(root, content.get("checkpoint_sub_dir", CHECKPOINT_DIR), best)
+        except TfaipError:
+            return cls(root)
 
     @property
     def params_file(self) -> Path:
@@ -44,7 +97,7 @@ class RunDirectory:
     @property
     def checkpoints(self) -> Path:
         """Where checkpoints lie."""
-        return self.root / self.checkpoint_sub_dir
+        return self.root.joinpath(*checkpoint_parts(self.checkpoint_sub_dir))
 
     @property
     def best(self) -> Path:
@@ -54,14 +107,14 @@ class RunDirectory:
     @property
     def export(self) -> Path:
         """The final model."""
-        return self.root / "export"
+        return self.root / EXPORT_DIR
 
     def events(self, name: str) -> Path:
         """TensorBoard events of one kind of data, e.g. `train`."""
         return self.root / name
 
     def check_free(self, overwrite: bool) -> None:
-        """Whether a new run may use the directory; changes nothing.
+        """Raise unless a new run may use the directory; changes nothing.
 
         A run that ended before it had a result is no obstacle: there is nothing to continue, and nothing to lose.
 
@@ -75,25 +128,85 @@ class RunDirectory:
         begun = TEMPORARY_PREFIX + PARAMS_FILE
         if not self.root.exists() or (self.root.is_dir() and all(e.name == begun for e in self.root.iterdir())):
             return
+        shown = shorten_text(str(self.root), 160)
         if not self.params_file.exists():
-            # Only a run may be replaced: a mistyped path must never cost somebody's files.
-            raise UsageError(
-                f"{self.root} exists and is not the directory of a run: choose another --trainer.output_dir"
-            )
+            # Only a run may be replaced: a mistyped path must never cost a user other files.
+            raise UsageError(f"{shown} exists and is not the directory of a run: choose another --trainer.output_dir")
         if not overwrite and not self._is_without_result():
             raise UsageError(
-                f"{self.root} holds another run: choose another --trainer.output_dir, continue that run with "
-                f"'tfaip-resume-training {self.root}', or replace it with --overwrite"
+                f"{shown} holds another run: choose another --trainer.output_dir, continue that run with "
+                f"'tfaip-resume-training {shown}', or replace it with --overwrite"
             )
+        self._check_places()
 
     def _is_without_result(self) -> bool:
-        """Whether a run is all that is here, and wrote neither a checkpoint, nor a model, nor values of an epoch."""
+        """Return True if all that is here is a run without checkpoint, model and values of an epoch."""
         written_first = {PARAMS_FILE, LOG_FILE, HISTORY_FILE}
         for entry in self.root.iterdir():
-            unfinished = entry == self.checkpoints and all(p.name.startswith(TEMPORARY_PREFIX) for p in entry.iterdir())
-            if entry.name.removeprefix(TEMPORARY_PREFIX) not in written_first and not unfinished:
+            if final_name(entry) not in written_first and not self._holds_leftovers_only(entry):
                 return False
-        return not self.history_file.exists() or self.history_file.read_text().strip() == "{}"
+        if not self.history_file.exists():
+            return True
+        try:
+            return read_json_object(self.history_file) == {}
+        except TfaipError:
+            return False
+
+    def _holds_leftovers_only(self, entry: Path) -> bool:
+        """Return True if `entry` leads to the checkpoints, of which the first one is half-written."""
+        if entry.is_symlink() or not entry.is_dir() or not self.checkpoints.is_relative_to(entry):
+            return False
+        for path in entry.rglob("*"):
+            is_way = self.checkpoints.is_relative_to(path) and not path.is_symlink()
+            is_unfinished = any(part.startswith(TEMPORARY_PREFIX) for part in path.relative_to(entry).parts)
+            if not is_way and not is_unfinished:
+                return False
+        return True
+
+    def check_resumable(self) -> None:
+        """Raise unless all places that a continued run writes to are within the directory, and free or its own.
+
+        Raises:
+            UsageError: one is a link, or something that no run has written; it is named.
+        """
+        if not self.root.is_dir():
+            return
+        for path in self._places():
+            if path.is_symlink():
+                raise UsageError(
+                    f"{shorten_text(str(path), 160)} is a link: a run writes within its own directory only; put there "
+                    "what it leads to"
+                )
+        self._check_places()
+
+    def _places(self) -> list[Path]:
+        """What a run writes, as far as it may exist already."""
+        parts = self.checkpoints.relative_to(self.root).parts
+        ways = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
+        events = [path for path in self.root.iterdir() if EVENTS_NAME.fullmatch(path.name)]
+        return [self.params_file, self.history_file, self.log_file, self.best, self.export, *ways, *events]
+
+    def _check_places(self) -> None:
+        """Raise if something that no run has written is in the way; links do not count."""
+        for path in self._places():
+            if path.is_symlink() or not path.exists():
+                continue
+            if path in (self.params_file, self.history_file, self.log_file):
+                fits, kind = path.is_file(), "file"
+            elif path in (self.best, self.export):
+                fits, kind = is_ours(path, MODEL_MARKS), "exported model"
+            else:
+                fits, kind = path.is_dir(), "directory"
+            if not fits:
+                shown = shorten_text(str(path), 160)
+                raise UsageError(f"{shown} is in the way: it is no {kind} of a run; move it away")
+        if self.checkpoints.is_dir() and not self.checkpoints.is_symlink():
+            self._check_checkpoints()
+
+    def _check_checkpoints(self) -> None:
+        for path in self.checkpoints.iterdir():
+            if CHECKPOINT_NAME.fullmatch(path.name) and not is_ours(path, CHECKPOINT_MARKS):
+                raise UsageError(f"{shorten_text(str(path), 160)} is in the way: it is no checkpoint; move it away")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -106,7 +219,8 @@ class RunDirectory:
             self.root.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.root, os.O_RDONLY)
         except OSError as error:
-            raise UsageError(f"cannot create the output directory {self.root}: {error.strerror}") from error
+            shown = shorten_text(str(self.root), 160)
+            raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -119,23 +233,24 @@ class RunDirectory:
             os.close(descriptor)
 
     def claim(self, overwrite: bool) -> None:
-        """Make the (locked) directory this run's own: check it once more, then empty it.
+        """Make the (locked) directory this run's own: check it once more, then remove the run that is there.
+
+        The directory itself stays: it may be a link, a mount point or the working directory. What no run has written
+        stays too, with a warning.
 
         Raises:
             UsageError: it holds another run, or other files.
         """
         self.check_free(overwrite)
-        # The content goes, the directory stays: it may be a link, a mount point or the working directory. What makes
-        # it a run goes last: a process that is killed here leaves a directory that can still be replaced.
-        for entry in sorted(self.root.iterdir(), key=lambda entry: entry == self.params_file):
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
+        kept = remove_run(self.root, [self, RunDirectory.stored(self.root), RunDirectory(self.root)])
+        if kept:
+            names = ", ".join(shorten_text(name) for name in kept[:8]) + (" ..." if kept[8:] else "")
+            log.warning("kept in %s, since no run has written it: %s", self.root, names)
 
     def clean_up(self) -> None:
         """Remove what a killed process left half-written."""
-        remove_temporaries(self.root)
+        own = {PARAMS_FILE, HISTORY_FILE, EXPORT_DIR, self.best.name}
+        remove_temporaries(self.root, lambda name: name in own)
 
 
 def find_run(path: Path) -> tuple[Path, str | None]:
@@ -147,15 +262,20 @@ def find_run(path: Path) -> tuple[Path, str | None]:
     Raises:
         UsageError: there is no run.
     """
+    problem = path_problem(path)
+    if problem is not None:
+        raise UsageError(f"no run at {shorten(str(path))}: the path {problem}")
+    shown = shorten_text(str(path), 160)
     if not path.exists():
-        raise UsageError(f"no run at {path}: the path does not exist")
+        raise UsageError(f"no run at {shown}: the path does not exist")
     # `.` and `..` have parents only when they are resolved.
-    candidates = [
-        (path, None),
-        *((p.parent, None) for p in (path, path.resolve())),
-        *((p.parent.parent, p.name) for p in (path, path.resolve())),
-    ]
-    for root, checkpoint in candidates:
-        if (root / PARAMS_FILE).is_file():
-            return root, checkpoint
-    raise UsageError(f"no run at {path}: expected a directory with {PARAMS_FILE}, or a checkpoint inside of one")
+    for start in (path, path.resolve()):
+        for depth, root in enumerate([start, *start.parents][: MAX_PARTS + 2]):
+            if not (root / PARAMS_FILE).is_file():
+                continue
+            checkpoints = RunDirectory.stored(root).checkpoints
+            if depth < 2 or checkpoints.is_relative_to(start):
+                return root, None
+            if depth == 2 or start.parent == checkpoints:
+                return root, start.name
+    raise UsageError(f"no run at {shown}: expected a directory with {PARAMS_FILE}, or a checkpoint inside of one")

@@ -35,6 +35,7 @@ from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import flat_params, stored_params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, logger, only_warnings
+from tfaip.util.text import shorten_text
 from tfaip.util.typing import Logs
 
 P = TypeVar("P", bound=TrainerParams)
@@ -112,7 +113,7 @@ class Trainer(Generic[P]):
             UsageError: something in the params, the data or the output directory cannot work; nothing was written.
             TrainingInterrupted: Ctrl-C or SIGTERM; a checkpoint was written.
         """
-        directory = self._directory()
+        directory = RunDirectory.of(self._params)
         with ExitStack() as stack:
             devices = open_devices(self._params.device)
             stack.enter_context(devices.scope())
@@ -200,17 +201,12 @@ class Trainer(Generic[P]):
             print_summary({"Best epoch": parts.best.describe(progress.history), **parts.output.summary()})
         return logs
 
-    def _directory(self) -> RunDirectory | None:
-        params = self._params
-        if params.output_dir is None:
-            return None
-        return RunDirectory(Path(params.output_dir), params.checkpoint_sub_dir, params.early_stopping.best_model_name)
-
     def _read_checkpoint(self, directory: RunDirectory | None) -> Checkpoint | None:
         if not self._restore:
             return None
         if directory is None:
             raise UsageError("there is nothing to resume without an output directory: set --trainer.output_dir")
+        directory.check_resumable()
         self._checkpoint, checkpoint = CheckpointStore(directory.checkpoints).read(self._checkpoint)
         if checkpoint.state["backend"] != keras.backend.backend():
             log.warning(
@@ -232,8 +228,9 @@ class Trainer(Generic[P]):
         path, progress = parts.output.history_file, parts.state.progress
         if path is None or (is_new and self._params.history_file is None):
             return
-        if not path.parent.is_dir():
-            raise UsageError(f"{path.parent} is no directory: change --trainer.history_file")
+        run = parts.output.directory  # which may be created later
+        if not path.parent.is_dir() and (run is None or path.parent.absolute() != run.root.absolute()):
+            raise UsageError(f"{shorten_text(str(path.parent))} is no directory: change --trainer.history_file")
         self._params.history_file = self._params.history_file and str(path.absolute())
         if not path.exists():
             return
@@ -261,7 +258,7 @@ class Trainer(Generic[P]):
         elif self._checkpoint is not None:
             directory.clean_up()
             # First: a process that is killed here may be resumed from any checkpoint that there still is.
-            store = CheckpointStore(directory.checkpoints)
+            store = CheckpointStore(directory.checkpoints, root=directory.root)
             parts.output.restore_best(store, self._checkpoint, bool(parts.best.values(parts.state.progress.history)))
             store.continue_from(self._checkpoint)
         self._params.overwrite = False  # a permission for once: stored params must not carry it on

@@ -12,6 +12,9 @@ from tfaip.errors import TfaipError
 from tfaip.util.files import write_json
 
 MANIFEST_FILE = "manifest.json"
+# Files that tell a directory of the toolkit, also a damaged one, from any other: nothing else is replaced or removed.
+MODEL_MARKS = ("scenario_params.json", "weights.safetensors")
+CHECKPOINT_MARKS = ("state.json", "state.safetensors", MANIFEST_FILE)
 
 
 def write_manifest(directory: Path, facts: Mapping[str, Any]) -> None:
@@ -21,8 +24,13 @@ def write_manifest(directory: Path, facts: Mapping[str, Any]) -> None:
         directory: written completely, except for the manifest.
         facts: what the manifest says besides `files` (versions ...), JSON-able.
     """
+    write_json(directory / MANIFEST_FILE, {"files": fingerprints(directory), **facts})
+
+
+def fingerprints(directory: Path) -> dict[str, Any]:
+    """Size and checksum of every file below a directory, as a manifest names them, by relative path."""
     names = [name for name in _files_below(directory) if name != MANIFEST_FILE]
-    write_json(directory / MANIFEST_FILE, {"files": {name: _fingerprint(directory / name) for name in names}, **facts})
+    return {name: _fingerprint(directory / name) for name in names}
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory
 from tfaip.trainer.transfer import Source
 from tfaip.trainer.warmstart.savedmodel import is_saved_model, read_saved_model
 from tfaip.util.logging import logger
+from tfaip.util.names import path_problem
+from tfaip.util.text import shorten
 
 _WEIGHTS = "weights/"
 _AVERAGES = "optimizer/average/"
@@ -32,6 +34,9 @@ def read_source(path: Path, trim_graph_name: bool = True) -> Source:
         UsageError: there is nothing of this kind.
         TfaipError: it is damaged.
     """
+    problem = path_problem(path)
+    if problem is not None:
+        raise UsageError(f"no model at {shorten(str(path))}: the path {problem}")
     if not path.is_dir():
         raise UsageError(f"no model at {path}: {'not a directory' if path.exists() else 'the path does not exist'}")
     if (path / WEIGHTS_FILE).is_file():
@@ -52,11 +57,11 @@ def read_source(path: Path, trim_graph_name: bool = True) -> Source:
 
 
 def _model_of_run(path: Path) -> Path:
-    run = RunDirectory(path)
+    run = RunDirectory.stored(path)
     for model in (run.best, run.export):
         if (model / WEIGHTS_FILE).is_file():
             return model
-    for directory in sorted(entry for entry in path.iterdir() if entry.is_dir()):
+    for directory in (run.checkpoints, *sorted(entry for entry in path.iterdir() if entry.is_dir())):
         if CheckpointStore(directory).checkpoints():
             return directory
     raise UsageError(f"the run {path} holds neither an exported model nor a checkpoint yet")

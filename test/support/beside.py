@@ -1,0 +1,43 @@
+"""A directory with files of a user beside a run, and the check that none of them is touched."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+
+def fill_beside(place: Path, run: Path) -> None:
+    """Put into `place` what a run could mistake for its own files: names of all that it writes, and another run."""
+    for name in ("best", "export", "train", "checkpoint", ".tmp-stuff", ".tmp-best", "epoch_0001", "epoch_0009"):
+        (place / name).mkdir()
+        (place / name / "thesis.tex").write_text(f"years of work in {name}")
+    for name in ("history.json", "train.log", "latest", ".tmp-history.json", "epoch_0002"):
+        (place / name).write_text(f"of a user: {name}")
+    shutil.copytree(run, place / "other")
+    shutil.copytree(run / "checkpoint" / "epoch_0001", place / "epoch_0003")
+    (place / "link").symlink_to("other")
+
+
+def contents(place: Path, without: str = "") -> dict[str, tuple[str, int, str]]:
+    """Everything below `place` by its path: kind and mode, time of the last change, content.
+
+    Args:
+        place: where.
+        without: an entry of it that is left out.
+    """
+    found = {}
+    for path in sorted(place.rglob("*")):
+        name = path.relative_to(place)
+        if name.parts[0] == without:
+            continue
+        status = path.lstat()
+        if path.is_symlink():
+            content = os.readlink(path)
+        elif path.is_file():
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+        else:
+            content = ""
+        found[str(name)] = (oct(status.st_mode), status.st_mtime_ns, content)
+    return found

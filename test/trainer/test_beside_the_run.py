@@ -1,0 +1,189 @@
+"""Nothing beside a run is ever changed, whatever its params, its params file or links in its directory say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.support.beside import contents, fill_beside
+from test.trainer.line import LineScenario, LineTrainerParams, line_params, train
+from tfaip.errors import TfaipError, UsageError
+from tfaip.scripts import resume_training, train_from_params
+from tfaip.trainer.checkpoint import CheckpointStore
+from tfaip.trainer.output import RunOutput
+from tfaip.trainer.run_directory import RunDirectory
+
+# Names that were taken, and removed what is beside the run or all that is in it.
+HOSTILE = [
+    ("best_model_name", ".."),
+    ("best_model_name", "."),
+    ("best_model_name", "../best"),
+    ("best_model_name", "export"),
+    ("best_model_name", "train.log"),
+    ("best_model_name", "x" * 300),
+    ("best_model_name", "a\0b"),
+    ("checkpoint_sub_dir", ".."),
+    ("checkpoint_sub_dir", "../checkpoint"),
+    ("checkpoint_sub_dir", ".tmp-ck"),
+    ("checkpoint_sub_dir", "best/inside"),
+    ("checkpoint_sub_dir", "x/" * 100),
+]
+
+
+def params_of(run: Path, epochs: int = 2, **fields: Any) -> LineTrainerParams:
+    params = line_params([0.5, 0.5], [1.0], run, epochs=epochs, export_best=True, export_final=True, **fields)
+    params.scenario.model.start, params.scenario.model.monitor = 10.0, ["min", "loss"]
+    return params
+
+
+def set_name(params: LineTrainerParams, field: str, value: str) -> None:
+    setattr(params.early_stopping if field == "best_model_name" else params, field, value)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("trained") / "run"
+    train(params_of(run, keep_checkpoints=5))
+    return run
+
+
+@pytest.fixture
+def place(trained: Path, tmp_path: Path) -> Iterator[Path]:
+    """The directory with a run and a user's files; afterwards the files must be what they were."""
+    place = tmp_path / "place"
+    shutil.copytree(trained, place / "run")
+    fill_beside(place, trained)
+    before = contents(place, without="run")
+    yield place
+    after = contents(place, without="run")
+    assert after == before
+
+
+def test_a_run_that_is_trained_resumed_and_replaced(place: Path) -> None:
+    run = place / "run"
+    train(params_of(run, epochs=3), restore=True)
+    train(params_of(run, epochs=1, overwrite=True))
+    # A part with {epoch}, as in params of tfaip 1.2.
+    name = "state/checkpoint_{epoch:04d}"
+    train(params_of(run, epochs=2, overwrite=True, checkpoint_sub_dir=name))
+    assert not (run / "checkpoint").exists()
+    train(params_of(run, epochs=3, checkpoint_sub_dir=name), restore=True)
+    assert [path.name for path in CheckpointStore(run / "state").checkpoints()] == ["epoch_0003", "epoch_0002"]
+    assert json.loads((run / "trainer_params.json").read_text())["checkpoint_sub_dir"] == name
+
+
+@pytest.mark.parametrize(("field", "value"), HOSTILE)
+@pytest.mark.parametrize("restore", [False, True])
+def test_names_from_python(field: str, value: str, restore: bool, place: Path) -> None:
+    before = contents(place)
+    params = params_of(place / "run", epochs=3, overwrite=True)
+    trainer = LineScenario.create_trainer(params, restore=restore)
+    set_name(params, field, value)
+    with pytest.raises(UsageError, match=f"{field} is .*, expected the name of a directory"):
+        trainer.train()
+    with pytest.raises(ValueError, match=f"{field} is .*, expected the name of a directory"):
+        LineScenario.create_trainer(params, restore=restore)
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize(("field", "value"), HOSTILE)
+def test_names_in_a_stored_params_file(
+    field: str, value: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    file = place / "run" / "trainer_params.json"
+    stored = json.loads(file.read_text())
+    (stored["early_stopping"] if field == "best_model_name" else stored)[field] = value
+    file.write_text(json.dumps({**stored, "epochs": 3}))
+    before = contents(place)
+    assert resume_training.main([str(place / "run")]) == 2
+    assert train_from_params.main([str(file), "--trainer.output_dir", str(place / "new")]) == 2
+    for line in capsys.readouterr().err.splitlines():
+        assert line.startswith("error: ")
+        assert f"{field} is " in line
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize("name", ["best", "export", "checkpoint", "train", "train.log", "history.json", "validation"])
+def test_links_out_of_the_run(name: str, place: Path) -> None:
+    run = place / "run"
+    if (run / name).is_dir():
+        shutil.rmtree(run / name)
+    else:
+        (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(place / "other" / name)
+    with pytest.raises(UsageError, match=f"run/{name} is a link: a run writes within its own directory only"):
+        train(params_of(run, epochs=3), restore=True)
+    train(params_of(run, epochs=1, overwrite=True))
+    assert not (run / name).is_symlink()
+
+
+@pytest.mark.parametrize("name", ["best", "export", "checkpoint/epoch_0008", "checkpoint/epoch_0002_step_000001"])
+@pytest.mark.parametrize("kind", ["file", "directory", "link"])
+def test_files_of_a_user_with_names_of_the_run(name: str, kind: str, place: Path) -> None:
+    """They are neither replaced nor removed: the run does not begin."""
+    path = place / "run" / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    if kind == "directory":
+        path.mkdir()
+        (path / "thesis.tex").write_text("years of work")
+    elif kind == "link":
+        path.symlink_to(place / "best")
+    else:
+        path.write_text("years of work")
+    before = contents(place)
+    with pytest.raises(UsageError, match=f"{name} is (in the way: it is no .*; move it away|a link)"):
+        train(params_of(place / "run", epochs=9), restore=True)
+    if kind != "link" or name.startswith("checkpoint"):
+        with pytest.raises(UsageError, match=f"{name} is in the way: it is no .*; move it away"):
+            train(params_of(place / "run", epochs=1, overwrite=True))
+    assert contents(place) == before
+
+
+def test_replacing_a_run_keeps_what_no_run_has_written(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = place / "run"
+    (run / "notes.txt").write_text("what I tried")
+    (run / "checkpoint" / "notes.txt").write_text("epoch 2 is good")
+    (run / "train" / "plot.svg").write_text("<svg/>")
+    (run / "elsewhere").symlink_to(place / "other")
+    shutil.copytree(place / "other", run / "inner")
+    shutil.copytree(run / "best", run / "best_of_monday")
+    before = contents(run / "inner")
+    with caplog.at_level("WARNING", logger="tfaip"):
+        train(params_of(run, epochs=1, overwrite=True, checkpoint_sub_dir="saved"))
+    assert "no run has written it: best_of_monday, checkpoint, elsewhere, inner, notes.txt, train" in caplog.text
+    assert contents(run / "inner") == before
+    assert (run / "notes.txt").read_text() == "what I tried"
+    assert [path.name for path in (run / "checkpoint").iterdir()] == ["notes.txt"]
+    assert (run / "train" / "plot.svg").is_file()
+    assert (run / "elsewhere").is_symlink()
+    assert [path.name for path in CheckpointStore(run / "saved").checkpoints()] == ["epoch_0001"]
+
+
+def test_the_best_model_is_never_removed_outside_of_the_run(place: Path) -> None:
+    """The last guard: the link came after the checks."""
+    run = place / "run"
+    shutil.rmtree(run / "best")
+    (run / "best").symlink_to(place / "other" / "best")
+    output = RunOutput(RunDirectory(run))
+    shutil.rmtree(run / "checkpoint" / "epoch_0001" / "best")
+    with pytest.raises(TfaipError, match="best is not removed: it lies outside of"):
+        output.restore_best(CheckpointStore(run / "checkpoint"), "epoch_0001", has_best=False)
+    assert (run / "best").is_symlink()
+
+
+def test_a_copy_of_a_checkpoint_is_not_resumed_under_its_own_name(place: Path) -> None:
+    """All others would be newer than it, and removed."""
+    run = place / "run"
+    shutil.copytree(run / "checkpoint" / "epoch_0001", run / "checkpoint" / "backup")
+    before = contents(place)
+    trainer = LineScenario.create_trainer(params_of(run, epochs=3), restore=True, checkpoint="backup")
+    with pytest.raises(UsageError, match="checkpoint 'backup' cannot be used: its name tells no epoch"):
+        trainer.train()
+    assert contents(place) == before

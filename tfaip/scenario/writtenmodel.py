@@ -1,0 +1,81 @@
+"""A model directory as its manifest describes it, and what users added to it; needs no backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tfaip.errors import TfaipError
+from tfaip.util.manifest import MANIFEST_FILE, MODEL_MARKS, read_manifest, verify_files
+from tfaip.util.text import shorten_text
+
+# Entry of a manifest: formats that were not written by the training but later, on demand.
+ADDED_FORMATS = "added_formats"
+# Directories of the formats (`tfaip.model.formats.FORMATS`).
+FORMAT_DIRS = ("serve", "keras", "onnx")
+_USUAL_ENTRIES = (*MODEL_MARKS, *FORMAT_DIRS, "training_data.json", "resources")
+
+
+@dataclass(frozen=True)
+class WrittenModel:
+    """A model directory on disk, or its absence.
+
+    Args:
+        path: the directory.
+        files: of its manifest: relative path -> size and checksum; empty without a manifest that can be read.
+        added_formats: formats that were added to the model later, as far as they are there.
+        problem: why there is no manifest; None: there is one.
+    """
+
+    path: Path
+    files: dict[str, Any] = field(default_factory=dict)
+    added_formats: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @classmethod
+    def at(cls, path: Path) -> WrittenModel:
+        """What is at `path`; never fails on what it finds there."""
+        try:
+            manifest = read_manifest(path)
+        except TfaipError as error:
+            return cls(path, problem=str(error))
+        added = manifest.get(ADDED_FORMATS, [])
+        named = added if isinstance(added, list) else []
+        there = tuple(name for name in FORMAT_DIRS if name in named and (path / name).is_dir())
+        return cls(path, manifest["files"], there)
+
+    def model_files(self) -> dict[str, Any]:
+        """The files that make the model, without those of formats for other programs, as its manifest has them."""
+        return {name: value for name, value in self.files.items() if name.split("/")[0] not in FORMAT_DIRS}
+
+    def damage(self, entries: Sequence[str] | None = None) -> str | None:
+        """Return which file differs from the manifest, or None.
+
+        Args:
+            entries: of the directory; None: all.
+        """
+        if self.problem is not None:
+            return self.problem
+        if not self.model_files():
+            return f"the manifest of {self.path} names no files"
+        names = [name for name in self.files if entries is None or name.split("/")[0] in entries]
+        try:
+            verify_files(self.path, names)
+        except (TfaipError, OSError) as error:
+            return str(error)
+        return None
+
+    def foreign_entries(self) -> list[str]:
+        """Names in the directory of which the manifest says nothing: users put them there."""
+        if not self.path.is_dir():
+            return []
+        named = self.files if self.problem is None else _USUAL_ENTRIES
+        ours = {MANIFEST_FILE, *(name.split("/")[0] for name in named)}
+        return sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Names for a message, of bounded length."""
+    return ", ".join(shorten_text(name, 40) for name in names[:6]) + (" ..." if names[6:] else "")
