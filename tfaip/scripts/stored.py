@@ -60,7 +60,7 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> tuple[Any, Any]:
     if backend in BACKENDS:
         os.environ.setdefault("KERAS_BACKEND", backend)
     select_backend()
-    scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"))
+    scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"), file=path)
     package = scenario.__module__.split(".")[0]
     return scenario, load_params(path, scenario.trainer_params_cls(), trusted=[package, *trusted])
 
