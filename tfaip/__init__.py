@@ -4,9 +4,14 @@ The public names are imported on first use: `import tfaip` loads neither a numer
 behind them. `tfaip.imports` offers these names and all others that a scenario may need.
 """
 
-from typing import TYPE_CHECKING
+from tfaip.util.importpath import leave_start_directory
 
-from tfaip.util.lazy import lazy_attributes
+# Before any other import: `python -m tfaip.scripts.lav` would import `typing` from the working directory.
+leave_start_directory()
+
+from typing import TYPE_CHECKING  # noqa: E402
+
+from tfaip.util.lazy import lazy_attributes  # noqa: E402
 
 __version__ = "2.0.0.dev0"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from test.scripts.conftest import read_params
 from test.support.commands import REPOSITORY, CommandResult, finish_command, start_command
 from test.support.runs import assert_same_run, final_state, history, latest, result_lines, run_well
 
@@ -55,6 +57,31 @@ def test_from_elsewhere_the_message_says_what_to_type(half: Path, workplace: Pat
     assert f"put PYTHONPATH={workplace} in front of the command" in result.stderr
     found = {"PYTHONPATH": os.pathsep.join([str(workplace), str(REPOSITORY)])}
     assert finish_command(start_command("resume_training", half, "--help", cwd=tmp_path, env=found)).rc == 0
+
+
+def test_stored_params_name_no_host_to_connect_to(half: Path, workplace: Path) -> None:
+    with socket.socket() as host:
+        host.bind(("127.0.0.1", 0))
+        host.listen()
+        host.setblocking(False)
+        address = f"127.0.0.1:{host.getsockname()[1]}"
+        cluster = {"num_processes": 2, "process_id": 1, "coordinator": address}
+        params = read_params(half)
+        (half / "trainer_params.json").write_text(json.dumps({**params, "device": {**params["device"], **cluster}}))
+        result = run_well("resume_training", half, cwd=workplace)
+        with pytest.raises(BlockingIOError):
+            host.accept()
+    line = f"are left out (coordinator '{address}', 2 processes): give them with --device.* or --config"
+    assert [text for text in result.stdout.splitlines() if text.startswith("cluster settings")] == [
+        f"cluster settings in {half}/trainer_params.json {line}"
+    ]
+    assert "training is finished: 2 of 2 epochs are done" in result.stdout
+    assert read_params(half)["device"]["coordinator"] is None
+
+    # What is typed counts, also in a config file.
+    (half / "typed.yaml").write_text(json.dumps({"device": cluster}))
+    help_text = run_well("resume_training", half, "--config", half / "typed.yaml", "--print_config", cwd=workplace)
+    assert f'device.coordinator: "{address}"' in help_text.stdout
 
 
 def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tfaip.device.device_config import DeviceConfigParams
 from tfaip.errors import TfaipError, UsageError
+from tfaip.util.text import shorten_text
 
 # The default of 100 s would let a training hang for as long after one of its processes has died.
 HEARTBEAT_TIMEOUT_S = 10
@@ -64,7 +66,7 @@ def join_cluster(cluster: Cluster, backend: str) -> None:
         backend: name of the Keras backend.
 
     Raises:
-        UsageError: the backend cannot do it, or has been used already.
+        UsageError: the backend cannot do it, or has been used already, or the port of the coordinator is taken.
         TfaipError: the other processes were not found in time.
     """
     if backend != "jax":
@@ -76,6 +78,8 @@ def join_cluster(cluster: Cluster, backend: str) -> None:
 
     if jax.distributed.is_initialized():
         return
+    if cluster.process_id == 0:
+        _check_port(cluster)
     named = cluster.coordinator is not None
     try:
         jax.distributed.initialize(
@@ -95,6 +99,50 @@ def join_cluster(cluster: Cluster, backend: str) -> None:
             f"process {cluster.process_id} of {cluster.num_processes} did not find the others at "
             f"{cluster.coordinator or cluster.launcher}: {_first_line(error)}"
         ) from error
+
+
+def _check_port(cluster: Cluster) -> None:
+    """Raise unless this process can listen for the others: JAX ends with SIGSEGV where it cannot."""
+    address = cluster.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS") or _address_of_launcher(cluster)
+    if address is None:
+        return
+    try:
+        _try_to_listen(os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", f"[::]:{address.rpartition(':')[2]}"))
+    except (OSError, ValueError, OverflowError) as error:
+        flag = cluster.launcher if cluster.coordinator else "the environment variable JAX_COORDINATOR_PORT"
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"process 0 cannot wait for the others at {shorten_text(address)} ({reason}): choose another port "
+            f"with {flag}, the same for all processes"
+        ) from error
+
+
+def _address_of_launcher(cluster: Cluster) -> str | None:
+    """Return where JAX will let the processes meet; None: this version of JAX does not say."""
+    try:
+        from jax._src.clusters import ClusterEnv
+
+        found = ClusterEnv.auto_detect_unset_distributed_params(
+            None, cluster.num_processes, cluster.process_id, None, None, None
+        )
+        return None if found[0] is None else str(found[0])
+    except Exception:  # private, and only needed for a better message
+        return None
+
+
+def _try_to_listen(address: str) -> None:
+    """Bind a socket as JAX will do it, and close it."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host and socket.has_ipv6 else socket.AF_INET
+    if host == "::" and family == socket.AF_INET:
+        host = ""
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # A port whose last connections were just closed is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        probe.bind((host, int(port)))
 
 
 def leave_at_once(exit_code: int) -> None:

@@ -15,36 +15,47 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.util import importpath
 from tfaip.util.logging import logger
+from tfaip.util.text import shorten
 
 Scenario = type[ScenarioBase[Any, Any]]
 _SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 
 
-def load_scenario(name: str) -> Scenario:
-    """Import a scenario class. The working directory counts as part of the Python path.
+def load_scenario(name: str, first: bool = True) -> Scenario:
+    """Import a scenario class that a user named. The working directory becomes part of the Python path.
 
     Args:
         name: module (`pkg.scenario`), package with a `scenario` module (`pkg`), either one with `:Class`, or the path
             of a Python file or of a package directory.
+        first: search the working directory, and that of a path, before the installed packages instead of after them.
 
     Raises:
         UsageError: nothing there, a module that fails to import, no scenario in it, or several.
     """
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    importpath.add_working_directory(first)
     module_name, _, class_name = name.partition(":")
     if _looks_like_path(module_name):
-        module_name = _module_of_path(Path(module_name))
+        module_name = _module_of_path(Path(module_name), first)
+    return _scenario_in(module_name, class_name)
+
+
+def _scenario_in(module_name: str, class_name: str) -> Scenario:
     module = _import_scenario_module(module_name)
     return _named_class(module, class_name) if class_name else _only_scenario(module)
+
+
+def is_given_by_path(name: str) -> bool:
+    """Return True if a user named a scenario by the path of a file or directory."""
+    return _looks_like_path(name.partition(":")[0])
 
 
 def _looks_like_path(name: str) -> bool:
     return "/" in name or name.endswith(".py") or name in {".", ".."}
 
 
-def _module_of_path(path: Path) -> str:
+def _module_of_path(path: Path, first: bool) -> str:
     """Dotted name of a file or package directory; its import root joins the Python path."""
     path = path.resolve()
     if not path.exists():
@@ -56,8 +67,7 @@ def _module_of_path(path: Path) -> str:
     while (root / "__init__.py").exists():
         parts.insert(0, root.name)
         root = root.parent
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+    importpath.add_directory(str(root), first)
     return ".".join(parts)
 
 
@@ -157,13 +167,20 @@ def import_root(scenario: Scenario) -> str | None:
     return None if name == "tfaip" or paths[0] is None else str(Path(paths[0]).absolute().parent)
 
 
-def load_trusted_scenario(scenario_id: str, root: object = None) -> Scenario:
-    """The scenario that a stored file names; says which package is trusted by that.
+def load_trusted_scenario(
+    scenario_id: str, root: object = None, typed_root: str | None = None, file: Path | None = None
+) -> Scenario:
+    """Import the scenario that a stored file names; log which package is trusted by that.
+
+    Modules are searched for after all installed ones in `typed_root` and in the working directory, unless that is the
+    directory of a model, of a run, or of `file`.
 
     Args:
         scenario_id: `module:Class`.
         root: what the file gives as `import_root`. It is only named in the message, never imported from: a file must
             not lead to code.
+        typed_root: where the user has imported the scenario from, as far as the user's own record says.
+        file: that names the scenario.
 
     Raises:
         UsageError: no such form, a module of the standard library, or no scenario.
@@ -171,25 +188,49 @@ def load_trusted_scenario(scenario_id: str, root: object = None) -> Scenario:
     module_name, _, class_name = scenario_id.partition(":")
     parts = [*module_name.split("."), class_name]
     if not all(part.isidentifier() for part in parts):
-        raise UsageError(f"scenario_id {scenario_id!r} is not of the form module:Class")
+        raise UsageError(f"scenario_id {shorten(scenario_id)} is not of the form module:Class")
     package = parts[0]
     if package in sys.stdlib_module_names:
-        raise UsageError(f"scenario_id {scenario_id!r} names a module of the standard library: not imported")
+        raise UsageError(f"scenario_id {shorten(scenario_id)} names a module of the standard library: not imported")
+    if typed_root is not None:
+        importpath.add_directory(typed_root, first=False)
+    besides = None if file is None else str(file.absolute().parent)
+    has_added = importpath.add_working_directory(first=False, besides=besides)
     try:
-        scenario = load_scenario(scenario_id)
+        scenario = _scenario_in(module_name, class_name)
     except UsageError as error:
-        if importlib.util.find_spec(package) is None:
+        if not _is_there(package, typed_root or root):
             # It was given by its path, or the working directory was another one.
-            raise UsageError(f"{error}; {_how_to_find(package, root)}") from error
+            why = "" if has_added else "; nothing is imported from the directory of a model, a run or stored params"
+            raise UsageError(f"{error}{why}; {_how_to_find(package, root)}") from error
         raise
     if package != "tfaip":
         logger(__name__).info("trusting package %s, which the stored params name as the scenario's", package)
     return scenario
 
 
+def _is_there(package: str, root: object) -> bool:
+    """Return False if a package cannot be imported, or is another one than that below `root`, where that exists."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not _holds(root, package):
+        return spec is not None
+    places = [*(spec.submodule_search_locations or []), spec.origin or ""]
+    return any(Path(place).resolve().is_relative_to(Path(str(root)).resolve()) for place in places if place)
+
+
+def _holds(root: object, package: str) -> bool:
+    """Return True if a stored `root` is a directory with this package that may be shown to the user."""
+    if not isinstance(root, str) or not root.isprintable() or not Path(root).is_absolute():
+        return False
+    directory = Path(root)
+    try:
+        return (directory / package).is_dir() or (directory / f"{package}.py").is_file()
+    except OSError:
+        return False
+
+
 def _how_to_find(package: str, root: object) -> str:
-    if isinstance(root, str) and root.isprintable():
-        directory = Path(root)
-        if (directory / package).is_dir() or (directory / f"{package}.py").is_file():
-            return f"it was imported from {root}: put PYTHONPATH={shlex.quote(root)} in front of the command"
+    # A run that holds its own code gets no help to have it imported.
+    if _holds(root, package) and not importpath.is_stored(str(root)):
+        return f"it was imported from {root}: put PYTHONPATH={shlex.quote(str(root))} in front of the command"
     return f"put the directory that holds {package} on the PYTHONPATH"

@@ -60,7 +60,7 @@ def _scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     select_backend()  # before the code of the scenario, which may import Keras
     if (Path(name) / SCENARIO_PARAMS_FILE).is_file():
         return load_exported_params(Path(name), trusted)
-    scenario = load_scenario(name)
+    scenario = load_scenario(name, first=False)
     return scenario, scenario.default_params()
 
 

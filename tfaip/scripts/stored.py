@@ -10,6 +10,8 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.util.backend import BACKENDS, select_backend
+from tfaip.util.logging import logger
+from tfaip.util.text import shorten
 
 
 def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -60,9 +62,24 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> tuple[Any, Any]:
     if backend in BACKENDS:
         os.environ.setdefault("KERAS_BACKEND", backend)
     select_backend()
-    scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"))
+    scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"), file=path)
     package = scenario.__module__.split(".")[0]
-    return scenario, load_params(path, scenario.trainer_params_cls(), trusted=[package, *trusted])
+    params = load_params(path, scenario.trainer_params_cls(), trusted=[package, *trusted])
+    _leave_out_cluster(params, path)
+    return scenario, params
+
+
+def _leave_out_cluster(params: Any, path: Path) -> None:
+    """Forget the cluster that a file names: whoever wrote it must not choose the host that a process connects to."""
+    alone = params.device.without_cluster()
+    if alone != params.device:
+        logger(__name__).info(
+            "cluster settings in %s are left out (coordinator %s, %s processes): give them with --device.* or --config",
+            path,
+            shorten(params.device.coordinator),
+            params.device.num_processes,
+        )
+        params.device = alone
 
 
 def _content(path: Path) -> dict[str, Any]:

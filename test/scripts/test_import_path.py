@@ -1,0 +1,175 @@
+"""No module of a model, run or params directory is imported when that is the working directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from test.support.commands import REPOSITORY, CommandResult, finish_command, start_command, start_python
+from test.support.runs import copy_tiny
+from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
+from tfaip.trainer.run_directory import PARAMS_FILE
+from tfaip.util import importpath
+from tfaip.util.manifest import write_manifest
+
+pytestmark = pytest.mark.backend
+
+# Installed ones, one of the standard library, an optional one that is not installed, the package of the scenario.
+SHADOWS = ("keras.py", "numpy.py", "json.py", "yaml.py", "typing.py", "safetensors/", "cupy.py", "tiny/")
+HOSTILE = "import os\nwith open({marker!r}, 'a') as file:\n    file.write(__name__ + '\\n')\n"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "resume_training": (".", "--help"),
+    "train_from_params": (PARAMS_FILE, "--help"),
+    "replay_learning_rate": (".", "--help"),
+    "check_export": ("best", "--help"),
+    "export": ("best", "--format", "keras", "--unknown"),
+    "lav": ("--export_dir", "best", "--help"),
+    "multi_lav": ("--export_dirs", "best", "export", "--help"),
+    "predict": ("--export_dir", "export", "--help"),
+    "evaluate": ("--prediction", "x.jsonl", "--scenario", "best", "--help"),
+}
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def console_script(command: str, *args: str, cwd: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+    """Start what an installer writes for an entry point."""
+    script = cwd.parent / "bin" / f"tfaip-{command}"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(f"import sys\nfrom tfaip.scripts.{command} import main\nsys.exit(main())\n")
+    return start_python(script, *args, cwd=cwd, env=env)
+
+
+def own_file(command: str, *args: str, cwd: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+    """Start the module of a command as a file."""
+    return start_python(REPOSITORY / "tfaip" / "scripts" / f"{command}.py", *args, cwd=cwd, env=env)
+
+
+STARTS: dict[str, Start] = {"module": start_command, "console": console_script, "file": own_file}
+
+
+def write_shadows(directory: Path, marker: Path, names: Sequence[str] = SHADOWS) -> None:
+    """Put modules into a directory that write their name into `marker` when they are imported."""
+    for name in names:
+        path = directory / name / "__init__.py" if name.endswith("/") else directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(HOSTILE.format(marker=str(marker)))
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    return tmp_path / "imported"
+
+
+@pytest.fixture
+def hostile(whole: Path, tmp_path: Path, marker: Path) -> Path:
+    """A copy of a run with such modules in the run and in its models."""
+    run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
+    for directory in (run, run / "best", run / "export"):
+        write_shadows(directory, marker)
+    for model in (run / "best", run / "export"):
+        write_manifest(model, {"backend": os.environ["KERAS_BACKEND"], "versions": {}})
+    return run
+
+
+def paths(*directories: Path) -> dict[str, str]:
+    return {"PYTHONPATH": os.pathsep.join(map(str, [REPOSITORY, *directories]))}
+
+
+def imported(marker: Path) -> list[str]:
+    return marker.read_text().split() if marker.exists() else []
+
+
+@pytest.mark.parametrize("how", STARTS)
+def test_no_command_imports_from_a_run_that_is_the_working_directory(
+    how: str, hostile: Path, workplace: Path, marker: Path
+) -> None:
+    started = {
+        command: STARTS[how](command, *args, cwd=hostile, env=paths(workplace)) for command, args in COMMANDS.items()
+    }
+    results = {command: finish_command(process) for command, process in started.items()}
+    assert imported(marker) == []
+    assert {command: result.rc for command, result in results.items()} == {
+        **dict.fromkeys(COMMANDS, 0),
+        "export": 2,  # the unknown flag, after the model was read
+    }, results
+
+
+def test_the_whole_work_imports_nothing_from_a_model_that_is_the_working_directory(
+    hostile: Path, workplace: Path, marker: Path
+) -> None:
+    env = {**paths(workplace), "PYTHONSAFEPATH": ""}
+    best = hostile / "best"
+    started = [
+        start_command("lav", "--export_dir", ".", cwd=best, env=env),
+        console_script("predict", "--export_dir", ".", "--dump", "../p.jsonl", cwd=best, env=env),
+        # With data workers, from the directory of the checkpoints.
+        start_command(
+            *("resume_training", ".", "--trainer.epochs", "5", "--train.num_processes", "1"),
+            cwd=hostile / "checkpoint",
+            env=env,
+        ),
+    ]
+    results = [finish_command(process) for process in started]
+    assert imported(marker) == []
+    assert [result.rc for result in results] == [0, 0, 0], results
+    assert "Results of epoch 0005" in results[2].stdout
+
+
+@pytest.mark.parametrize("how", ["module", "console"])
+def test_the_scenario_of_a_model_directory_is_not_imported(how: str, hostile: Path, marker: Path) -> None:
+    result = finish_command(STARTS[how]("lav", "--export_dir", ".", "--help", cwd=hostile / "best", env=paths()))
+    assert imported(marker) == []
+    assert (result.rc, result.stderr.count("\n")) == (2, 1), result
+    assert "no module named 'tiny.scenario'; nothing is imported from the directory of a model" in result.stderr
+    assert "put the directory that holds tiny on the PYTHONPATH" in result.stderr
+
+
+def test_the_directory_of_stored_params_of_another_name(whole: Path, tmp_path: Path, marker: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    params = Path(shutil.copy(whole / "run" / PARAMS_FILE, tmp_path / "elsewhere" / "params.json"))
+    write_shadows(params.parent, marker)
+    result = finish_command(start_command("train_from_params", "params.json", "--help", cwd=params.parent, env=paths()))
+    assert (result.rc, imported(marker)) == (2, []), result
+
+
+def test_elsewhere_the_working_directory_comes_after_installed_packages(
+    whole: Path, tmp_path: Path, marker: Path
+) -> None:
+    project = copy_tiny(tmp_path / "project")
+    write_shadows(project, marker, [name for name in SHADOWS if name not in ("tiny/", "cupy.py")])
+    started = [
+        start("lav", "--export_dir", str(whole / "run" / "best"), "--help", cwd=project, env=env)
+        for start in STARTS.values()
+        for env in (paths(), {**paths(), "PYTHONSAFEPATH": "1"})
+    ]
+    results: list[CommandResult] = [finish_command(process) for process in started]
+    assert [result.rc for result in results] == [0] * len(STARTS) * 2, results
+    assert imported(marker) == []
+
+
+def test_a_directory_that_the_user_named_stays(tmp_path: Path) -> None:
+    """PYTHONPATH is the user's own choice; an empty entry of it hardly ever is."""
+    program = tmp_path / "bin" / "tfaip-program"
+    program.parent.mkdir()
+    program.write_text("import os, sys, tfaip\nprint(os.getcwd() in map(os.path.realpath, sys.path))")
+    for name, is_there in ((".", "True"), (str(tmp_path), "True"), ("", "False")):
+        env = {"PYTHONPATH": os.pathsep.join([str(REPOSITORY), name])}
+        result = finish_command(start_python(program, cwd=tmp_path, env=env))
+        assert (result.rc, result.stdout.strip()) == (0, is_there), result
+
+
+def test_the_files_that_make_a_directory_one_of_ours() -> None:
+    assert set(importpath._STORED) == {PARAMS_FILE, SCENARIO_PARAMS_FILE}
+
+
+def test_other_programs_keep_their_path(tmp_path: Path) -> None:
+    """Only commands of tfaip change the path when tfaip is imported."""
+    (tmp_path / "program.py").write_text("import sys\nbefore = list(sys.path)\nimport tfaip\nassert before == sys.path")
+    for args in (["-m", "program"], [tmp_path / "program.py"], ["-c", "import program"]):
+        result = finish_command(start_python(*args, cwd=tmp_path, env=paths()))
+        assert (result.rc, result.stderr) == (0, ""), result
