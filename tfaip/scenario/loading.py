@@ -16,8 +16,11 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.util.logging import logger
+from tfaip.util.text import shorten, shorten_text
 
 Scenario = type[ScenarioBase[Any, Any]]
+# Of a name or path in a stored file: far more than any has.
+_LONGEST_NAME = 200
 _SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 
 
@@ -84,7 +87,7 @@ def _import(name: str) -> ModuleType:
 
 
 def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"{type(error).__name__}: {shorten_text(str(error), 150)}"
 
 
 def _near_modules(name: str, missing: str) -> str:
@@ -170,9 +173,18 @@ def load_trusted_scenario(scenario_id: str, root: object = None) -> Scenario:
     """
     module_name, _, class_name = scenario_id.partition(":")
     parts = [*module_name.split("."), class_name]
-    if not all(part.isidentifier() for part in parts):
-        raise UsageError(f"scenario_id {scenario_id!r} is not of the form module:Class")
+    if len(scenario_id) > _LONGEST_NAME or not all(part.isidentifier() for part in parts):
+        raise UsageError(f"scenario_id {shorten(scenario_id)} is not of the form module:Class")
     package = parts[0]
+    if package == "__main__":
+        # Of use only to the script itself. It is not imported again, which would run it.
+        scenario = getattr(sys.modules["__main__"], class_name, None)
+        if inspect.isclass(scenario) and issubclass(scenario, ScenarioBase):
+            return scenario
+        raise UsageError(
+            f"scenario_id {shorten(scenario_id)} names a class of the script that trained it, which other programs "
+            "cannot import: move the class to a module and train with that"
+        )
     if package in sys.stdlib_module_names:
         raise UsageError(f"scenario_id {scenario_id!r} names a module of the standard library: not imported")
     try:
@@ -188,7 +200,7 @@ def load_trusted_scenario(scenario_id: str, root: object = None) -> Scenario:
 
 
 def _how_to_find(package: str, root: object) -> str:
-    if isinstance(root, str) and root.isprintable():
+    if isinstance(root, str) and root.isprintable() and len(root) <= _LONGEST_NAME:
         directory = Path(root)
         if (directory / package).is_dir() or (directory / f"{package}.py").is_file():
             return f"it was imported from {root}: put PYTHONPATH={shlex.quote(root)} in front of the command"

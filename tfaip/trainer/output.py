@@ -12,6 +12,7 @@ from tfaip.trainer.run_directory import RunDirectory
 from tfaip.util.files import commit_directory, link_tree, remove_directory, write_json
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MANIFEST_FILE
+from tfaip.util.reading import read_bytes
 
 log = logger(__name__)
 
@@ -102,4 +103,4 @@ class RunOutput:
 def _is_same_model(a: Path, b: Path) -> bool:
     """Whether two models have equal manifests, which name the checksums of all files."""
     manifests = [path / MANIFEST_FILE for path in (a, b)]
-    return all(path.is_file() for path in manifests) and manifests[0].read_bytes() == manifests[1].read_bytes()
+    return all(path.is_file() for path in manifests) and read_bytes(manifests[0]) == read_bytes(manifests[1])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tfaip.errors import UsageError
 from tfaip.util.files import TEMPORARY_PREFIX, remove_temporaries
+from tfaip.util.reading import RECORDS_BYTES, read_text
 
 PARAMS_FILE = "trainer_params.json"
 HISTORY_FILE = "history.json"
@@ -93,7 +94,7 @@ class RunDirectory:
             unfinished = entry == self.checkpoints and all(p.name.startswith(TEMPORARY_PREFIX) for p in entry.iterdir())
             if entry.name.removeprefix(TEMPORARY_PREFIX) not in written_first and not unfinished:
                 return False
-        return not self.history_file.exists() or self.history_file.read_text().strip() == "{}"
+        return not self.history_file.exists() or read_text(self.history_file, RECORDS_BYTES).strip() == "{}"
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
