@@ -71,19 +71,19 @@ def test_equality() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ([], "'list' object has no attribute 'items'"),
-        (None, "no attribute 'items'"),
+        ([], r"got \[\]"),
+        (None, "got None"),
         ({"one": {"lr": 0.1}}, "'one'"),
         ({"0": {"lr": 0.1}}, "epochs count from 1"),
-        ({"1": {"rate": 0.1}}, "unknown rate"),
-        ({"1": {"lr": "0.1"}}, "'0.1' is no number"),
-        ({"1": {"lr": True}}, "True is no number"),
-        ({"1": {"lr": -0.1}}, "learning rate -0.1"),
-        ({"1": {"lr": NAN}}, "learning rate nan"),
-        ({"1": {"lr": 0.1, "values": {"loss": "low"}}}, "'low' is no number"),
-        ({"1": [0.1, {}, {}]}, "unknown|unhashable"),
-        ({"1": {"lr": 0.1, "values": 3}}, "'int' object"),
-        ({"1": None}, "'NoneType' object"),
+        ({"1": {"rate": 0.1}}, r"epoch '1': unknown \['rate'\]"),
+        ({"1": {"lr": "0.1"}}, "'lr' is '0.1', expected a number"),
+        ({"1": {"lr": True}}, "'lr' is True, expected a number"),
+        ({"1": {"lr": -0.1}}, "epoch '1': lr is -0.1, expected a finite rate from 0"),
+        ({"1": {"lr": NAN}}, "epoch '1': lr is nan, expected"),
+        ({"1": {"lr": 0.1, "values": {"loss": "low"}}}, "'loss' is 'low', expected a number"),
+        ({"1": [0.1, {}, {}]}, r"epoch '1': got \[0.1, {}, {}\]"),
+        ({"1": {"lr": 0.1, "values": 3}}, "got 3"),
+        ({"1": None}, "epoch '1': got None"),
     ],
 )
 def test_what_is_no_history_is_refused(data: Any, reason: str) -> None:
@@ -98,9 +98,9 @@ def test_a_file_may_hold_less(tmp_path: Path) -> None:
     assert history.epochs == [2, 3]
     assert (history[2].lr, history[3].lr, history.values(2), history.values(3)) == (None, 1.0, {"loss": 2.0}, {})
     file.write_text("{")
-    with pytest.raises(UsageError, match="history.json: Expecting property name"):
+    with pytest.raises(UsageError, match="history.json: broken JSON in line 1, column 2"):
         read_history(file)
-    with pytest.raises(UsageError, match="gone.json cannot be read: No such file"):
+    with pytest.raises(UsageError, match=r"gone.json: cannot be read \(No such file"):
         read_history(tmp_path / "gone.json")
 
 

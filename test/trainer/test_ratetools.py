@@ -16,7 +16,8 @@ from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule, replay_learning_rate
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.ratepreview import preview_rates
-from tfaip.trainer.ratereplay import parse_returnn_file, replay
+from tfaip.trainer.ratereplay import replay
+from tfaip.trainer.returnnfile import parse_learning_rate_file
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CyclicModulationParams,
@@ -113,7 +114,7 @@ RETURNN_FILE = """\
 
 
 def test_files_of_returnn() -> None:
-    history = parse_returnn_file(RETURNN_FILE)
+    history = History.from_dict(parse_learning_rate_file(RETURNN_FILE))
     assert history.epochs == [1, 2, 3]
     assert [history[e].lr for e in history.epochs] == [0.001, 0.0005, None]
     assert history[1].meta == {":meta:effective_learning_rate": 0.0009}
@@ -125,8 +126,8 @@ def test_files_of_returnn() -> None:
     ("text", "message"),
     [
         ("{1: __import__('os').system('touch owned')}", "expected EpochData.* in line 1"),
-        ("{1: EpochData(learningRate=open('owned', 'w'))}", "expected a number or a text in line 1"),
-        ("{\n1: EpochData(learningRate=[0.1 for _ in '12'])}", "expected a number or a text in line 2"),
+        ("{1: EpochData(learningRate=open('owned', 'w'))}", "not a number, text, list or dict in line 1"),
+        ("{\n1: EpochData(learningRate=[0.1 for _ in '12'])}", "not a number, text, list or dict in line 2"),
         ("{1: EpochData(0.1)}", "expected EpochData"),
         ("{'1': EpochData(learningRate=0.1)}", "expected the number of an epoch"),
         ("{0: EpochData(learningRate=0.1)}", "expected the number of an epoch"),
@@ -144,7 +145,7 @@ def test_anything_else_is_refused_and_never_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=message):
-        parse_returnn_file(text)
+        parse_learning_rate_file(text)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -218,7 +219,7 @@ def test_there_must_be_something_to_replay(tmp_path: Path, capsys: pytest.Captur
     assert replay_learning_rate.main([str(tmp_path / "empty")]) == 2
     which, gone, no_run, empty = capsys.readouterr().err.splitlines()
     assert "which run? expected: tfaip-replay-learning-rate RUN" in which
-    assert "gone cannot be read" in gone
+    assert "gone: cannot be read (No such file" in gone
     assert "no run at" in no_run
     assert "records no epoch: nothing to replay" in empty
 

@@ -63,7 +63,7 @@ def test_names_cannot_lead_out_of_the_directory(directory: Path, name: str) -> N
     ("content", "message"),
     [
         ("", "cannot be read"),
-        ("[]", "holds no JSON object"),
+        ("[]", "cannot be read: expected a JSON object, got list"),
         ("{}", "names no files"),
         ('{"files": ["weights"]}', "names no files"),
         ("[" * 100_000, "cannot be read"),

@@ -14,10 +14,14 @@ import numpy as np
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.model.servedmodel import quiet_tensorflow
+from tfaip.util.reading import MIB, open_file
+from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
 ONNX_DIR = "onnx"
 SUFFIX = ".onnx"
+# What a file of this format can have: it is one message of Protocol Buffers.
+_ONNX_BYTES = 2048 * MIB
 _SIGN_BIT = np.iinfo(np.int32).min
 
 
@@ -72,9 +76,10 @@ class OnnxExporter:
 
         path = directory / f"{name}{SUFFIX}"
         try:
+            open_file(path, _ONNX_BYTES).close()
             session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise TfaipError(f"{path} cannot be loaded: {error}") from error
+            raise TfaipError(f"{path} cannot be loaded: {shorten_text(str(error), 150)}") from error
         outputs = [output.name for output in session.get_outputs()]
 
         def predict(inputs: TensorDict) -> dict[str, np.ndarray]:

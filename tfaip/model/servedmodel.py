@@ -15,9 +15,13 @@ import numpy as np
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.backend import quiet_stderr
+from tfaip.util.reading import MIB, open_file, require_regular_files
+from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
 SAVED_MODEL_FILE = "saved_model.pb"
+# What the file can have: it is one message of Protocol Buffers.
+_PROGRAM_BYTES = 2048 * MIB
 _DEFAULT_ENDPOINTS = ("serve", "serving_default")
 _HIDDEN_ENDPOINTS = {"serving_default", "__saved_model_init_op"}
 
@@ -48,9 +52,13 @@ class ServedModel:
             import tensorflow as tf
 
             try:
+                require_regular_files(directory)
+                open_file(directory / SAVED_MODEL_FILE, _PROGRAM_BYTES).close()
                 self._loaded = tf.saved_model.load(str(directory))  # owns the variables that the functions use
             except Exception as error:  # of every kind, as deep as the damage lies
-                raise TfaipError(f"the SavedModel {directory} cannot be loaded: {error}") from error
+                raise TfaipError(
+                    f"the SavedModel {directory} cannot be loaded: {shorten_text(str(error), 150)}"
+                ) from error
         self._convert = tf.convert_to_tensor
         self._directory = directory
         self.endpoints: list[str] = sorted(set(self._loaded.signatures) - _HIDDEN_ENDPOINTS)

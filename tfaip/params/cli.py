@@ -11,7 +11,7 @@ from tfaip.errors import UsageError
 from tfaip.params.arguments import Words, split_arguments
 from tfaip.params.config_files import load_config
 from tfaip.params.config_output import config_lines
-from tfaip.params.foreign import RETURNN_OPTIONS
+from tfaip.params.foreign import foreign_flag, foreign_hint
 from tfaip.params.help import help_text
 from tfaip.params.names import nearest
 from tfaip.params.resolve import NO_META, Resolver
@@ -19,6 +19,7 @@ from tfaip.params.schema import MISSING, Entry, Leaf, Node, walk_entries
 from tfaip.params.sources import COMMAND_LINE, Settings, Source, label
 from tfaip.params.tree import node_fields, post_init
 from tfaip.params.values import parse_words
+from tfaip.util.text import shorten_text
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,10 @@ def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence
         entries = [entry for root in roots for entry in walk_entries(root)]
         known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name]
         hint = _elsewhere(key, entries)
-        foreign = RETURNN_OPTIONS.get(key.rpartition(".")[2])
+        foreign = foreign_flag(key)
+        missing = foreign_hint(key)
+        if foreign is None and missing is not None:
+            raise UsageError(f"unknown {kind}{shorten_text(shown, 120)}: {missing}")
         near = _near_flags(key, known) if foreign is None else [foreign]
         if not hint and near:
             dashes = "--" if origin == COMMAND_LINE else ""

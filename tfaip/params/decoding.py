@@ -17,6 +17,7 @@ from tfaip.params.names import did_you_mean
 from tfaip.params.resource import Resource
 from tfaip.params.trust import UntrustedName, check_function, find_class, trusted_packages
 from tfaip.params.typeargs import field_types
+from tfaip.util.text import shorten
 
 LIST_TYPES = {list, Sequence, Iterable}
 SET_TYPES = {set, frozenset}
@@ -194,7 +195,7 @@ class Decoder:
                 if declared is number or (isinstance(declared, type) and issubclass(declared, number)):
                     try:
                         return self._decode_scalar(number(key), declared, f"{place}.{key}")
-                    except ValueError:
+                    except (ValueError, OverflowError):
                         raise _mismatch(key, declared, f"{place}.{key}") from None
         return self.decode(key, declared, f"{place}.{key}")
 
@@ -208,7 +209,10 @@ class Decoder:
                 if _same(encode(member.value), value) or member.name == value:
                     return member
         elif declared is float and type(value) is int:
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError:
+                raise _mismatch(value, declared, place) from None
         elif declared in (int, float, bool, str, type(None)) and type(value) is declared:
             return value
         elif isinstance(value, str) and isinstance(declared, type) and issubclass(declared, Resource):
@@ -245,4 +249,4 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _mismatch(value: Any, declared: Any, place: str) -> UsageError:
-    return UsageError(f"{place}: expected {type_name(declared)}, got {value!r}")
+    return UsageError(f"{place}: expected {type_name(declared)}, got {shorten(value)}")

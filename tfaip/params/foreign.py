@@ -1,4 +1,4 @@
-"""Options of RETURNN, and what they are called here: for suggestions, they are never accepted."""
+"""Options of RETURNN, and what there is here in their place: for suggestions, they are never accepted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ RETURNN_OPTIONS: Mapping[str, str] = {
     "error_measure_key": "learning_rate.monitor",
     "error_threshold": "learning_rate.threshold",
     "gradient_clip": "optimizer.clip_value",
+    "gradient_clip_global_norm": "optimizer.clip_global_norm",
+    "gradient_clip_norm": "optimizer.clip_norm",
     "gradient_noise": "optimizer.gradient_noise.stddev",
     "learning_rate_control": "learning_rate",
     "learning_rate_control_error_measure": "learning_rate.monitor",
@@ -22,6 +24,9 @@ RETURNN_OPTIONS: Mapping[str, str] = {
     "learning_rate_file": "trainer.history_file",
     "learning_rate_growth": "learning_rate.growth",
     "learning_rates": "learning_rate.rates",
+    "max_seqs": "train.batch_size",
+    "max_seq_length": "train.max_element_length",
+    "import_model_train_epoch1": "warmstart.model",
     "min_learning_rate": "learning_rate.min_lr",
     "min_num_epochs_per_new_learning_rate": "learning_rate.hold_epochs",
     "newbob_error_threshold": "learning_rate.threshold",
@@ -31,6 +36,9 @@ RETURNN_OPTIONS: Mapping[str, str] = {
     "newbob_multi_update_interval": "learning_rate.update_every_n_epochs",
     "newbob_relative_error_grow_threshold": "learning_rate.grow_threshold",
     "newbob_relative_error_threshold": "learning_rate.threshold",
+    "num_epochs": "trainer.epochs",
+    "optimizer_epsilon": "optimizer.epsilon",
+    "preload_from_files": "warmstart.model",
     "relative_error_also_relative_to_learning_rate": "learning_rate.relative_to_lr",
     "relative_error_div_by_old": "learning_rate.divide_by",
     "relative_error_grow_threshold": "learning_rate.grow_threshold",
@@ -38,3 +46,43 @@ RETURNN_OPTIONS: Mapping[str, str] = {
     "reset_updater_vars_mod_step": "optimizer.reset_every_n_epochs",
     "update_interval": "learning_rate.update_every_n_epochs",
 }
+
+
+_WARM_START = (
+    "pretraining in stages does not exist yet; the nearest is a run per stage, each of which begins with the weights of "
+    "the one before: --warmstart.model RUN --warmstart.allow_partial True"
+)
+_HELD_RATES = (
+    "pretraining in stages does not exist yet, so that the learning rate is controlled in all epochs; rates that it must "
+    "not touch are listed: --learning_rate.rates"
+)
+# Name, or the part of a name before a dot -> what to say of an option that has no counterpart.
+_WITHOUT_COUNTERPART: Mapping[str, str] = {
+    "construction_algo": _WARM_START,
+    "copy_output_layer": _WARM_START,
+    "copy_param_mode": (
+        "copying parts of larger or smaller weights does not exist yet; the nearest is --warmstart.allow_partial True, "
+        "which leaves weights of another shape fresh"
+    ),
+    "custom_train_pipeline": _WARM_START,
+    "get_network": _WARM_START,
+    "param_variational_noise": "noise on weights does not exist yet; the nearest is --optimizer.gradient_noise.stddev",
+    "pretrain": _WARM_START,
+    "pretrain_learning_rate": _HELD_RATES,
+    "repetitions": _WARM_START,
+    "use_learning_rate_control_always": _HELD_RATES,
+}
+
+
+def foreign_flag(key: str) -> str | None:
+    """Return the flag here for an option of RETURNN, given as a flag or key; None: there is none."""
+    return RETURNN_OPTIONS.get(key.partition(".")[0]) or RETURNN_OPTIONS.get(key.rpartition(".")[2])
+
+
+def foreign_hint(key: str) -> str | None:
+    """Return what to say of an option of RETURNN that has no counterpart here; None: it is no such option."""
+    first, last = key.partition(".")[0], key.rpartition(".")[2]
+    for name in (last, first):
+        if name in _WITHOUT_COUNTERPART:
+            return _WITHOUT_COUNTERPART[name]
+    return _WARM_START if first.startswith("pretrain_") else None

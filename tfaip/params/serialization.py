@@ -16,6 +16,8 @@ from tfaip.errors import UsageError
 from tfaip.params.decoding import Decoder
 from tfaip.params.encoding import encode
 from tfaip.util.files import write_text
+from tfaip.util.reading import parse_json, read_json
+from tfaip.util.text import shorten, shorten_text
 
 FORMAT_VERSION = 1
 VERSION_KEY = "__version__"
@@ -80,65 +82,19 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = ()) 
         UsageError: the file is missing, damaged, too new, or does not fit; one line that names it.
     """
     path = Path(path)
-    document = parse_json(read_text(path), str(path))
+    document = read_json(path)
     version = document.pop(VERSION_KEY, 0)
     written_by = document.pop(PACKAGE_KEY, "an unknown version")
     if type(version) is not int:
-        raise UsageError(f"{path}: {VERSION_KEY} is {version!r}, expected a number")
+        raise UsageError(f"{path}: {VERSION_KEY} is {shorten(version)}, expected a number")
     if version > FORMAT_VERSION:
-        raise UsageError(f"{path}: written by tfaip {written_by} in a newer format: update tfaip")
+        raise UsageError(
+            f"{path}: written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip"
+        )
     try:
         return _decode(cls, document, trusted, path.parent)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
-
-
-def read_text(path: Path) -> str:
-    """The content of a text file.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not a text file in UTF-8") from error
-
-
-def parse_json(text: str, name: str) -> dict[str, Any]:
-    """Parse a JSON object.
-
-    Args:
-        text: the JSON.
-        name: where it is from, for messages.
-
-    Raises:
-        UsageError: broken JSON, no object, or a key given twice.
-    """
-    try:
-        document = json.loads(text, object_pairs_hook=_unique)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{name}: broken JSON in line {error.lineno}, column {error.colno}: {error.msg}") from error
-    except KeyError as error:
-        raise UsageError(f"{name}: key {error.args[0]!r} is given twice") from error
-    except RecursionError as error:
-        raise UsageError(f"{name}: JSON is nested too deeply") from error
-    except ValueError as error:  # a number with too many digits
-        raise UsageError(f"{name}: broken JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise UsageError(f"{name}: expected a JSON object, got {type(document).__name__}")
-    return document
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise KeyError(key)
-        found[key] = value
-    return found
 
 
 def _decode(cls: type[T], values: Mapping[str, Any], trusted: Iterable[str], directory: Path | None) -> T:

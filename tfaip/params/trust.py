@@ -10,9 +10,12 @@ from typing import Any, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import renames
+from tfaip.util.text import shorten
 
 _NAME = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*):([A-Za-z_]\w*)", re.ASCII)
 _OWN_PACKAGE = "tfaip"
+# Far more than any name has: it is shown in messages, and becomes a path when it is imported.
+_LONGEST_NAME = 200
 
 
 def class_name(cls: type) -> str:
@@ -62,9 +65,9 @@ def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) ->
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
     renamed = renames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
-    match = _NAME.fullmatch(renamed) if isinstance(renamed, str) else None
+    match = _NAME.fullmatch(renamed) if isinstance(renamed, str) and len(renamed) <= _LONGEST_NAME else None
     if match is None:
-        raise UsageError(f"{place}: __cls__ is {name!r}, expected 'module:Class'")
+        raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
     module, attribute = match.groups()
     allowed = trusted_packages(declared, trusted) | {_OWN_PACKAGE}
     _require_trust(module, allowed, f"{place}: __cls__ {name!r}")
@@ -90,8 +93,8 @@ def check_function(name: str, trusted: frozenset[str], place: str) -> None:
     Raises:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{place}: expected 'module:function', got {name!r}")
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        raise UsageError(f"{place}: expected 'module:function', got {shorten(name)}")
     module, _, attribute = name.partition(":")
     allowed = trusted | {_OWN_PACKAGE}
     _require_trust(module, allowed, f"{place}: function {name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -139,5 +140,5 @@ def _is_same_file(change: Change) -> bool:
     """Whether both models hold the same file, each in its own directory."""
     files = (change.old, change.new)
     return all(isinstance(f, Resource) and f.path.is_file() for f in files) and (
-        change.old.path.read_bytes() == change.new.path.read_bytes()
+        filecmp.cmp(change.old.path, change.new.path, shallow=False)
     )

@@ -24,13 +24,19 @@ import numpy as np
 
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
-from tfaip.util.archives import require_uncompressed
+from tfaip.predict.arrayfile import read_arrays
 from tfaip.util.files import TEMPORARY_PREFIX, require_writable
+from tfaip.util.reading import MIB, open_file, parse_json, read_lines
+from tfaip.util.text import shorten
 
 PARTS = ("inputs", "outputs", "targets", "meta")
 JSON_SUFFIX, NUMPY_SUFFIX = ".jsonl", ".npz"
 _SHAPES, _TEXT = ":shape", ":json"
 Array = np.ndarray[Any, Any]
+# Most bytes of a sample in a file of lines.
+_LINE_BYTES = 64 * MIB
+# What arrays in JSON may be of; a text type could make any number large.
+_NUMBER_TYPES = {np.dtype(code).name for code in np.typecodes["All"] if np.dtype(code).kind in "biuf"}
 # What reading a damaged or foreign file raises, as deep as the damage lies.
 _DAMAGE = (
     ValueError,
@@ -40,6 +46,7 @@ _DAMAGE = (
     IndexError,
     EOFError,
     MemoryError,
+    OverflowError,
     RecursionError,
     BadZipFile,
 )
@@ -146,7 +153,7 @@ def read_samples(path: Path) -> Iterator[Sample]:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except _DAMAGE as error:
-        raise UsageError(f"{path} holds no predicted samples, or is damaged: {error!r}") from error
+        raise UsageError(f"{path} holds no predicted samples, or is damaged: {shorten(error, 120)}") from error
 
 
 class _JsonLines:
@@ -154,16 +161,22 @@ class _JsonLines:
         self._file = file
 
     def add(self, values: dict[str, Any]) -> None:
-        self._file.write(_to_json(values).encode() + b"\n")
+        line = _to_json(values).encode() + b"\n"
+        if len(line) > _LINE_BYTES:
+            raise UsageError(
+                f"a sample takes {len(line) // MIB} MiB as JSON, of at most {_LINE_BYTES // MIB}: write a {NUMPY_SUFFIX} "
+                "file instead"
+            )
+        self._file.write(line)
 
     def finish(self) -> None:
         pass
 
 
 def _read_lines(path: Path) -> Iterator[Sample]:
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            yield _sample(_from_json(line))
+    with open_file(path) as file:
+        for number, line in enumerate(read_lines(file, _LINE_BYTES), start=1):
+            yield _sample(_from_json(line.decode("utf-8"), f"line {number}"))
 
 
 class _Columns:
@@ -215,11 +228,7 @@ def _column_arrays(name: str, column: Sequence[Any]) -> dict[str, Array]:
 
 
 def _read_columns(path: Path) -> Iterator[Sample]:
-    require_uncompressed(path)
-    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("not a zip of arrays")
-        arrays = {name: file[name] for name in file.files}
+    arrays = read_arrays(path)
     count = int(arrays.pop("count"))
     shapes = {name.removesuffix(_SHAPES): arrays.pop(name) for name in list(arrays) if name.endswith(_SHAPES)}
     columns = {name: _column_values(name, array, shapes.get(name)) for name, array in arrays.items()}
@@ -238,7 +247,7 @@ def _read_columns(path: Path) -> Iterator[Sample]:
 
 def _column_values(name: str, array: Array, shapes: Array | None) -> Sequence[Any]:
     if name.endswith(_TEXT):
-        return [_from_json(str(text))["value"] for text in array]
+        return [_from_json(str(text), f"{name}, sample {i}")["value"] for i, text in enumerate(array)]
     if shapes is None:
         return array  # type: ignore[return-value]
     ends = np.cumsum(shapes.prod(axis=1))
@@ -281,8 +290,11 @@ def _storable(value: Any) -> Array:
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
-def _from_json(text: str) -> dict[str, Any]:
-    document = json.loads(text)
+def _from_json(text: str, name: str) -> dict[str, Any]:
+    try:
+        document = parse_json(text, name)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
     arrays = document.pop("arrays")
     return {key: _restored(value, f"/{key}", arrays) for key, value in document.items()}
 
@@ -290,6 +302,8 @@ def _from_json(text: str) -> dict[str, Any]:
 def _restored(value: Any, path: str, arrays: Mapping[str, Any]) -> Any:
     if path in arrays:
         dtype, shape = arrays[path]
+        if not isinstance(dtype, str) or dtype not in _NUMBER_TYPES:
+            raise ValueError(f"{path} has the type {shorten(dtype)}, expected that of numbers")
         return np.asarray(value, dtype=dtype).reshape(shape)[()]
     if isinstance(value, dict):
         return {key: _restored(item, f"{path}/{key}", arrays) for key, item in value.items()}

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.serialization import parse_json, read_text
 from tfaip.scenario.loading import Scenario, load_trusted_scenario
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE, ScenarioBase
 from tfaip.util.manifest import read_manifest
+from tfaip.util.reading import read_json
+from tfaip.util.text import shorten
 
 
 def load_exported_params(path: Path, trusted: Iterable[str] = ()) -> tuple[Scenario, Any]:
@@ -25,9 +26,9 @@ def load_exported_params(path: Path, trusted: Iterable[str] = ()) -> tuple[Scena
     """
     require_model(path)
     file = path / SCENARIO_PARAMS_FILE
-    scenario_id = parse_json(read_text(file), str(file)).get("scenario_id")
+    scenario_id = read_json(file).get("scenario_id")
     if not isinstance(scenario_id, str):
-        raise UsageError(f"{file} names no scenario (scenario_id is {scenario_id!r}, expected 'module:Class')")
+        raise UsageError(f"{file} names no scenario (scenario_id is {shorten(scenario_id)}, expected 'module:Class')")
     scenario = load_trusted_scenario(scenario_id)
     return scenario, scenario.params_from_path(path, trusted)
 

@@ -17,9 +17,11 @@ from tfaip.errors import UsageError
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.util import importpath
 from tfaip.util.logging import logger
-from tfaip.util.text import shorten
+from tfaip.util.text import shorten, shorten_text
 
 Scenario = type[ScenarioBase[Any, Any]]
+# Of a name or path in a stored file: far more than any has.
+_LONGEST_NAME = 200
 _SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 
 
@@ -94,7 +96,7 @@ def _import(name: str) -> ModuleType:
 
 
 def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"{type(error).__name__}: {shorten_text(str(error), 150)}"
 
 
 def _near_modules(name: str, missing: str) -> str:
@@ -187,9 +189,18 @@ def load_trusted_scenario(
     """
     module_name, _, class_name = scenario_id.partition(":")
     parts = [*module_name.split("."), class_name]
-    if not all(part.isidentifier() for part in parts):
+    if len(scenario_id) > _LONGEST_NAME or not all(part.isidentifier() for part in parts):
         raise UsageError(f"scenario_id {shorten(scenario_id)} is not of the form module:Class")
     package = parts[0]
+    if package == "__main__":
+        # Of use only to the script itself. It is not imported again, which would run it.
+        scenario = getattr(sys.modules["__main__"], class_name, None)
+        if inspect.isclass(scenario) and issubclass(scenario, ScenarioBase):
+            return scenario
+        raise UsageError(
+            f"scenario_id {shorten(scenario_id)} names a class of the script that trained it, which other programs "
+            "cannot import: move the class to a module and train with that"
+        )
     if package in sys.stdlib_module_names:
         raise UsageError(f"scenario_id {shorten(scenario_id)} names a module of the standard library: not imported")
     if typed_root is not None:
@@ -220,7 +231,9 @@ def _is_there(package: str, root: object) -> bool:
 
 def _holds(root: object, package: str) -> bool:
     """Return True if a stored `root` is a directory with this package that may be shown to the user."""
-    if not isinstance(root, str) or not root.isprintable() or not Path(root).is_absolute():
+    if not isinstance(root, str) or len(root) > _LONGEST_NAME:
+        return False
+    if not root.isprintable() or not Path(root).is_absolute():
         return False
     directory = Path(root)
     try:

@@ -41,8 +41,11 @@ def _work(argv: Sequence[str]) -> None:
     scenario, params = _scenario(names[0], trusted)
     args = _parse(f"{PROG} --scenario {names[0]}", params, flags)
     with scenario.create_evaluator(args.evaluator) as evaluator:
-        for sample in _samples(args.prediction):
-            evaluator.update_state(sample)
+        for number, sample in enumerate(_samples(args.prediction)):
+            try:
+                evaluator.update_state(sample)
+            except (AttributeError, LookupError, TypeError) as error:
+                raise UsageError(_what_is_missing(args.prediction, number, sample, evaluator, error)) from error
         results = evaluator.result()
     if not results:
         raise UsageError(f"{type(evaluator).__name__} of {scenario.__name__} gives no results: see evaluator_cls")
@@ -76,6 +79,17 @@ def _parse(prog: str, params: Any, flags: Sequence[str]) -> Any:
         raise UsageError("missing required flag: --prediction")
     check_files(out=args.out)
     return args
+
+
+def _what_is_missing(prediction: str, number: int, sample: Any, evaluator: Any, error: Exception) -> str:
+    from tfaip.util.text import shorten, shorten_text
+
+    parts = {"outputs": sample.outputs, "targets": sample.targets}
+    held = ", ".join(f"{name}: {shorten(sorted(v) if isinstance(v, dict) else v, 60)}" for name, v in parts.items())
+    return (
+        f"sample {number} of {shorten_text(prediction)} does not have what {type(evaluator).__name__} reads "
+        f"({type(error).__name__}: {shorten_text(str(error), 60)}); it has {held}"
+    )
 
 
 def _samples(prediction: str) -> Iterator[Any]:

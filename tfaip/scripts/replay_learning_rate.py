@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,10 +26,15 @@ that it had. RUN is the directory of a run, a history.json, or a learning_rate_f
 executed).
 
   --learning_rate CLASS, --learning_rate.*  the params; of a run, what they change about its own ones
+  --returnn_config FILE                     take the params from a config of RETURNN (read as text, never executed)
   --png FILE                                the picture as a file (pip install 'tfaip[plot]')
   --trust PKG [PKG ...]                     packages that the stored params of a run may name classes of
 
 {PROG} RUN --help shows all flags."""
+
+
+# What RETURNN follows by default, with several outputs and with one.
+_RETURNN_SCORES = ("dev_score_output", "dev_score")
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _work(argv: Sequence[str]) -> None:
     if asks_for_usage(argv, USAGE, f"which run? expected: {PROG} RUN [flags]; see {PROG} --help"):
         return
-    from tfaip.scripts.stored import take_trusted
+    from tfaip.scripts.stored import take_trusted, take_words
     from tfaip.trainer.ratereplay import replay
 
     path = Path(argv[0])
     trusted, flags = take_trusted(argv[1:])
+    config, flags = take_words("--returnn_config", "the config of a RETURNN training", flags)
+    if len(config) > 1:
+        raise UsageError(f"--returnn_config takes one file, got {len(config)}")
     recorded = _of_run(path, trusted) if path.is_dir() else _of_file(path)
+    if config:
+        recorded = replace(recorded, learning_rate=_of_config(Path(config[0]), recorded.history))
     args = _parse(f"{PROG} {argv[0]}", recorded.learning_rate, flags)
     if not len(recorded.history):
         raise UsageError(f"{path} records no epoch: nothing to replay")
@@ -91,21 +100,24 @@ def _of_run(path: Path, trusted: Sequence[str]) -> _Recorded:
 
 def _of_file(path: Path) -> _Recorded:
     from tfaip.trainer.history import read_history
-    from tfaip.trainer.ratereplay import parse_returnn_file
     from tfaip.trainer.scheduler import ConstantParams
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
-    try:
-        json.loads(text)
-        history = read_history(path)
-    except ValueError:
-        history = parse_returnn_file(text)
+    history = read_history(path)
     rates = [rate for epoch in history.epochs if (rate := history[epoch].lr) is not None]
     default = ConstantParams(epochs=max(history.epochs, default=0))
     return _Recorded(history, replace(default, lr=rates[0]) if rates else default, None)
+
+
+def _of_config(path: Path, history: History) -> LearningRateParams:
+    from tfaip.trainer.returnnconfig import read_rate_config
+    from tfaip.trainer.scheduler import FeedbackParams
+
+    params = read_rate_config(path)
+    params.epochs = max(history.epochs, default=0)
+    is_told = not isinstance(params, FeedbackParams) or params.monitor is not None
+    if not is_told and set(_RETURNN_SCORES) & set(history.names()):
+        return replace(params, monitor=list(_RETURNN_SCORES))
+    return params
 
 
 def _parse(prog: str, default: LearningRateParams, flags: Sequence[str]) -> Any:

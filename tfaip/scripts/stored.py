@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.util.backend import BACKENDS, select_backend
 from tfaip.util.logging import logger
+from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
 
 
@@ -56,10 +56,10 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> tuple[Any, Any]:
     from tfaip.params.serialization import load_params
     from tfaip.scenario.loading import load_trusted_scenario
 
-    content = _content(path)
+    content = read_json(path)
     # Only the backend that it was trained on continues a run bit for bit. Scenario code may import Keras.
     backend = content.get("keras_backend")
-    if backend in BACKENDS:
+    if isinstance(backend, str) and backend in BACKENDS:
         os.environ.setdefault("KERAS_BACKEND", backend)
     select_backend()
     scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"), file=path)
@@ -82,20 +82,9 @@ def _leave_out_cluster(params: Any, path: Path) -> None:
         params.device = alone
 
 
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is no valid JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"{path} holds no trainer params: expected a JSON object")
-    return content
-
-
 def _scenario_id(path: Path, content: dict[str, Any]) -> str:
-    try:
-        return str(content["scenario"]["scenario_id"])
-    except (KeyError, TypeError) as error:
-        raise UsageError(f"{path} holds no trainer params: it names no scenario (scenario.scenario_id)") from error
+    scenario = content.get("scenario")
+    scenario_id = scenario.get("scenario_id") if isinstance(scenario, dict) else None
+    if not isinstance(scenario_id, str):
+        raise UsageError(f"{path} holds no trainer params: it names no scenario (scenario.scenario_id)")
+    return scenario_id

@@ -23,6 +23,7 @@ from tfaip.trainer.directory_names import BEST_DIR, CHECKPOINT_NAME, LATEST_FILE
 from tfaip.util.files import commit_directory, is_ours, link_tree, remove_directory, remove_temporaries, write_text
 from tfaip.util.logging import logger
 from tfaip.util.manifest import CHECKPOINT_MARKS, read_json_object, verify_files, write_manifest
+from tfaip.util.reading import RECORDS_BYTES
 from tfaip.util.text import shorten
 
 ARRAYS_FILE = "state.safetensors"
@@ -141,7 +142,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         TfaipError: a file is missing or differs from the manifest; the message names it.
     """
     verify_files(path, (ARRAYS_FILE, STATE_FILE))
-    return Checkpoint(load_arrays(path / ARRAYS_FILE), read_json_object(path / STATE_FILE))
+    return Checkpoint(load_arrays(path / ARRAYS_FILE), read_json_object(path / STATE_FILE, RECORDS_BYTES))
 
 
 def _sort_key(path: Path) -> tuple[int, int]:

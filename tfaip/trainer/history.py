@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
+from tfaip.trainer.returnnfile import is_learning_rate_text, parse_learning_rate_file
 from tfaip.trainer.scores import absolute_difference, relative_difference
+from tfaip.util.reading import RECORDS_BYTES, is_shallow, parse_json, parse_whole_number, read_text
+from tfaip.util.text import shorten, shorten_text
 from tfaip.util.typing import Logs
 
+_NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
 
-@dataclass
+
+@dataclass(slots=True)
 class EpochRecord:
     """One epoch.
 
@@ -36,6 +42,7 @@ class History:
 
     def __init__(self, records: Mapping[int, EpochRecord] | None = None) -> None:
         self._records = dict(sorted((records or {}).items()))
+        self._epochs = list(self._records)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -46,10 +53,13 @@ class History:
     def __getitem__(self, epoch: int) -> EpochRecord:
         return self._records[epoch]
 
+    def __contains__(self, epoch: int) -> bool:
+        return epoch in self._records
+
     @property
     def epochs(self) -> list[int]:
         """The recorded epochs, ascending."""
-        return list(self._records)
+        return list(self._epochs)
 
     def names(self) -> list[str]:
         """The names of all values, sorted."""
@@ -57,8 +67,11 @@ class History:
 
     def record(self, epoch: int, record: EpochRecord) -> None:
         """Set the record of an epoch."""
+        if epoch not in self._records:
+            insort(self._epochs, epoch)
         self._records[epoch] = record
-        self._records = dict(sorted(self._records.items()))
+        if epoch != self._epochs[-1]:
+            self._records = {known: self._records[known] for known in self._epochs}
 
     def set_default_rate(self, epoch: int, rate: float) -> float:
         """Set the learning rate of an epoch, unless it has one; returns the one that it has now."""
@@ -93,7 +106,7 @@ class History:
 
     def last_epoch(self, before: int) -> int | None:
         """The last recorded epoch below `before`; None if there is none."""
-        return max((epoch for epoch in self._records if epoch < before), default=None)
+        return next(self._backwards(before), None)
 
     def most_recent_rate(self, epoch: int, exclude_current: bool = True) -> float | None:
         """The learning rate of the last epoch that has one.
@@ -102,9 +115,38 @@ class History:
             epoch: where to look from, backwards.
             exclude_current: begin with the epoch before `epoch`.
         """
-        last = epoch - 1 if exclude_current else epoch
-        rates = [r.lr for e, r in self._records.items() if e <= last and r.lr is not None]
-        return rates[-1] if rates else None
+        end = epoch if exclude_current else epoch + 1
+        rates = (self._records[known].lr for known in self._backwards(end))
+        return next((rate for rate in rates if rate is not None), None)
+
+    def last_evaluated(self, name: str, count: int, before: int) -> list[int]:
+        """The last `count` epochs below `before` where a value was logged, ascending; fewer if there are not so many.
+
+        Takes time for the epochs that it passes, not for all that there are.
+        """
+        found = (epoch for epoch in self._backwards(before) if name in self._records[epoch].values)
+        return list(islice(found, min(count, len(self))))[::-1]
+
+    def error_key(self, epoch: int, names: str | Sequence[str]) -> str | None:
+        """The first of several names under which a value of an epoch was logged; None: there is none.
+
+        Args:
+            epoch: from 1.
+            names: what a control monitors, see `FeedbackParams.monitored`.
+        """
+        values = self.values(epoch)
+        candidates = [names] if isinstance(names, str) else names
+        return next((name for name in candidates if name in values), None)
+
+    def error(self, epoch: int, names: str | Sequence[str]) -> tuple[str, float] | None:
+        """The name that `error_key` finds, and its value; None: there is none."""
+        key = self.error_key(epoch, names)
+        return None if key is None else (key, self._records[epoch].values[key])
+
+    def _backwards(self, before: int) -> Iterator[int]:
+        """The recorded epochs below `before`, the last one first."""
+        for index in range(bisect_left(self._epochs, before) - 1, -1, -1):
+            yield self._epochs[index]
 
     def absolute_error(self, old: int, new: int, name: str, mode: str = "min") -> float | None:
         """How much worse the value `name` of epoch `new` is than that of epoch `old`; None if one of them has none."""
@@ -192,48 +234,84 @@ class History:
             TfaipError: the data has another form.
         """
         try:
-            return cls({_epoch(key): _record(value) for key, value in data.items()})
-        except (AttributeError, TypeError, ValueError) as error:
-            raise TfaipError(f"not a history (expected epoch -> lr, effective_lr, values, meta): {error}") from error
+            items = _mapping(data).items()
+        except TypeError as error:
+            raise TfaipError(f"{_NO_HISTORY}: {error}") from error
+        return cls(_records(items))
 
 
-def read_history(path: Path) -> History:
-    """Read a `history.json`.
+def read_history(path: str | Path) -> History:
+    """Read a `history.json`, or a `learning_rate_file` of RETURNN, which is read as text and never run.
 
     Raises:
         UsageError: the file cannot be read, or holds something else.
     """
+    text = read_text(path, RECORDS_BYTES)
+    name = shorten_text(str(path), 200)
+    is_foreign = is_learning_rate_text(text)
+    document = {} if is_foreign else parse_json(text, name)
     try:
-        return History.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, TfaipError) as error:
-        raise UsageError(f"{path}: {error}") from error
+        if is_foreign:
+            document = parse_learning_rate_file(text)
+        # What has become a record is let go: long histories take a lot of memory as it is.
+        return History(_records((key, document.pop(key)) for key in list(document)))
+    except TfaipError as error:
+        raise UsageError(f"{name}: {error}") from error
 
 
-def _epoch(key: str) -> int:
-    epoch = int(key)
-    if epoch < 1:
-        raise ValueError(f"epoch {key}: epochs count from 1")
+def _records(items: Iterable[tuple[Any, Any]]) -> dict[int, EpochRecord]:
+    records: dict[int, EpochRecord] = {}
+    for key, value in items:
+        try:
+            records[_epoch(key)] = _record(value)
+        except (TypeError, ValueError) as error:
+            raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
+    return records
+
+
+def _epoch(key: Any) -> int:
+    epoch = parse_whole_number(key) if isinstance(key, str) else None
+    if epoch is None or epoch < 1:
+        raise ValueError("epochs count from 1 and have at most nine digits")
     return epoch
 
 
-def _record(data: Mapping[str, Any]) -> EpochRecord:
-    unknown = sorted(set(data) - {"lr", "effective_lr", "values", "meta"})
+def _record(data: Any) -> EpochRecord:
+    unknown = _mapping(data).keys() - {"lr", "effective_lr", "values", "meta"}
     if unknown:
-        raise ValueError(f"unknown {', '.join(unknown)}")
-    values = {name: _number(value) for name, value in data.get("values", {}).items()}
-    rates = {name: None if data.get(name) is None else _rate(data[name]) for name in ("lr", "effective_lr")}
-    return EpochRecord(rates["lr"], values, dict(data.get("meta", {})), rates["effective_lr"])
+        raise ValueError(f"unknown {shorten(sorted(unknown))}")
+    values, meta = _mapping(data.get("values", {})), _mapping(data.get("meta", {}))
+    if not is_shallow(meta):
+        raise ValueError("meta is nested too deeply")
+    return EpochRecord(
+        lr=_rate(data.get("lr"), "lr"),
+        values={name: _number(value, name) for name, value in values.items()},
+        meta=dict(meta),
+        effective_lr=_rate(data.get("effective_lr"), "effective_lr"),
+    )
 
 
-def _rate(value: Any) -> float:
-    if not 0 <= _number(value) < math.inf:
-        raise ValueError(f"learning rate {value}")
-    return float(value)
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"got {shorten(value)}")
+    return value
 
 
-def _number(value: Any) -> float:
+def _rate(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    rate = _number(value, name)
+    if not 0 <= rate < math.inf:
+        raise ValueError(f"{name} is {shorten(value)}, expected a finite rate from 0")
+    return rate
+
+
+def _number(value: Any, name: str) -> float:
+    if type(value) is float:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
-    return float(value)
+        raise TypeError(f"{shorten(name)} is {shorten(value)}, expected a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{shorten(name)} is {shorten(value)}, which is too large") from None

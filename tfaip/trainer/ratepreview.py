@@ -48,7 +48,7 @@ def preview_rates(
     schedule.build(_variable)
     found = []
     for epoch in range(1, params.epochs + 1):
-        before, is_chosen = (epoch - 1) * batches, epoch in history.epochs
+        before, is_chosen = (epoch - 1) * batches, epoch in history
         rate = history.set_default_rate(epoch, rule.rate(epoch, history))
         base = rate if is_chosen else rule.base(epoch, history)
         is_listed = is_chosen or epoch in rule.listed()

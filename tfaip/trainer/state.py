@@ -15,6 +15,7 @@ from keras.src.backend.common import global_state
 from keras.src.random import seed_generator
 
 from tfaip.data.pipeline.stream import Position
+from tfaip.errors import TfaipError
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import assign_arrays, variable_arrays
@@ -22,10 +23,17 @@ from tfaip.params.encoding import encode
 from tfaip.trainer.checkpoint import Checkpoint
 from tfaip.trainer.history import History
 from tfaip.trainer.params import TrainerParams
+from tfaip.util.text import shorten, shorten_text
 
 METRICS = "metrics/"
 BEST_WEIGHTS = "best_weights/"
 _ABOUT_THE_DIRECTORY = ("output_dir", "overwrite")
+# Of the state of a checkpoint, besides its arrays.
+_PARTS: Mapping[str, type] = {
+    **dict.fromkeys(("epoch", "step", "samples", "best_epoch"), int),
+    **dict.fromkeys(("position", "history", "random", "params"), dict),
+    "backend": str,
+}
 
 
 @dataclass
@@ -130,14 +138,17 @@ class TrainState:
             variables = {name: v for name, v in variables.items() if not name.startswith(METRICS)}
             arrays = {name: a for name, a in arrays.items() if not name.startswith(METRICS)}
         assign_arrays(variables, arrays, "the checkpoint")
-        self.progress = Progress(
-            epoch=checkpoint.state["epoch"],
-            step=checkpoint.state["step"],
-            samples=checkpoint.state["samples"],
-            position=Position.from_dict(checkpoint.state["position"]),
-            history=History.from_dict(checkpoint.state["history"]),
-        )
-        _set_random_state(checkpoint.state["random"])
+        try:
+            self.progress = Progress(
+                epoch=checkpoint.state["epoch"],
+                step=checkpoint.state["step"],
+                samples=checkpoint.state["samples"],
+                position=Position.from_dict(checkpoint.state["position"]),
+                history=History.from_dict(checkpoint.state["history"]),
+            )
+            _set_random_state(checkpoint.state["random"])
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
         self._best_epoch, self._best_weights = checkpoint.state["best_epoch"], best
 
     def volatile(self) -> Volatile:
@@ -173,6 +184,18 @@ class TrainState:
             for metric in self._model.metrics
             for i, variable in enumerate(metric.variables)
         }
+
+
+def require_state(state: Mapping[str, Any]) -> None:
+    """Raise unless the state of a checkpoint has all parts, each of its type.
+
+    Raises:
+        TfaipError: one is missing, or is something else; it is named.
+    """
+    for name, kind in _PARTS.items():
+        value = state.get(name)
+        if type(value) is not kind or (kind is int and value < 0):
+            raise TfaipError(f"the state of the checkpoint has {shorten(value)} as {name}: it is damaged")
 
 
 def stored_params(params: TrainerParams[Any, Any]) -> dict[str, Any]:

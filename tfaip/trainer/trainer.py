@@ -30,9 +30,10 @@ from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.history import History, read_history
 from tfaip.trainer.loop import LoopParts, TrainingLoop
 from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.returnnfile import is_learning_rate_file
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.state import flat_params, stored_params
+from tfaip.trainer.state import flat_params, require_state, stored_params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, logger, only_warnings
 from tfaip.util.text import shorten_text
@@ -208,6 +209,7 @@ class Trainer(Generic[P]):
             raise UsageError("there is nothing to resume without an output directory: set --trainer.output_dir")
         directory.check_resumable()
         self._checkpoint, checkpoint = CheckpointStore(directory.checkpoints).read(self._checkpoint)
+        require_state(checkpoint.state)
         if checkpoint.state["backend"] != keras.backend.backend():
             log.warning(
                 "the checkpoint was written on %s and goes on on %s: equal only up to rounding",
@@ -235,6 +237,15 @@ class Trainer(Generic[P]):
         if not path.exists():
             return
         file = read_history(path)
+        if is_learning_rate_file(path):
+            if not is_new:
+                raise UsageError(
+                    f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only: leave out "
+                    "--trainer.history_file"
+                )
+            # It is read and never replaced: the run writes its history where it does by default.
+            self._params.history_file = None
+            parts.output.history_file = None if parts.output.directory is None else parts.output.directory.history_file
         if is_new:
             progress.history = file.rates_only()
             log.info("rates of %d epochs are those in %s", len(progress.history), path)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfaip.errors import TfaipError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.util.files import write_json
+from tfaip.util.reading import DOCUMENT_BYTES, open_file, read_json
+from tfaip.util.text import shorten, shorten_text
 
 MANIFEST_FILE = "manifest.json"
 # Files that tell a directory of the toolkit, also a damaged one, from any other: nothing else is replaced or removed.
@@ -44,9 +45,12 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise TfaipError(f"{path} names no files")
-    for name in files:
-        if not (directory / name).resolve().is_relative_to(directory.resolve()):
-            raise TfaipError(f"{path} names {name!r}, which lies outside of {directory}")
+    for name, facts in files.items():
+        if not _is_inside(directory, name):
+            raise TfaipError(f"{path} names {shorten(name)}, which lies outside of {directory}")
+        if not _is_fingerprint(facts):
+            raise TfaipError(f"{path} gives {shorten(facts)} for {shorten(name)}, expected size and sha256")
+    _require_facts(path, manifest)
     return manifest
 
 
@@ -62,9 +66,9 @@ def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
     """
     expected = read_manifest(directory)["files"]
     for name in expected if names is None else names:
-        if not (directory / name).is_file():
-            raise TfaipError(f"{directory / name} is missing")
-        if _fingerprint(directory / name) != expected.get(name):
+        if not _is_file(directory / name):
+            raise TfaipError(f"{shorten_text(str(directory / name), 200)} is missing")
+        if not _matches(directory / name, expected.get(name)):
             raise TfaipError(f"{directory / name} differs from its manifest")
     if names is None:
         for name in _files_below(directory):
@@ -72,25 +76,57 @@ def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
                 raise TfaipError(f"{directory / name} is not in the manifest of {directory}")
 
 
-def read_json_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file that the toolkit wrote.
+def read_json_object(path: Path, limit: int = DOCUMENT_BYTES) -> dict[str, Any]:
+    """Return the JSON object in a file of at most `limit` bytes that the toolkit wrote.
 
     Raises:
         TfaipError: it cannot be read, or holds something else.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise TfaipError(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise TfaipError(f"{path} holds no JSON object")
-    return value
+        return read_json(path, limit)
+    except UsageError as error:
+        reason = str(error).removeprefix(f"{path}: ")
+        raise TfaipError(f"{path} cannot be read: {reason}") from error
+
+
+def _is_inside(directory: Path, name: str) -> bool:
+    try:
+        return (directory / name).resolve().is_relative_to(directory.resolve())
+    except (OSError, ValueError):  # a NUL character, or links in a circle
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long
+        return False
+
+
+def _is_fingerprint(facts: Any) -> bool:
+    if not isinstance(facts, dict) or facts.keys() != {"size", "sha256"}:
+        return False
+    return type(facts["size"]) is int and facts["size"] >= 0 and isinstance(facts["sha256"], str)
+
+
+def _require_facts(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Check the types of what a manifest says besides its files, as far as it is read again."""
+    backend, versions = manifest.get("backend", ""), manifest.get("versions", {})
+    if not isinstance(backend, str):
+        raise TfaipError(f"{path} gives {shorten(backend)} as backend, expected a name")
+    if not isinstance(versions, dict) or not all(isinstance(version, str) for version in versions.values()):
+        raise TfaipError(f"{path} gives {shorten(versions)} as versions, expected name: version")
 
 
 def _files_below(directory: Path) -> list[str]:
     return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
 
 
+def _matches(path: Path, expected: dict[str, Any] | None) -> bool:
+    # The size first: a file that claims to be huge is not read to its end.
+    return expected is not None and path.stat().st_size == expected["size"] and _fingerprint(path) == expected
+
+
 def _fingerprint(path: Path) -> dict[str, Any]:
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

@@ -91,7 +91,7 @@ def test_a_score_may_be_edited_too(three_epochs: Path, tmp_path: Path) -> None:
 def test_a_broken_history_is_told_before_anything_is_changed(three_epochs: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(three_epochs, tmp_path / "copy"))
     (copy / "history.json").write_text("{")
-    with pytest.raises(UsageError, match="history.json: Expecting"):
+    with pytest.raises(UsageError, match="history.json: broken JSON in line 1"):
         resumed(three_epochs, copy)
     assert (copy / "history.json").read_text() == "{"
     (copy / "history.json").unlink()  # without one the checkpoint knows all

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import TextIOWrapper
 from typing import Any, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams
@@ -14,6 +15,8 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.util.reading import TABLE_BYTES, open_file
+from tfaip.util.text import shorten_text
 
 
 @pai_dataclass
@@ -61,7 +64,7 @@ class CsvGenerator(DataGenerator[P]):
 
     def _read(self, path: str) -> list[Row]:
         try:
-            with open(path, encoding="utf-8-sig", newline="") as file:
+            with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig", newline="") as file:
                 return list(self._parse(path, csv.DictReader(file, delimiter=self.params.delimiter, strict=True)))
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise unreadable("CSV", path, error) from error
@@ -73,7 +76,7 @@ class CsvGenerator(DataGenerator[P]):
         if missing:
             raise UsageError(
                 f"the CSV file {path} has no column {', '.join(missing)}: its header has "
-                f"{', '.join(header) or 'nothing'}, separated by {self.params.delimiter!r}"
+                f"{shorten_text(', '.join(header) or 'nothing')}, separated by {self.params.delimiter!r}"
             )
         for row in reader:
             if None in row or None in row.values():

@@ -16,6 +16,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.util.reading import TABLE_BYTES, read_bytes
 
 
 @pai_dataclass
@@ -85,7 +86,7 @@ class ListsFileGenerator(DataGenerator[P]):
 
 def _read_lines(path: Path, ignore_prefix: str) -> list[str]:
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in read_bytes(path, TABLE_BYTES).decode("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable("list", path, error) from error
     samples = [line for line in lines if line and not (ignore_prefix and line.startswith(ignore_prefix))]

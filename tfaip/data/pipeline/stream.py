@@ -16,6 +16,7 @@ from tfaip.data.pipeline.order import RawOrder
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.source import BlockSource
 from tfaip.errors import TfaipError
+from tfaip.util.text import shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Position:
                 return cls(**{name: _whole_numbers(given[name], depth) for name, depth in _DEPTHS.items()})
         raise ValueError(
             f"a data position needs {list(_DEPTHS)}, each a whole number from 0 (pending: a list, failed: a list of "
-            f"lists), got {dict(values)}"
+            f"lists), got {shorten(dict(values))}"
         )
 
 

@@ -27,5 +27,8 @@ class ConstantParams(FlatParams):
         last = self.last_listed(before=epoch)
         return self.lr if last is None else last[1]
 
+    def _uses_lr(self) -> bool:
+        return 1 not in self.listed()
+
     def is_continuous(self) -> bool:
         return False

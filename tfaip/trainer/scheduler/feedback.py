@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from tfaip.errors import UsageError
@@ -48,13 +49,22 @@ class Scores:
         history: where they come from.
         name: of the monitored value.
         mode: "min" or "max".
-        epochs: the evaluated epochs before the one that is decided on, ascending.
+        before: the epoch that is decided on.
     """
 
     history: History
     name: str
     mode: str
-    epochs: list[int]
+    before: int
+
+    @cached_property
+    def epochs(self) -> list[int]:
+        """The evaluated epochs before the one that is decided on, ascending."""
+        return list(self.history.scores(self.name, self.before))
+
+    def last(self, count: int) -> list[int]:
+        """The last `count` evaluated epochs, ascending; fewer if there are not so many. Faster than `epochs`."""
+        return self.history.last_evaluated(self.name, count, self.before)
 
 
 @pai_dataclass
@@ -127,11 +137,22 @@ class FeedbackParams(LearningRateParams):
         return True
 
     def rule_rate(self, epoch: int, history: History) -> float:
-        rate = self._current_rate(epoch, history)
-        decision = self.decision(epoch, history)
+        return self.changed_rate(self._current_rate(epoch, history), self.decision(epoch, history))
+
+    def changed_rate(self, rate: float, decision: Decision) -> float:
+        """Return a rate after a decision, before the bounds: a decay never raises it, a growth never lowers it."""
         if decision is Decision.DECAY:
             return min(rate, self._apply("decay", rate))
         return max(rate, self._apply("growth", rate)) if decision is Decision.GROW else rate
+
+    def monitored(self) -> list[str]:
+        """Return the names of the values that are followed, of which the first that was logged counts."""
+        if self.monitor is None:
+            return [] if self.best_monitor is None else [self.best_monitor]
+        return [self.monitor] if isinstance(self.monitor, str) else self.monitor
+
+    def _uses_lr(self) -> bool:
+        return 1 not in self.listed()
 
     def decision(self, epoch: int, history: History) -> Decision:
         """What happens at the beginning of an epoch, a pure function of the records of earlier ones."""
@@ -142,9 +163,9 @@ class FeedbackParams(LearningRateParams):
 
     def scores(self, epoch: int, history: History) -> Scores | None:
         """What there is before an epoch; None if none of the monitored values has been logged."""
-        for name in self._candidates():
-            if found := history.scores(name, before=epoch):
-                return Scores(history, name, self._mode_of(name), list(found))
+        for name in self.monitored():
+            if history.last_evaluated(name, 1, epoch):
+                return Scores(history, name, self._mode_of(name), epoch)
         return None
 
     def restores_best(self, epoch: int, history: History) -> bool:
@@ -167,17 +188,17 @@ class FeedbackParams(LearningRateParams):
         super().check_run(best, logged, logs_lav)
         if best is not None:
             self.best_monitor, self.best_mode = best.monitor, best.mode
-        if not any(name in logged or (logs_lav and LAV_NAME.match(name)) for name in self._candidates()):
+        if not any(name in logged or (logs_lav and LAV_NAME.match(name)) for name in self.monitored()):
             self._raise_unknown(logged, logs_lav)
 
     def check_lav(self, measured: Sequence[str]) -> None:
-        names = self._candidates()
+        names = self.monitored()
         if all(LAV_NAME.match(name) for name in names) and not set(names) & set(measured):
             self._raise_unknown(measured)
 
     def _raise_unknown(self, logged: Sequence[str], logs_lav: bool = False) -> None:
         lav = ", and those of LAV (lav_l0_...)" if logs_lav else ""
-        followed = " or ".join(map(repr, self._candidates()))
+        followed = " or ".join(map(repr, self.monitored()))
         problem = f"follows {followed}, which is not logged" if followed else "must be told what to follow"
         raise UsageError(
             f"the learning rate {problem}: set --learning_rate.monitor; logged values: {', '.join(sorted(logged))}{lav}"
@@ -192,7 +213,7 @@ class FeedbackParams(LearningRateParams):
     def has_news(self, epoch: int, scores: Scores, within: int = 1) -> bool:
         """Whether one of the last `within` recorded epochs before `epoch` was evaluated."""
         last = scores.history.last_epoch(before=epoch)
-        return last is not None and scores.epochs[-1] > last - within
+        return last is not None and scores.last(1)[0] > last - within
 
     def rate_in(self, epoch: int, history: History) -> float:
         """The rate that a recorded epoch had."""
@@ -200,11 +221,6 @@ class FeedbackParams(LearningRateParams):
         if rate is None:
             rate = history.most_recent_rate(epoch)
         return self.lr if rate is None else rate
-
-    def _candidates(self) -> list[str]:
-        if self.monitor is None:
-            return [] if self.best_monitor is None else [self.best_monitor]
-        return [self.monitor] if isinstance(self.monitor, str) else self.monitor
 
     def _mode_of(self, name: str) -> str:
         if self.mode is not None:
@@ -222,7 +238,9 @@ class FeedbackParams(LearningRateParams):
     def _is_held(self, epoch: int, history: History) -> bool:
         if self.hold_epochs <= 1:
             return False
-        last = [history[e].lr for e in range(epoch - self.hold_epochs, epoch) if e in history.epochs]
+        if self.hold_epochs > len(history):
+            return True
+        last = [history[e].lr for e in range(epoch - self.hold_epochs, epoch) if e in history]
         return len(last) < self.hold_epochs or len(set(last)) > 1
 
     def _apply(self, name: str, rate: float) -> float:

@@ -16,9 +16,10 @@ class NewbobAbsParams(FeedbackParams):
     """rate * decay if s(b) - s(a) > threshold, else rate * growth; s(a), s(b): the two last scores."""
 
     def decide(self, epoch: int, scores: Scores) -> Decision:
-        if len(scores.epochs) < 2 or not self.has_news(epoch, scores):
+        last = scores.last(2)
+        if len(last) < 2 or not self.has_news(epoch, scores):
             return Decision.HOLD
-        difference = self.difference(scores, *scores.epochs[-2:])
+        difference = self.difference(scores, *last)
         return Decision.DECAY if difference > self.threshold else Decision.GROW
 
 
@@ -76,10 +77,10 @@ class NewbobMultiEpochParams(RelativeFeedbackParams):
         interval = self._interval()
         if interval > 1 and epoch % interval != 1:
             return Decision.HOLD
-        if len(scores.epochs) < 2 or not self.has_news(epoch, scores, within=interval):
+        last = scores.last(self.window_epochs + 1)
+        if len(last) < 2 or not self.has_news(epoch, scores, within=interval):
             return Decision.HOLD
-        last = list(pairwise(scores.epochs))[-self.window_epochs :]
-        mean = mean_difference([self.difference(scores, old, new) for old, new in last])
+        mean = mean_difference([self.difference(scores, old, new) for old, new in pairwise(last)])
         if mean > self.threshold:
             return Decision.DECAY
         return Decision.GROW if mean < self._grow_threshold() else Decision.HOLD

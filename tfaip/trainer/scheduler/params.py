@@ -52,7 +52,7 @@ class LearningRateParams(ParamsBase):
         if not (math.isfinite(self.lr) and self.lr >= 0):
             raise ValueError(f"learning rate {self.lr} is not a finite number >= 0: change --learning_rate.lr")
         self._check("min_lr", 0 <= self.min_lr < math.inf, "a finite number >= 0")
-        if self.min_lr > self.lr:
+        if self.min_lr > self.lr and self._uses_lr():
             raise ValueError(
                 f"min_lr {self.min_lr} is above lr {self.lr}: change --learning_rate.min_lr or --learning_rate.lr"
             )
@@ -192,6 +192,10 @@ class LearningRateParams(ParamsBase):
     def rule_share(self, x: Tensor, xp: Any) -> Tensor:
         """How much of `rule_epochs()` is over at time x, from 0 to 1."""
         return xp.clip(x / max(self.rule_epochs(), 1), 0.0, 1.0)
+
+    def _uses_lr(self) -> bool:
+        """Return True if `lr` is the rate of some epoch; False if listed rates take its place from the start."""
+        return True
 
     def _bounded(self, rate: float) -> float:
         return min(max(rate, self.min_lr), self._upper_bound())

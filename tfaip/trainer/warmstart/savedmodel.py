@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ import numpy as np
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.transfer import Source
 from tfaip.util.backend import quiet_stderr
+from tfaip.util.reading import require_regular_files
+from tfaip.util.text import shorten_text
 
 _INDEX_FILE = Path("variables", "variables.index")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -44,13 +47,26 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
         )
     with quiet_stderr():
         import tensorflow as tf
+        from google.protobuf.message import DecodeError
     try:
+        size = require_regular_files(path)
         reader = tf.train.load_checkpoint(str(path / _INDEX_FILE.with_suffix("")))
+        _require_fitting(reader, size)
         variables = list(_variables(reader))
         values = {attributes: np.asarray(reader.get_tensor(key)) for attributes, _, key in variables}
-    except (tf.errors.OpError, LookupError, RuntimeError, ValueError) as error:
-        raise TfaipError(f"the SavedModel {path} cannot be read: {error}") from error
+    except (tf.errors.OpError, DecodeError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise TfaipError(f"the SavedModel {path} cannot be read: {shorten_text(str(error), 150)}") from error
     return Source(str(path), *_named(values, {attributes: name for attributes, name, _ in variables}, trim_graph_name))
+
+
+def _require_fitting(reader: Any, size: int) -> None:
+    """Raise unless the variables, which may claim any shape, fit into so many bytes."""
+    types = reader.get_variable_to_dtype_map()
+    shapes = reader.get_variable_to_shape_map()
+    # Texts have no size of their own.
+    claimed = sum(types[name].size * math.prod(shape) for name, shape in shapes.items() if types[name].name != "string")
+    if claimed > size:
+        raise ValueError(f"its variables claim {claimed} bytes, its files have {size}")
 
 
 def _named(

@@ -1,0 +1,202 @@
+"""Bounded reading: regular files of a limited size, and JSON of limited depth and number of values.
+
+Every file that a user, a run or a model directory names is opened here. What is refused is an `OSError` with a reason
+(a directory, a pipe, a device, too large), as the system raises it for a missing file, so that a reader has one kind of
+failure to report.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tfaip.errors import UsageError
+from tfaip.util.text import shorten, shorten_text
+
+MIB = 1 << 20
+# Params, config files, manifests.
+DOCUMENT_BYTES = 16 * MIB
+# What grows with the epochs of a run: its history, and the state of a checkpoint, which holds the history.
+RECORDS_BYTES = 256 * MIB
+# Lists and tables of samples.
+TABLE_BYTES = 1024 * MIB
+
+# Params are some ten levels deep. Whatever walks through a document may call itself at each level.
+MAX_DEPTH = 64
+# Values of a JSON document; each takes some 100 bytes, however short its text is.
+MAX_VALUES = 8_000_000
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def open_file(path: str | os.PathLike[str], limit: int | None = None) -> BinaryIO:
+    """Open a regular file for reading; a pipe or device is neither waited for nor read.
+
+    Args:
+        path: of the file, or of a link to it.
+        limit: most bytes that it may have; None: any number, for what is read piece by piece.
+
+    Raises:
+        OSError: it is missing, not a regular file, or too large.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, "its name holds a NUL character") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+            raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
+        if limit is not None and status.st_size > limit:
+            raise _too_large(limit)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> bytes:
+    """Return the content of a regular file of at most `limit` bytes.
+
+    Raises:
+        OSError: see `open_file`.
+    """
+    with open_file(path, limit) as file:
+        # The size of some files of the system is only known when they have been read.
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise _too_large(limit)
+    return content
+
+
+def read_text(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> str:
+    """Return the content of a text file in UTF-8.
+
+    Raises:
+        UsageError: it cannot be read; one line that names it.
+    """
+    name = shorten_text(os.fspath(path), 200)
+    try:
+        return read_bytes(path, limit).decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: is not a text file in UTF-8") from error
+
+
+def read_lines(file: BinaryIO, limit: int) -> Iterator[bytes]:
+    """Yield the lines of an open file.
+
+    Raises:
+        ValueError: a line has more than `limit` bytes; no more than these are read.
+    """
+    while line := file.readline(limit + 1):
+        if len(line) > limit:
+            raise ValueError(f"a line has more than {limit // MIB} MiB")
+        yield line
+
+
+def require_regular_files(directory: Path) -> int:
+    """Raise unless a directory, which another library is about to read, holds only files and directories.
+
+    Returns:
+        the size of all its files in bytes.
+
+    Raises:
+        OSError: there is a pipe, a device or a broken link below it; the message names it.
+    """
+    size = 0
+    for root, _, names in os.walk(directory):
+        for name in names:
+            status = os.stat(os.path.join(root, name))
+            if not stat.S_ISREG(status.st_mode):
+                kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+                raise OSError(errno.EINVAL, f"{shorten_text(name)} is {kind}, not a regular file")
+            size += status.st_size
+    return size
+
+
+def parse_json(text: str, name: str, *, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Args:
+        text: the JSON.
+        name: where it is from, for messages.
+        max_depth: of lists and objects within each other.
+
+    Raises:
+        UsageError: broken JSON, no object, a key given twice, too deep, or too many values.
+    """
+    name = shorten_text(name, 200)
+    # Counted in the text, which costs less memory than the values would.
+    if text.count(",") + text.count("[") + text.count("{") > MAX_VALUES:
+        raise UsageError(f"{name}: has more than {MAX_VALUES} values")
+    try:
+        document = json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{name}: broken JSON in line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except KeyError as error:
+        raise UsageError(f"{name}: key {shorten(error.args[0])} is given twice") from error
+    except RecursionError as error:
+        raise UsageError(f"{name}: JSON is nested too deeply") from error
+    except ValueError as error:  # a number with too many digits
+        raise UsageError(f"{name}: broken JSON: {shorten_text(str(error), 120)}") from error
+    if not isinstance(document, dict):
+        raise UsageError(f"{name}: expected a JSON object, got {type(document).__name__}")
+    if not is_shallow(document, max_depth):
+        raise UsageError(f"{name}: JSON is nested too deeply (more than {max_depth} levels)")
+    return document
+
+
+def read_json(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> dict[str, Any]:
+    """Return the JSON object in a file.
+
+    Raises:
+        UsageError: see `read_text` and `parse_json`.
+    """
+    return parse_json(read_text(path, limit), os.fspath(path))
+
+
+def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
+    """Return True if lists and dicts are nested at most `max_depth` levels deep; takes no recursion itself."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(max_depth):
+        level = [item for parent in level for item in _items(parent) if isinstance(item, dict | list)]
+    return not level
+
+
+def parse_whole_number(text: str) -> int | None:
+    """Return the number that decimal digits of a file say, at most nine of them; None for any other text."""
+    return int(text) if re.fullmatch("0|[1-9][0-9]{0,8}", text) else None
+
+
+def _items(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise KeyError(key)
+            seen.add(key)
+    return found
+
+
+def _too_large(limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"it has more than {limit // MIB} MiB, the most that is read of such a file")
