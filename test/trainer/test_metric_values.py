@@ -123,7 +123,6 @@ EXECUTIONS = {
     "one": {"steps_per_execution": 1},
     "sixteen": {"steps_per_execution": 16},
     "eager": {"force_eager": True},
-    "xla": {"steps_per_execution": 1, "jit_compile": True},
 }
 
 
