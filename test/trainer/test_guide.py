@@ -128,6 +128,7 @@ def test_averages_are_validated_but_not_trained() -> None:
         # It falls by 1 in every epoch.
         ("--early_stopping.n_to_go 2", 6),
         ("--early_stopping.n_to_go 2 --early_stopping.lower_threshold -3", 3),
+        ("--early_stopping.lower_threshold -3", 3),
         # It shall grow, and falls.
         ("--model.monitor max loss/mean_epoch --early_stopping.n_to_go 3", 3),
         ("--model.monitor max loss/mean_epoch --early_stopping.n_to_go 9 --early_stopping.upper_threshold -1.5", 1),

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.backend
 @cache
 def initial() -> dict[str, np.ndarray]:
     """The weights that every run of these tests begins with."""
-    return train(net_params(epochs=0))[1]
+    return train(net_params(epochs=1, no_train_scope="encoder", learning_rate=ConstantParams(lr=0.0)))[1]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ class Params(TrainerParams[ScenarioBaseParams[DataBaseParams, ModelBaseParams], 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("epochs", -1, "epochs is -1, expected at least 0: change --trainer.epochs"),
+        ("epochs", 0, "epochs is 0, expected at least 1: change --trainer.epochs"),
+        ("epochs", -1, "epochs is -1, expected at least 1: change --trainer.epochs"),
+        ("lav_min_epoch", -1, "lav_min_epoch is -1, expected at least 0: change --trainer.lav_min_epoch"),
         ("val_every_n", -1, "val_every_n is -1, expected at least 0: change --trainer.val_every_n"),
         ("keep_checkpoints", 1, "keep_checkpoints is 1, expected at least 2: change --trainer.keep_checkpoints"),
         ("samples_per_epoch", 0, "samples_per_epoch is 0, expected at least 1: change --trainer.samples_per_epoch"),
@@ -58,9 +60,9 @@ def test_checkpoint_frequency(text: str, updates: int | None) -> None:
     assert Params(checkpoint_save_freq=text).checkpoint_every_n_updates() == updates
 
 
-def test_zero_epochs_and_one_checkpoint_more_are_possible() -> None:
-    params = Params(epochs=0, val_every_n=0, keep_checkpoints=2, steps_per_execution=1)
-    assert params.epochs == 0
+def test_the_smallest_values_are_possible() -> None:
+    params = Params(epochs=1, val_every_n=0, lav_min_epoch=0, keep_checkpoints=2, steps_per_execution=1)
+    assert params.epochs == 1
 
 
 def test_the_generators_of_a_pipeline() -> None:

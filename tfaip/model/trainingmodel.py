@@ -16,6 +16,7 @@ from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.precision import full_precision
 from tfaip.model.replicas import num_replicas, part_of_mean
+from tfaip.model.stepdata import after_the_data
 from tfaip.util.typing import Tensor, TensorDict
 
 TOTAL_LOSS = "loss"
@@ -141,6 +142,11 @@ class TrainingModel(keras.Model):
         return full_precision(
             self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
         )
+
+    def test_step(self, *args: Any) -> Any:
+        """Evaluate one batch. TensorFlow passes `(data,)`, JAX `(state, data)`."""
+        with after_the_data(args[-1]):
+            return super().test_step(*args)
 
     def compute_loss(
         self,

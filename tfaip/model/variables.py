@@ -34,8 +34,13 @@ def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
 
 def layers_by_path(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
     """All layers below `layer` (built) that hold weights, on any level: attribute path -> layer, sorted by path."""
+    return {path: found for path, found in all_layers_by_path(layer).items() if found.weights}
+
+
+def all_layers_by_path(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
+    """All layers below `layer`, also those without weights: attribute path -> layer, sorted by path."""
     layers = {path: value for path, value in _walk(layer) if isinstance(value, keras.layers.Layer) and path}
-    return {path: layers[path] for path in sorted(layers) if layers[path].weights}
+    return {path: layers[path] for path in sorted(layers)}
 
 
 def _walk(root: keras.layers.Layer) -> Iterator[tuple[str, Any]]:

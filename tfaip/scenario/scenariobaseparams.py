@@ -67,6 +67,10 @@ class ScenarioBaseParams(ParamsBase, Generic[TData, TModel]):
     scenario_id: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="module:Class of the scenario"))
 
     def __post_init__(self) -> None:
+        if self.print_eval_limit < 0:
+            raise ValueError(
+                f"print_eval_limit is {self.print_eval_limit}, expected at least 0: change --scenario.print_eval_limit"
+            )
         for name in ("input_gradient_regularization_h", "input_gradient_regularization_lambda"):
             value = getattr(self, name)
             if not 0 < value < math.inf:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tfaip.errors import UsageError
 from tfaip.trainer.history import History
 from tfaip.trainer.lognames import LAV_NAME, VALIDATION_PREFIX
+from tfaip.util.text import number_text
 
 
 @dataclass(frozen=True)
@@ -71,4 +72,6 @@ class BestModel:
     def describe(self, history: History) -> str:
         """`val_acc 0.9812 in epoch 7`, or that there is no best epoch."""
         epoch = history.best_epoch(self.monitor, self.mode)
-        return "none" if epoch is None else f"{self.monitor} {history.value(epoch, self.monitor):.4f} in epoch {epoch}"
+        if epoch is None:
+            return "none"
+        return f"{self.monitor} {number_text(history[epoch].values[self.monitor])} in epoch {epoch}"

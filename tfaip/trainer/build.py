@@ -28,6 +28,7 @@ from tfaip.trainer.best import BestModel
 from tfaip.trainer.callbacks.progress import create_progress, shows_bar
 from tfaip.trainer.callbacks.tensorboard import TensorBoardEvents
 from tfaip.trainer.checkpoint import CheckpointStore
+from tfaip.trainer.compilation import compiles_with_xla
 from tfaip.trainer.freezing import freeze_layers
 from tfaip.trainer.lognames import EPOCH_MEAN, TRAIN, VALIDATION_PREFIX
 from tfaip.trainer.loop import LoopParts
@@ -167,7 +168,7 @@ def build_training_model(
         steps_per_execution=_steps_per_execution(params, backend, devices),
         # "auto" picks XLA on TensorFlow, which fails on graphs with CTC decoding, sparse or text operations.
         auto_scale_loss=False,  # the optimizer does
-        jit_compile=not params.force_eager and (backend == "jax" or params.jit_compile),
+        jit_compile=compiles_with_xla(model, backend, params.force_eager, params.jit_compile),
     )
     return model
 

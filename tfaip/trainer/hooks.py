@@ -28,6 +28,7 @@ class StepHooks(keras.callbacks.CallbackList):
         on_begin: called after Keras has reset the metrics.
         user_callbacks: callbacks of the user, for their batch methods; None if they have none.
         profiler: traces executions of the training.
+        shown_too: further values that the progress shows.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class StepHooks(keras.callbacks.CallbackList):
         on_begin: Callable[[], None] | None = None,
         user_callbacks: keras.callbacks.CallbackList | None = None,
         profiler: Profiler | None = None,
+        shown_too: Callable[[], Logs] | None = None,
     ) -> None:
         # No super().__init__: it would start a thread and collect what `fit` adds on its own.
         self._training_model = model
@@ -51,6 +53,7 @@ class StepHooks(keras.callbacks.CallbackList):
         self._on_begin = on_begin
         self._user_callbacks = user_callbacks
         self._profiler = profiler
+        self._shown_too = shown_too
         self.user_stops = bool(model.stop_training)
         """Whether the user set `model.stop_training`, which ends the training after the epoch."""
 
@@ -83,7 +86,7 @@ class StepHooks(keras.callbacks.CallbackList):
         if self._user_callbacks is not None:
             self._user_callbacks.on_train_batch_end(done - 1, python_logs(logs))
             self._keep_stop()
-        self._progress.advance(done, lambda: python_logs(logs))
+        self._progress.advance(done, lambda: self._shown(logs))
         if self._on_border(done):
             self._training_model.stop_training = True
 
@@ -103,6 +106,10 @@ class StepHooks(keras.callbacks.CallbackList):
         self._progress.advance(batch + 1, lambda: python_logs(logs))
         if self._on_border(batch + 1):
             self._training_model.stop_evaluating = True
+
+    def _shown(self, logs: Mapping[str, Any] | None) -> Logs:
+        more = {} if self._shown_too is None else self._shown_too()
+        return {**python_logs(logs), **more}
 
     def _keep_stop(self) -> None:
         # Keras would end the epoch here.

@@ -93,6 +93,7 @@ class TrainingLoop:
         self._batch_user = self._user if has_batch_methods(callbacks) else None
         updates = parts.params.checkpoint_every_n_updates()
         self._save_every = None if updates is None else updates * parts.params.train_accum_steps
+        self._rate = 0.0
         self._divergence = DivergenceCheck(parts.model, parts.params.train_accum_steps)
         # A run that stopped within an epoch continues with the means that it had reached.
         self._resumed_metrics = self._state.metric_arrays() if self._state.progress.step else None
@@ -143,7 +144,7 @@ class TrainingLoop:
     def _run_epoch(self, epoch: int) -> Logs:
         started = time.monotonic()
         self._steps = self._steps_of_epoch()
-        rate = self._begin_rate(epoch)
+        self._rate = rate = self._begin_rate(epoch)
         self._divergence.begin_epoch(epoch, self._state.progress.step)
         self._user.on_epoch_begin(epoch - 1)
         values = self._train(epoch)
@@ -186,7 +187,9 @@ class TrainingLoop:
             "position": progress.position.to_dict(),
             "versions": {"tfaip": __version__, "keras": keras.__version__},
         }
-        progress.history.record(epoch, EpochRecord(rate, values, meta, optimizer.schedule.effective_rate(rate)))
+        effective = optimizer.schedule.effective_rate(rate)
+        progress.history.record(epoch, EpochRecord(rate, values, meta, effective))
+        with_rate = {**values, "lr": optimizer.next_rate() if effective is None else effective}
         if self._parts.params.learning_rate.keeps_best(epoch, progress.history):
             self._state.keep_best(epoch)
         progress.epoch, progress.step, progress.samples = epoch, 0, 0
@@ -198,8 +201,8 @@ class TrainingLoop:
         self._user.on_epoch_end(epoch - 1, dict(values))
         self._parts.output.save_checkpoint(self._state.capture, epoch)
         self._parts.output.save_history(progress.history)
-        self._parts.events.write_epoch(epoch, {**values, "lr": rate}, measured.drawings, shown)
-        log.info("%s", result_line(epoch, {**values, "lr": rate}))
+        self._parts.events.write_epoch(epoch, with_rate, measured.drawings, shown)
+        log.info("%s", result_line(epoch, with_rate))
         if meta["dropped"]:
             log.info("dropped training samples so far: %s", dropped)
         return values
@@ -257,6 +260,7 @@ class TrainingLoop:
             self._restore_metrics,
             self._batch_user,
             self._parts.profiler,
+            self._rate_so_far,
         )
         self._model.fit(
             feed.dataset,
@@ -268,6 +272,15 @@ class TrainingLoop:
             callbacks=hooks,
         )
         self._model.stop_training = hooks.user_stops
+
+    def _rate_so_far(self) -> Logs:
+        """The effective rate of the running epoch, within `fit`; nothing before the first update."""
+        if keras.backend.backend() == "jax":
+            # Within fit the values live in the compiled loop, not in the variables.
+            self._model.jax_state_sync()
+        schedule = self._model.optimizer.schedule
+        rate = schedule.effective_rate(self._rate)
+        return {} if rate is None else {"lr": rate}
 
     def _restore_metrics(self) -> None:
         if self._resumed_metrics is not None:

@@ -235,9 +235,10 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     )
 
     def __post_init__(self) -> None:
-        self._check_at_least("epochs", 0)
+        self._check_at_least("epochs", 1)
         self._check_at_least("val_every_n", 0)
         self._check_at_least("lav_every_n", 0)
+        self._check_at_least("lav_min_epoch", 0)
         self._check_at_least("histogram_every_n", 0)
         self._check_at_least("keep_checkpoints", 2)
         self._check_at_least("train_accum_steps", 1)

@@ -26,6 +26,11 @@ class _ShortRepr(reprlib.Repr):
 _REPR = _ShortRepr()
 
 
+def number_text(value: float) -> str:
+    """Return a number with four decimals, or with four significant digits if it is below 0.001 and not 0."""
+    return f"{value:.4f}" if value == 0 or not abs(value) < 0.001 else f"{value:.4g}"
+
+
 def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:
     """Return `repr(value)` on one line, cut to at most `limit` characters.
 

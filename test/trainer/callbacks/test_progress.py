@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
-from test.trainer.line import line_params, train
+from test.trainer.line import line_params, train, weight
+from test.trainer.test_events import scalars
 from tfaip.trainer.callbacks.logger import result_line
 from tfaip.trainer.callbacks.progress import NoProgress, ProgressBar, create_progress, print_summary
 from tfaip.trainer.params import ProgressBarMode
+from tfaip.trainer.scheduler.modulation import CyclicModulationParams
 
 pytestmark = pytest.mark.backend
 
@@ -30,12 +36,17 @@ def test_modes(mode: ProgressBarMode, is_terminal: bool, expected: type, monkeyp
     assert type(create_progress(mode)) is expected
 
 
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the bar be drawn though the output is captured."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def test_the_bar_shows_how_far_and_how_good(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
+    on_a_terminal(monkeypatch)
     read: list[int] = []
 
     def values_at(done: int) -> Any:
@@ -72,9 +83,33 @@ def test_no_progress_reads_no_values() -> None:
 
 
 def test_the_line_of_an_epoch_is_what_tools_parse() -> None:
-    line = result_line(7, {"val_loss": 0.25, "acc": 0.98765, "loss": 1.0, "lr": 1e-05, "bad": float("nan")})
-    assert line == "Results of epoch 0007 acc: 0.9877 - bad: nan - loss: 1.0000 - lr: 0.0000 - val_loss: 0.2500"
+    line = result_line(7, {"val_loss": 0.25, "acc": 0.98765, "loss": 1.0, "lr": 3.1e-05, "bad": float("nan")})
+    assert line == "Results of epoch 0007 acc: 0.9877 - bad: nan - loss: 1.0000 - lr: 3.1e-05 - val_loss: 0.2500"
     assert result_line(12345, {}) == "Results of epoch 12345 "
+
+
+def parsed(line: str) -> tuple[int, dict[str, float]]:
+    """Epoch and values, as the tools of users read them."""
+    found = re.fullmatch(r"Results of epoch (\d{4,}) (.*)", line)
+    assert found is not None
+    return int(found[1]), {name: float(number) for name, number in re.findall(r"(\S+): (\S+)", found[2])}
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["loss", "loss/mean_epoch", "lr", "val_acc", "lav_l0_cer"]),
+        st.floats(width=32) | st.sampled_from([0.0, 1e-3, 9.9e-4, 5e-5, 4.9e-5, 1e-30, 1e30]),
+    )
+)
+def test_a_parser_finds_every_value_to_four_digits(values: dict[str, float]) -> None:
+    epoch, found = parsed(result_line(31, values))
+    assert epoch == 31
+    assert list(found) == sorted(values)
+    # Half of the last digit: of four decimals, or, below 0.001, of four significant digits.
+    for name, value in values.items():
+        tolerance = 0.5e-4 if abs(value) >= 0.001 else 0.5e-3 * abs(value)
+        assert found[name] == pytest.approx(value, rel=1e-12, abs=tolerance, nan_ok=True)
+        assert (found[name] == 0) == (value == 0)
 
 
 def test_a_training_logs_one_line_per_epoch(caplog: pytest.LogCaptureFixture) -> None:
@@ -84,6 +119,37 @@ def test_a_training_logs_one_line_per_epoch(caplog: pytest.LogCaptureFixture) ->
         "Results of epoch 0001 distance: 0.0000 - loss: 0.0000 - loss/mean_epoch: 0.0000 - lr: 0.5000",
         "Results of epoch 0002 distance: 2.0000 - loss: -2.0000 - loss/mean_epoch: -2.0000 - lr: 0.5000",
     ]
+
+
+def test_every_place_shows_the_rate_that_was_in_use(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Base 1 and modulation 2^-n: updates 0 and 1 have the rates 1 and 1/2, the next two 1/4 and 1/8."""
+    on_a_terminal(monkeypatch)
+    params = line_params([1, 1], None, tmp_path / "run", epochs=2, progress_bar_mode=ProgressBarMode.BAR)
+    params.learning_rate.modulation = CyclicModulationParams(decay=0.5)
+    trainer = train(params)
+    used = {1: (1 + 1 / 2) / 2, 2: (1 / 4 + 1 / 8) / 2}
+    assert weight(trainer) == -2 * sum(used.values())
+    lines = dict(parsed(message) for message in caplog.messages if message.startswith("Results"))
+    assert {epoch: values["lr"] for epoch, values in lines.items()} == pytest.approx(used, abs=0.5e-4)
+    assert dict(scalars(tmp_path / "run" / "train", "lr")) == used
+    records = json.loads((tmp_path / "run" / "history.json").read_text())
+    assert {int(epoch): record["effective_lr"] for epoch, record in records.items()} == used
+    shown = capsys.readouterr().out
+    assert "lr=1.0000" in shown or "lr=0.7500" in shown  # after the first execution, of one update or of both
+
+
+def test_an_epoch_without_an_update_shows_the_rate_to_come(caplog: pytest.LogCaptureFixture) -> None:
+    params = line_params([1], epochs=3, train_accum_steps=2)
+    params.learning_rate.modulation = CyclicModulationParams(decay=0.5)
+    train(params)
+    lines = dict(parsed(message) for message in caplog.messages if message.startswith("Results"))
+    # Each update has the gradients of two epochs; the first one, with rate 1, comes in epoch 2.
+    assert [values["lr"] for values in lines.values()] == [1.0, 1.0, 0.5]
 
 
 def test_the_summary_is_aligned(caplog: pytest.LogCaptureFixture) -> None:

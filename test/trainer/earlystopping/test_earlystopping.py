@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.earlystopping.params import Standing
@@ -77,8 +78,71 @@ def test_best_value_and_counter_epoch_by_epoch():
     assert standing([0.5] * 9, n_to_go=3) == Standing(0.5, 3, 3)
 
 
-def test_without_n_to_go_the_thresholds_do_nothing():
-    assert stops([0.5, 1.0], upper_threshold=0.9) is None
+def test_the_goal_stops_without_n_to_go():
+    assert stops([0.5, 1.0, 1.0], upper_threshold=0.9) == 2
+    assert stops([0.5, 0.1, 0.1], mode="min", lower_threshold=0.2) == 2
+    assert stops([0.5, 0.5, 0.5], upper_threshold=0.9, lower_threshold=0.1) is None
+
+
+def test_the_goal_stops_in_epochs_that_are_not_tested():
+    assert stops([0.5, 0.5, 0.9], n_to_go=9, frequency=2, upper_threshold=0.9) == 3
+
+
+def test_once_counting_has_begun_epochs_below_its_threshold_count():
+    collapsed = {1: 0.3, 2: 0.6, **dict.fromkeys(range(3, 60), 0.45)}
+    params = EarlyStoppingParams(n_to_go=3, lower_threshold=0.5)
+    assert params.standing(collapsed, "max") == Standing(0.6, 3, 4)
+    assert params.standing({1: 0.3, 2: 0.6, 3: 0.55, 4: 0.45}, "max") == Standing(0.6, 3, 4)
+    mirrored = EarlyStoppingParams(n_to_go=3, upper_threshold=-0.5)
+    assert mirrored.standing({epoch: -value for epoch, value in collapsed.items()}, "min") == Standing(-0.6, 3, 4)
+
+
+def test_a_value_that_is_not_finite_reaches_no_threshold():
+    assert stops([0.5, math.inf, math.nan], upper_threshold=0.9) is None
+    assert stops([0.5, -math.inf], mode="min", lower_threshold=0.1) is None
+    assert stops([0.1, math.inf, 0.1, 0.1, 0.1], n_to_go=2, lower_threshold=0.5) is None
+
+
+def reference(values, mode, n_to_go, frequency, lower_threshold, upper_threshold):
+    """The epoch after which to stop, read off the description, epoch by epoch, without a counter."""
+    if mode == "min":
+        values = {epoch: -value for epoch, value in values.items()}
+        lower_threshold, upper_threshold = (
+            None if threshold is None else -threshold for threshold in (upper_threshold, lower_threshold)
+        )
+    for now in sorted(values):
+        seen = {epoch: values[epoch] for epoch in sorted(values) if epoch <= now}
+        finite = {epoch: value for epoch, value in seen.items() if math.isfinite(value)}
+        if upper_threshold is not None and now in finite and finite[now] >= upper_threshold:
+            return now
+        reached = [epoch for epoch in finite if lower_threshold is None or finite[epoch] >= lower_threshold]
+        if n_to_go == -1 or (lower_threshold is not None and not reached):
+            continue
+        best_epoch = min((e for e in finite if finite[e] == max(finite.values())), default=None)
+        without_a_new_best = [e for e in seen if e % frequency == 0 and (best_epoch is None or e > best_epoch)]
+        if len(without_a_new_best) + (best_epoch is not None) >= n_to_go:
+            return now
+    return None
+
+
+VALUES = st.dictionaries(
+    st.integers(1, 30), st.sampled_from([-2, -1, -0.5, 0, 0.5, 1, 2, math.nan, math.inf, -math.inf]), max_size=30
+)
+THRESHOLD = st.none() | st.sampled_from([-1.5, -1, -0.5, 0, 0.5, 1, 1.5])
+
+
+@settings(max_examples=1000)
+@given(
+    values=VALUES,
+    mode=st.sampled_from(["min", "max"]),
+    n_to_go=st.sampled_from([-1, 1, 2, 3, 5]),
+    frequency=st.integers(1, 4),
+    thresholds=st.tuples(THRESHOLD, THRESHOLD).filter(lambda pair: None in pair or pair[0] < pair[1]),
+)
+def test_every_stop_is_that_of_the_description(values, mode, n_to_go, frequency, thresholds):
+    fields = {"n_to_go": n_to_go, "frequency": frequency}
+    fields |= {"lower_threshold": thresholds[0], "upper_threshold": thresholds[1]}
+    assert EarlyStoppingParams(**fields).standing(values, mode).stops_after == reference(values, mode, **fields)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +151,9 @@ def test_without_n_to_go_the_thresholds_do_nothing():
         ({"n_to_go": 0}, "--early_stopping.n_to_go"),
         ({"frequency": 0}, "--early_stopping.frequency"),
         ({"lower_threshold": 1.0, "upper_threshold": 0.5}, "--early_stopping.lower_threshold"),
+        ({"lower_threshold": math.nan}, "lower_threshold is nan, expected a finite number"),
+        ({"upper_threshold": math.nan}, "--early_stopping.upper_threshold"),
+        ({"upper_threshold": -math.inf}, "--early_stopping.upper_threshold"),
     ],
 )
 def test_impossible_values_name_the_flag(kwargs, flag):

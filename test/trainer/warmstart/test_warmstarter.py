@@ -143,7 +143,7 @@ def test_a_pattern_that_matches_nothing_is_refused(name: str, averaged_run: Path
 
 
 def test_of_several_sources_the_first_that_fits_wins(averaged_run: Path, tmp_path: Path) -> None:
-    params = net_params(tmp_path / "wide", epochs=0)
+    params = net_params(tmp_path / "wide", epochs=1)
     params.scenario.model.units = 4
     _, wide = train(params)
     weights = started([str(tmp_path / "wide"), str(averaged_run)])
@@ -198,7 +198,8 @@ def test_weights_that_begin_equal_are_trained_apart(averaged_run: Path) -> None:
 
 def test_a_run_may_be_replaced_by_one_that_starts_from_it(averaged_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(averaged_run, tmp_path / "run"))
-    train(net_params(run, epochs=0, overwrite=True, warmstart=WarmStartParams(model=str(run))))
+    still: dict[str, Any] = {"epochs": 1, "no_train_scope": "encoder", "learning_rate": ConstantParams(lr=0.0)}
+    train(net_params(run, overwrite=True, warmstart=WarmStartParams(model=str(run)), **still))
     assert changed(exported(run, "export"), exported(averaged_run)) == []
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.util.logging import logger
+from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
 
 REFRESH_S = 0.2
@@ -41,7 +42,7 @@ class NoProgress:
 
 
 class ProgressBar:
-    """A bar with rate, remaining time, losses and metrics, redrawn a few times per second."""
+    """A bar with speed, remaining time, losses, metrics and learning rate, redrawn a few times per second."""
 
     def __init__(self) -> None:
         self._progress: Any = None
@@ -73,7 +74,7 @@ class ProgressBar:
         self._next_refresh = now + REFRESH_S
         seconds = now - self._started
         rate = f"{(done - self._done_before) / seconds:.0f} batches/s" if seconds > 0 else ""
-        text = " ".join(f"{name}={value:.4f}" for name, value in values().items())
+        text = " ".join(f"{name}={number_text(value)}" for name, value in values().items())
         self._progress.update(self._task, completed=done, rate=rate, values=text, refresh=True)
 
     def stop(self) -> None:

@@ -40,13 +40,13 @@ class EarlyStoppingParams(ParamsBase):
     lower_threshold: float | None = field(
         default=None,
         metadata=pai_meta(
-            help="If the value shall grow: nothing is counted below it; if it shall fall: reaching it stops at once"
+            help="Mode max: count from the first epoch that reaches it; mode min: stop when it is reached"
         ),
     )
     upper_threshold: float | None = field(
         default=None,
         metadata=pai_meta(
-            help="If the value shall grow: reaching it stops at once; if it shall fall: nothing is counted above it"
+            help="Mode max: stop when it is reached; mode min: count from the first epoch that reaches it"
         ),
     )
 
@@ -66,41 +66,47 @@ class EarlyStoppingParams(ParamsBase):
         if self.frequency < 1:
             raise ValueError(f"frequency is {self.frequency}, expected at least 1: change --early_stopping.frequency")
         lower, upper = self.lower_threshold, self.upper_threshold
+        for name, threshold in (("lower_threshold", lower), ("upper_threshold", upper)):
+            if threshold is not None and not math.isfinite(threshold):
+                raise ValueError(f"{name} is {threshold}, expected a finite number: change --early_stopping.{name}")
         if lower is not None and upper is not None and not lower < upper:
             raise ValueError(
                 f"lower_threshold {lower} is not below upper_threshold {upper}: change --early_stopping.lower_threshold"
             )
 
     def standing(self, values: Mapping[int, float], mode: str) -> Standing:
-        """Whether to stop, a pure function of what was logged.
+        """Return how far the training is from being stopped, a pure function of what was logged.
 
         A counter is 1 at every new best, wherever it occurs, and grows by 1 in every tested epoch (a multiple of
-        `frequency`) without one. It reaches `n_to_go`: stop. A value that is not finite is no improvement.
+        `frequency`) without one. It reaches `n_to_go`: stop. A value that is not finite is no improvement and reaches
+        no threshold.
+
+        Mode max: reaching `upper_threshold` stops at once. Until `lower_threshold` is reached for the first time
+        nothing is counted; from then on every tested epoch counts, also those below it. Mode min is mirrored.
 
         Args:
             values: epoch -> value that tells the best model; epochs without one are left out.
             mode: "min" or "max".
         """
+        goal, start = self._thresholds(mode)
         sign = 1.0 if mode == "max" else -1.0
         best, count = -math.inf, 0
         for epoch, value in sorted(values.items()):
-            score = sign * value
-            if score > best and math.isfinite(score):
+            score = sign * value if math.isfinite(value) else -math.inf
+            if score > best:
                 best, count = score, 1
             elif epoch % self.frequency == 0:
                 count += 1
-            if not self._counts(value, mode):
+            if best < start:  # not even the best epoch has reached the threshold
                 count = 0
-            if self.n_to_go != -1 and (self._reaches_goal(value, mode) or count >= self.n_to_go):
+            gives_up = self.n_to_go != -1 and count >= self.n_to_go
+            if score >= goal or gives_up:
                 return Standing(sign * best if math.isfinite(best) else None, count, epoch)
         return Standing(sign * best if math.isfinite(best) else None, count, None)
 
-    def _reaches_goal(self, value: float, mode: str) -> bool:
-        if mode == "max":
-            return self.upper_threshold is not None and value >= self.upper_threshold
-        return self.lower_threshold is not None and value <= self.lower_threshold
-
-    def _counts(self, value: float, mode: str) -> bool:
-        if mode == "max":
-            return self.lower_threshold is None or value >= self.lower_threshold
-        return self.upper_threshold is None or value <= self.upper_threshold
+    def _thresholds(self, mode: str) -> tuple[float, float]:
+        """Scores at which training stops, and at which counting begins; the higher a score, the better."""
+        lower, upper = self.lower_threshold, self.upper_threshold
+        goal, start = (upper, lower) if mode == "max" else (lower, upper)
+        sign = 1.0 if mode == "max" else -1.0
+        return math.inf if goal is None else sign * goal, -math.inf if start is None else sign * start

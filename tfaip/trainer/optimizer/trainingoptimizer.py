@@ -124,6 +124,10 @@ class TrainingOptimizer(SlotOptimizer):
         if every and completed and completed % every == 0 and not done:
             self.reset_moments()
 
+    def next_rate(self) -> float:
+        """The rate that the update of the next batch would have."""
+        return float(self.schedule(self._iterations + 0))
+
     def reset_moments(self) -> None:
         """Let all moments, and the number of updates that they have seen, start anew.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -67,6 +68,7 @@ class NewbobMultiEpochParams(RelativeFeedbackParams):
         super().__post_init__()
         self._check("window_epochs", self.window_epochs >= 1, "at least 1")
         self._check("update_every_n_epochs", self._interval() >= 1, "at least 1, or None")
+        self._check("grow_threshold", math.isfinite(self._grow_threshold()), "a finite number, or None")
         if not self._grow_threshold() <= self.threshold:
             raise ValueError(
                 f"grow_threshold {self.grow_threshold} is above threshold {self.threshold}, so that a rate would decay "

@@ -1,0 +1,49 @@
+"""Layers that cannot be compiled: Keras then runs the whole step uncompiled, without naming the reason."""
+
+from __future__ import annotations
+
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.variables import all_layers_by_path
+from tfaip.util.logging import logger
+from tfaip.util.text import shorten_text
+
+# Characters of a warning for names of layers.
+NAMES_LIMIT = 100
+
+log = logger(__name__)
+
+
+def compiles_with_xla(model: TrainingModel, backend: str, force_eager: bool, jit_compile: bool) -> bool:
+    """Return the `jit_compile` argument of `compile`; log a warning if layers keep the step from being compiled.
+
+    Keras compiles a step only if all layers say so (`supports_jit`). On JAX a step that is not compiled runs operation
+    by operation; on TensorFlow it is a graph without XLA, as it is by default.
+
+    Args:
+        model: built.
+        backend: name of the Keras backend.
+        force_eager: of the trainer params.
+        jit_compile: of the trainer params.
+    """
+    if force_eager or not (backend == "jax" or jit_compile):
+        return False
+    layers = layers_without_compilation(model)
+    if not layers:
+        return True
+    names = shorten_text(", ".join(layers), NAMES_LIMIT)
+    if backend == "jax":
+        log.warning(
+            "the training is not compiled, which is many times slower, since these layers do not support it: %s. Do "
+            "their work in a pre-processor of the data, or set supports_jit = True on a layer that jax compiles",
+            names,
+        )
+    else:
+        log.warning("XLA is off: these layers do not support it: %s. Leave out --trainer.jit_compile", names)
+    return False
+
+
+def layers_without_compilation(model: TrainingModel) -> list[str]:
+    """Return path and class of each layer that Keras does not compile."""
+    paths = {id(layer): path for path, layer in all_layers_by_path(model.graph).items()}
+    layers = [layer for layer in model._flatten_layers() if not layer.supports_jit]
+    return sorted(f"{paths.get(id(layer), layer.name)} ({type(layer).__name__})" for layer in layers)
