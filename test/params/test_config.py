@@ -293,11 +293,10 @@ def test_yaml_property(value: Any) -> None:
 
 
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+integers = st.integers(-(2**63), 2**63 - 1)
 numbers = st.floats(allow_nan=False)
 rates = st.builds(ConstantRateParams, numbers) | st.builds(CosineRateParams, numbers, st.none() | numbers, numbers)
-layers = st.builds(DenseLayerParams, st.integers(), st.booleans()) | st.builds(
-    ConvolutionLayerParams, kernel=st.integers()
-)
+layers = st.builds(DenseLayerParams, integers, st.booleans()) | st.builds(ConvolutionLayerParams, kernel=integers)
 names = st.from_regex(r"\A[a-z]\w*\Z")
 graphs = st.builds(MLPGraphParams, st.lists(layers)) | st.builds(CNNGraphParams, heads=st.dictionaries(names, layers))
 
@@ -305,17 +304,17 @@ graphs = st.builds(MLPGraphParams, st.lists(layers)) | st.builds(CNNGraphParams,
 @given(
     st.builds(
         RunParams,
-        output_dir=text,
-        epochs=st.integers(0),
+        output_dir=text.filter(bool),
+        epochs=st.integers(0, 2**62 - 1),
         overwrite=st.booleans(),
         mode=st.sampled_from(Mode),
-        gpus=st.lists(st.integers()),
+        gpus=st.lists(integers),
         weights=st.dictionaries(text, numbers),
         points=st.dictionaries(numbers, numbers),
         names=st.sets(text),
-        either=st.integers() | text,
-        anything=st.none() | st.integers() | text | st.lists(text),
-        grid=st.lists(st.lists(st.integers())),
+        either=integers | text,
+        anything=st.none() | integers | text | st.lists(text),
+        grid=st.lists(st.lists(integers)),
         span=st.builds(RangeParams, numbers, numbers),
         optimizer=st.builds(AdamOptimizer, st.none() | numbers, numbers) | st.builds(SGDOptimizer, momentum=numbers),
         learning_rate=rates,

@@ -163,12 +163,15 @@ def test_int_becomes_float_where_a_float_is_declared() -> None:
     ("values", "message"),
     [
         ({"i": "abc"}, "params.i: expected int, got 'abc'"),
-        ({"i": 1.0}, "params.i: expected int, got 1.0"),
+        ({"i": 1.5}, "params.i: expected int, got 1.5"),
+        ({"i": 2**63}, "params.i: expected an int of at most 64 bits, got 9223372036854775808"),
+        ({"f": 10**400}, "params.f: expected an int of at most 64 bits, got <integer of 1329 bits>"),
+        ({"path": "a\0b"}, "params.path: the name of a file holds a NUL character: 'a\\x00b'"),
         ({"i": True}, "params.i: expected int, got True"),
         ({"i": None}, "params.i: expected int, got None"),
         ({"f": "1"}, "params.f: expected float, got '1'"),
         ({"f": False}, "params.f: expected float, got False"),
-        ({"b": 1}, "params.b: expected bool, got 1"),
+        ({"b": 2}, "params.b: expected bool, got 2"),
         ({"s": 1}, "params.s: expected str, got 1"),
         ({"color": "green"}, "params.color: expected red | blue, got 'green'"),
         ({"literal": "1"}, "params.literal: expected 'a' | 1, got '1'"),
@@ -279,9 +282,10 @@ def test_unreadable_files(tmp_path: Path) -> None:
         load_params(tmp_path / "binary.json", Everything)
 
 
-points = st.builds(Point, st.integers(), st.floats(allow_nan=False)) | st.builds(Point3, z=st.integers())
+integers = st.integers(-(2**63), 2**63 - 1)
+points = st.builds(Point, integers, st.floats(allow_nan=False)) | st.builds(Point3, z=integers)
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | integers | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text().filter(lambda key: key != "__cls__"), inner),
     max_leaves=5,
 )
@@ -290,20 +294,20 @@ plain = st.recursive(
 @given(
     st.builds(
         Everything,
-        i=st.integers(),
+        i=integers,
         f=st.floats(allow_nan=False),
         s=st.text(),
         b=st.booleans(),
         color=st.sampled_from(Color),
         anything=plain,
-        optional=st.none() | st.integers(),
-        pep604=st.none() | st.integers() | st.text(),
-        union=st.integers() | st.lists(st.integers()) | st.sampled_from(Color),
+        optional=st.none() | integers,
+        pep604=st.none() | integers | st.text(),
+        union=integers | st.lists(integers) | st.sampled_from(Color),
         nested=st.lists(st.lists(st.floats(allow_nan=False))),
         strings=st.sets(st.text()),
-        pair=st.tuples(st.integers(), st.text()),
+        pair=st.tuples(integers, st.text()),
         row=st.lists(st.floats(allow_nan=False)).map(tuple),
-        by_int=st.dictionaries(st.integers(), st.floats(allow_nan=False)),
+        by_int=st.dictionaries(integers, st.floats(allow_nan=False)),
         by_float=st.dictionaries(st.floats(allow_nan=False), st.text()),
         point=points,
         maybe_point=st.none() | points,

@@ -111,3 +111,29 @@ def test_wrong_words(words: list[str], declared: Any, message: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_words(words, declared, "--x")
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("words", "declared", "message"),
+    [
+        (["9223372036854775808"], int, "--x: expected an int of at most 64 bits, got 9223372036854775808"),
+        (["9" * 400], int, "--x: expected an int of at most 64 bits, got <integer of 1329 bits>"),
+        (["9" * 5000], int, "--x: expected int, got '99999"),
+        (["1e400"], float, "--x: 1e400 is too large for a float"),
+        (["-1" + "0" * 400], float, "--x: -10000"),
+        (["1e400"], Any, "--x: 1e400 is too large for a float"),
+        (["1", "1e400"], List[float], "--x: 1e400 is too large for a float"),  # noqa: UP006
+        (["[" * 100_000], List[List[int]], "--x: the value is nested too deeply"),  # noqa: UP006
+        (["k=1e400"], Dict[str, float], "--x k: 1e400 is too large for a float"),  # noqa: UP006
+    ],
+)
+def test_numbers_and_nesting_beyond_bounds_are_one_line(words: list[str], declared: Any, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_words(words, declared, "--x")
+    assert str(error.value).startswith(message)
+    assert len(str(error.value)) < 300
+
+
+def test_infinity_may_be_typed() -> None:
+    assert parse_words(["-inf"], float, "--x") == -math.inf
+    assert parse_words(["Infinity"], float, "--x") == math.inf

@@ -13,8 +13,9 @@ import pytest
 from keras import ops
 
 from test.model.support import FunctionModel, training_model
-from test.trainer.line import LineGraph, LineScenario, Weights, line_params, train, weight
-from tfaip.data.generators.csvfile import CsvGeneratorParams
+from test.trainer.line import LineGraph, LineScenario, PointsParams, Weights, line_params, train, weight
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.feed import Feed
 from tfaip.data.pipeline.stream import Position
 from tfaip.errors import UsageError
@@ -148,12 +149,19 @@ def test_validation_every_second_epoch_and_after_the_last(tmp_path: Path) -> Non
     assert validated == ["2", "4", "5"]
 
 
+class AbsentPointsParams(PointsParams):
+    """Data that cannot be read."""
+
+    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
+        raise OSError("there are no validation data")
+
+
 @pytest.mark.parametrize("how", ["no data", "val_every_n 0"])
 def test_training_without_validation(how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     params = line_params([1, 2], None if how == "no data" else [1.0], tmp_path / "run", epochs=2)
     if how == "val_every_n 0":
         params.val_every_n = 0
-        params.gen.val = CsvGeneratorParams()  # without a file: nobody looks for one
+        params.gen.val = AbsentPointsParams()
     with caplog.at_level(logging.INFO, logger="tfaip"):
         logs = LineScenario.create_trainer(params).train()
     assert set(logs) == {"loss", "loss/mean_epoch", "distance"}

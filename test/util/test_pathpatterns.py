@@ -37,6 +37,23 @@ def test_a_pattern_that_is_none_names_its_flag() -> None:
         compile_pattern("[a", "--flag")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("[[a]", r"Possible nested set at position 1: escape what is meant literally, as in \["),
+        ("a[b--c]", r"Possible set difference at position 3: escape what is meant literally, as in \["),
+        ("x{4294967296}", "the repetition number is too large"),
+        ("(" * 2000 + ")" * 2000, "maximum recursion depth exceeded"),
+        ("a(?i)", "global flags not at the start of the expression at position 1"),
+    ],
+)
+def test_patterns_that_python_warns_of_or_cannot_compile_are_one_line(pattern: str, reason: str) -> None:
+    with pytest.raises(ValueError, match="change --flag$") as error:  # a warning would fail the test
+        compile_pattern(pattern, "--flag")
+    assert f"is not a regular expression ({reason}" in str(error.value)
+    assert len(str(error.value)) < 300
+
+
 def test_matching_paths_are_in_their_order() -> None:
     paths = ["encoder/kernel", "head/kernel", "encoder/bias"]
     assert matching_paths("encoder|.*/bias", "--flag", "weight", paths) == ["encoder/kernel", "encoder/bias"]

@@ -139,9 +139,10 @@ class DataPipelineParams(ParamsBase):
     def _check_workers(self) -> None:
         if self.num_processes < 0:
             raise ValueError(f"num_processes is {self.num_processes}, expected 0 or a number of worker processes")
+        # Written so that NaN, which compares as False, is refused as well.
         if not 0 < self.worker_timeout_s < math.inf:
             raise ValueError(f"worker_timeout_s is {self.worker_timeout_s}, expected a number of seconds above 0")
-        if not (0 <= self.worker_start_s < math.inf or self.worker_start_s == -1):
+        if not 0 <= self.worker_start_s < math.inf and self.worker_start_s != -1:
             raise ValueError(f"worker_start_s is {self.worker_start_s}, expected seconds from 0, or -1 for automatic")
         if self.prefetch < 1 and self.prefetch != -1:
             raise ValueError(f"prefetch is {self.prefetch}, expected a number of batches from 1, or -1 for automatic")
@@ -198,6 +199,6 @@ class DataBaseParams(ParamsBase):
         """The `DataBase` subclass that these params describe."""
         raise NotImplementedError("override cls() of the data params and return your DataBase subclass")
 
-    def create(self) -> DataBase[Any]:
+    def create(self, **kwargs: Any) -> DataBase[Any]:
         """Build the data."""
-        return self.cls()(self)
+        return self.cls()(self, **kwargs)

@@ -57,7 +57,7 @@ class SampleScores:
         self, scenario: ScenarioBase[Any, Any], silent: bool, on_sample: Callable[[Sample], None] | None
     ) -> None:
         self._scenario = scenario
-        self._evaluator = scenario.create_evaluator(scenario.params.evaluator)
+        self._evaluator = scenario.new_evaluator()
         self._num_printed = 0 if silent or not _prints(scenario.model) else scenario.params.print_eval_limit
         self._on_sample = on_sample
         self._number = 0

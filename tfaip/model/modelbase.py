@@ -48,9 +48,14 @@ class ModelBase(Generic[P]):
         """Class of the outermost graph, built with the model params; default: `params.graph_cls()`."""
         return self._params.graph_cls()
 
-    def create_graph(self) -> GenericGraphBase[Any]:
-        """Build the outermost graph."""
-        return self.root_graph_cls()(self._params, name="graph")
+    def create_graph(self, **kwargs: Any) -> GenericGraphBase[Any]:
+        """Build the outermost graph; `kwargs` are further constructor arguments.
+
+        The params build it (`ModelBaseParams.create_graph`) unless the model names a class itself.
+        """
+        if type(self).root_graph_cls is not ModelBase.root_graph_cls:
+            return self.root_graph_cls()(self._params, name="graph", **kwargs)
+        return self._params.create_graph(name="graph", **kwargs)
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         """Losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""

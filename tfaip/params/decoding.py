@@ -17,7 +17,7 @@ from tfaip.params.names import did_you_mean
 from tfaip.params.resource import Resource
 from tfaip.params.trust import UntrustedName, check_function, find_class, trusted_packages
 from tfaip.params.typeargs import field_types
-from tfaip.util.text import shorten
+from tfaip.util.text import shorten, shorten_text
 
 LIST_TYPES = {list, Sequence, Iterable}
 SET_TYPES = {set, frozenset}
@@ -127,8 +127,8 @@ class Decoder:
         if value is None and type(None) in members:
             return None
         members = [member for member in members if member is not type(None)]
-        # 3 is an int before it is a float, whatever the order of the union.
-        members.sort(key=lambda member: type(value) is not member)
+        # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the union.
+        members.sort(key=lambda member: _distance(value, member))
         failure: UsageError | None = None
         for member in members:
             try:
@@ -149,7 +149,7 @@ class Decoder:
             raise _mismatch(value, declared, place)
         cls = declared
         if CLASS_KEY in value:
-            found = find_class(value[CLASS_KEY], declared, self.trusted, place)
+            found = self._find_class(value[CLASS_KEY], declared, place)
             cls = declared if found is (get_origin(declared) or declared) else found
         inner = dataclasses.replace(self, trusted=trusted_packages(declared, self.trusted))
         types_of = field_types(cls)
@@ -208,13 +208,10 @@ class Decoder:
             for member in declared:
                 if _same(encode(member.value), value) or member.name == value:
                     return member
-        elif declared is float and type(value) is int:
-            try:
-                return float(value)
-            except OverflowError:
-                raise _mismatch(value, declared, place) from None
-        elif declared in (int, float, bool, str, type(None)) and type(value) is declared:
-            return value
+        elif declared in (int, float, bool, str, type(None)):
+            return _plain(value, declared, place)
+        elif isinstance(value, str) and "\0" in value and _is_file(declared):
+            raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
         elif isinstance(value, str) and isinstance(declared, type) and issubclass(declared, Resource):
             try:
                 return declared.loaded(value, self.directory)
@@ -224,9 +221,51 @@ class Decoder:
             return declared(value)
         elif isinstance(value, str) and declared is FunctionName:
             if value:
-                check_function(value, self.trusted, place)
+                self._check_function(value, place)
             return FunctionName(value)
         raise _mismatch(value, declared, place)
+
+    def _find_class(self, name: Any, declared: Any, place: str) -> type:
+        return find_class(name, declared, self.trusted, place)
+
+    def _check_function(self, name: str, place: str) -> None:
+        check_function(name, self.trusted, place)
+
+
+def check_number(value: Any, place: str) -> None:
+    """Raise unless an int can be held by the arrays and files that params end up in.
+
+    Raises:
+        UsageError: if `value` is an int of more than 64 bits.
+    """
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise UsageError(f"{place}: expected an int of at most 64 bits, got {shorten(value)}")
+
+
+def _plain(value: Any, declared: Any, place: str) -> Any:
+    """A number, string or None; what the type can hold without loss is converted."""
+    check_number(value, place)
+    if type(value) is declared:
+        return value
+    if declared is float and type(value) is int:
+        return float(value)
+    if declared is int and type(value) is float and value.is_integer():
+        check_number(int(value), place)
+        return int(value)
+    if declared is bool and type(value) is int and value in (0, 1):
+        return bool(value)
+    raise _mismatch(value, declared, place)
+
+
+def _distance(value: Any, member: Any) -> int:
+    """How far a member of a union is from the type of a value."""
+    if type(value) is member:
+        return 0
+    return 1 if type(value) in (int, float) and member in (int, float) else 2
+
+
+def _is_file(declared: Any) -> bool:
+    return isinstance(declared, type) and issubclass(declared, PurePath | Resource)
 
 
 def _current(cls: type, values: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -249,4 +288,4 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _mismatch(value: Any, declared: Any, place: str) -> UsageError:
-    return UsageError(f"{place}: expected {type_name(declared)}, got {shorten(value)}")
+    return UsageError(f"{place}: expected {shorten_text(type_name(declared), 120)}, got {shorten(value)}")

@@ -14,7 +14,7 @@ from tfaip.params.arguments import Words
 from tfaip.params.choices import ClassChoice
 from tfaip.params.decoding import Decoder
 from tfaip.params.names import one_of
-from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, field_kind
+from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, field_kind, prefix_below
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Hit, Settings
 from tfaip.params.tree import node_fields
 from tfaip.params.trust import UntrustedName, trusted_packages
@@ -40,9 +40,7 @@ class _Place:
 
     def below(self, name: str, meta: Mapping[str, Any], lowest: int, old_names: tuple[str, ...]) -> _Place:
         """The place of a field of the node here: `pai_meta(mode=...)` says what its flag begins with."""
-        mode = meta.get("mode", "snake")
-        snake = f"{self.flag}{meta.get('separator', '.')}"
-        return _Place({"snake": snake, "ssnake": self.prefix, "flat": ""}[mode], name, meta, lowest, old_names)
+        return _Place(prefix_below(self.prefix, self.name, meta), name, meta, lowest, old_names)
 
 
 class Resolver:
@@ -125,7 +123,9 @@ class Resolver:
         if kind.kind in ("list", "dict"):
             return self._group(place, kind.declared, default, kind.optional, kind.kind == "dict")
         leaf = self._leaf(place, kind.declared, default)
-        answered = leaf.value is not None and (given or leaf.origin != DEFAULT)
+        # An empty text or list holds the place of a value that is still to come, as None does.
+        empty = leaf.value is None or (isinstance(leaf.value, str | list) and not leaf.value)
+        answered = not empty and (given or leaf.origin != DEFAULT)
         leaf.required = leaf.value is MISSING or (bool(place.meta.get("required")) and not answered)
         return leaf
 

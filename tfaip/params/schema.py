@@ -149,6 +149,20 @@ def field_kind(declared: Any) -> FieldType:
     return FieldType("leaf", declared, optional)
 
 
+def prefix_below(prefix: str, name: str, meta: Mapping[str, Any]) -> str:
+    """What the flag of a field begins with.
+
+    Args:
+        prefix: what the flag of the node begins with.
+        name: of the node.
+        meta: of the field: `pai_meta(mode=..., separator=...)`.
+    """
+    mode = meta.get("mode", "snake")
+    if mode == "flat":
+        return ""
+    return prefix if mode == "ssnake" else f"{prefix}{name}{meta.get('separator', '.')}"
+
+
 def field_default(field: dataclasses.Field[Any]) -> Any:
     """The default that the class gives to a field, or `MISSING`."""
     if field.default_factory is not MISSING:

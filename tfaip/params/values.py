@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import PurePath
@@ -14,12 +16,14 @@ from tfaip.params.decoding import (
     LIST_TYPES,
     SET_TYPES,
     Decoder,
+    check_number,
     is_union,
     strip,
     type_name,
 )
 from tfaip.params.functions import FunctionName
 from tfaip.params.resource import Resource
+from tfaip.util.text import shorten, shorten_text
 
 _TRUE = {"true", "yes", "y", "on", "1"}
 _FALSE = {"false", "no", "n", "off", "0"}
@@ -51,7 +55,7 @@ def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
     if not words:
         raise UsageError(f"{flag} needs a value: expected {expected(declared)}")
     if len(words) > 1:
-        raise UsageError(f"{flag} takes one value, got {len(words)}: {' '.join(words)}")
+        raise UsageError(f"{flag} takes one value, got {len(words)}: {shorten_text(' '.join(words))}")
     return _parse_word(words[0], declared, flag)
 
 
@@ -82,7 +86,7 @@ def _parse_sequence(words: Sequence[str], declared: Any, flag: str) -> Any:
     origin, arguments = get_origin(declared) or declared, get_args(declared)
     if origin is tuple and arguments and arguments[-1] is not Ellipsis:
         if len(words) != len(arguments):
-            raise UsageError(f"{flag} takes {len(arguments)} values, got {len(words)}: {' '.join(words)}")
+            raise UsageError(f"{flag} takes {len(arguments)} values, got {len(words)}: {shorten_text(' '.join(words))}")
     else:
         arguments = (arguments[0] if arguments else Any,) * len(words)
     items = [_parse_word(word, strip(a), flag) for word, a in zip(words, arguments, strict=True)]
@@ -95,11 +99,11 @@ def _parse_dict(words: Sequence[str], declared: Any, flag: str) -> Any:
     for word in words:
         key_text, equals, text = word.partition("=")
         if not equals:
-            raise UsageError(f"{flag}: expected key=value, got {word!r}")
+            raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
         key = _parse_word(key_text, strip(key_type), flag)
         if key in found:
-            raise UsageError(f"{flag}: key {key_text!r} is given twice")
-        found[key] = _parse_word(text, strip(item_type), f"{flag} {key_text}")
+            raise UsageError(f"{flag}: key {shorten(key_text)} is given twice")
+        found[key] = _parse_word(text, strip(item_type), f"{flag} {shorten_text(key_text)}")
     return found
 
 
@@ -107,13 +111,13 @@ def _parse_word(word: str, declared: Any, flag: str) -> Any:
     if is_union(declared):
         return _parse_union([word], declared, flag)
     if declared is Any or declared is object:
-        return _parse_any(word)
+        return _parse_any(word, flag)
     if declared is bool:
         return _parse_bool(word, flag)
     if declared is str:
         return word
     if declared in (int, float):
-        return _convert(word, declared, declared, flag)
+        return _parse_number(word, declared, flag)
     if get_origin(declared) is Literal:
         return _pick({str(choice): choice for choice in get_args(declared)}, word, declared, flag)
     if isinstance(declared, type) and issubclass(declared, Enum):
@@ -124,14 +128,21 @@ def _parse_word(word: str, declared: Any, flag: str) -> Any:
     return _parse_json(word, declared, flag)
 
 
-def _parse_any(word: str) -> Any:
+def _parse_number(word: str, declared: Any, flag: str) -> Any:
+    number = _convert(word, declared, declared, flag)
+    check_number(number, flag)
+    if isinstance(number, float) and math.isinf(number) and "inf" not in word.lower():
+        raise UsageError(f"{flag}: {shorten_text(word)} is too large for a float")
+    return number
+
+
+def _parse_any(word: str, flag: str) -> Any:
     if word.lower() in _NONE:
         return None
     for number in (int, float):
-        try:
-            return number(word)
-        except ValueError:
-            continue
+        with contextlib.suppress(ValueError):
+            number(word)
+            return _parse_number(word, number, flag)
     return {"true": True, "false": False}.get(word.lower(), word)
 
 
@@ -151,6 +162,8 @@ def _convert(word: str, function: Callable[[str], Any], declared: Any, flag: str
         return function(word)
     except ValueError:
         raise _mismatch(word, declared, flag) from None
+    except RecursionError:
+        raise UsageError(f"{flag}: the value is nested too deeply") from None
 
 
 def _pick(choices: dict[str, Any], word: str, declared: Any, flag: str) -> Any:
@@ -160,4 +173,4 @@ def _pick(choices: dict[str, Any], word: str, declared: Any, flag: str) -> Any:
 
 
 def _mismatch(word: str, declared: Any, flag: str) -> UsageError:
-    return UsageError(f"{flag}: expected {expected(declared)}, got {word!r}")
+    return UsageError(f"{flag}: expected {shorten_text(expected(declared), 120)}, got {shorten(word)}")

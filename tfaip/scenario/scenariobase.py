@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tfaip.data.databaseparams import DataBaseParams
+from tfaip.errors import UsageError
 from tfaip.params.generics import type_argument
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.serialization import load_params
+from tfaip.params.tree import node_fields
+from tfaip.scenario.arguments import further_arguments
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 
 if TYPE_CHECKING:
@@ -56,14 +61,27 @@ class ScenarioBase(Generic[SP, TP]):
 
     @classmethod
     def default_params(cls) -> SP:
-        """Scenario params with the defaults of this scenario; override to change them."""
-        return cls.params_cls()()
+        """Scenario params with the defaults of this scenario; override to change them.
+
+        The params of the data are those that `DataBase.default_params` gives, if the data overrides it, and those of
+        the evaluator are of the class that the evaluator was declared with.
+        """
+        params = cls.params_cls()()
+        params.data = _default_data_params(_class_of(cls, "data_cls", params.data), params.data)
+        if overrides(cls, ScenarioBase, "evaluator_cls"):
+            evaluator_params_cls = cls.evaluator_cls().params_cls()
+            if not isinstance(params.evaluator, evaluator_params_cls):
+                params.evaluator = evaluator_params_cls()
+        return params
 
     @classmethod
     def default_trainer_params(cls) -> TP:
         """Trainer params with the defaults of this scenario; override to change them."""
         params: Any = cls.trainer_params_cls()()
         params.scenario = cls.default_params()
+        pipeline_params_cls = getattr(cls, "trainer_pipeline_params_cls", None)
+        if pipeline_params_cls is not None:
+            params.gen = pipeline_params_cls()()
         return params
 
     @classmethod
@@ -74,12 +92,15 @@ class ScenarioBase(Generic[SP, TP]):
     @classmethod
     def data_cls(cls) -> type[DataBase[Any]]:
         """Class of the data; default: what the default data params name (an instance asks its own params)."""
-        return type(cls.default_params().data).cls()
+        # An overridden hook that asks this one is asked by `default_params` itself.
+        is_asked = overrides(cls, ScenarioBase, "data_cls")
+        params = cls.params_cls()() if is_asked else cls.default_params()
+        return params.data.cls()
 
     @classmethod
     def model_cls(cls) -> type[ModelBase[Any]]:
         """Class of the model; default: what the default model params name (an instance asks its own params)."""
-        return type(cls.default_params().model).cls()
+        return cls.default_params().model.cls()
 
     @classmethod
     def evaluator_cls(cls) -> type[EvaluatorBase[Any]]:
@@ -125,7 +146,12 @@ class ScenarioBase(Generic[SP, TP]):
 
     @classmethod
     def static_data_kwargs(cls, params: Any) -> dict[str, Any]:
-        """Further constructor arguments of the data class."""
+        """Further constructor arguments of the data class.
+
+        This and the other hooks for arguments (see `tfaip.scenario.arguments`) get by name what they ask for: `params`
+        (of the part), `data_params`, `model_params`, `evaluator_params`, `scenario_params`, and `data` and `model` as
+        far as they are built before the part.
+        """
         return {}
 
     @classmethod
@@ -173,9 +199,24 @@ class ScenarioBase(Generic[SP, TP]):
         return cls.multi_predictor_cls().from_paths(model_paths, params, cls, trusted)
 
     @classmethod
-    def create_evaluator(cls, params: Any) -> EvaluatorBase[Any]:
-        """The evaluator of the scenario, built from evaluator params."""
-        return cls.evaluator_cls()(params)
+    def create_evaluator(cls, params: Any, **kwargs: Any) -> EvaluatorBase[Any]:
+        """The evaluator of the scenario, built from evaluator params; `kwargs` are further constructor arguments.
+
+        Raises:
+            UsageError: if the evaluator was declared with another class of params.
+        """
+        evaluator_cls = cls.evaluator_cls()
+        if not isinstance(params, evaluator_cls.params_cls()):
+            raise UsageError(
+                f"{evaluator_cls.__name__} needs {evaluator_cls.params_cls().__name__}, got {type(params).__name__}: "
+                "set the evaluator of the scenario params (default_params of ScenarioBase does)"
+            )
+        return evaluator_cls(params, **kwargs)
+
+    def new_evaluator(self) -> EvaluatorBase[Any]:
+        """The evaluator of this very scenario, with the further arguments that its hooks give."""
+        offered = self._offered("evaluator") | {"data": lambda: self.data}
+        return self.create_evaluator(self._params.evaluator, **further_arguments(self, "evaluator", offered))
 
     @classmethod
     def params_from_path(cls, path: str | Path, trusted: Iterable[str] = ()) -> SP:
@@ -204,21 +245,72 @@ class ScenarioBase(Generic[SP, TP]):
     @cached_property
     def data(self) -> DataBase[Any]:
         """The data, built from `params.data`."""
-        data_cls = self._class_of("data_cls", self._params.data)
-        return data_cls(self._params.data, **self.static_data_kwargs(self._params.data))
+        params = self._params.data
+        arguments = further_arguments(self, "data", self._offered("data"))
+        if overrides(type(self), ScenarioBase, "data_cls"):
+            return self.data_cls()(params, **arguments)
+        return params.create(**arguments)
 
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
-        model_cls = self._class_of("model_cls", self._params.model)
-        return model_cls(self._params.model, **self.static_model_kwargs(self._params.model))
+        params = self._params.model
+        arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
+        if overrides(type(self), ScenarioBase, "model_cls"):
+            return self.model_cls()(params, **arguments)
+        return params.create(**arguments)
 
     @cached_property
     def graph(self) -> GenericGraphBase[Any]:
         """The outermost graph of the model."""
-        return self.model.create_graph()
+        offered = self._offered("model") | {"data": lambda: self.data, "model": lambda: self.model}
+        return self.model.create_graph(**further_arguments(self, "graph", offered))
 
-    def _class_of(self, hook: str, params: Any) -> Any:
-        """What an overridden hook gives, else what the params of this very scenario name."""
-        is_overridden = getattr(type(self), hook).__func__ is not getattr(ScenarioBase, hook).__func__
-        return getattr(self, hook)() if is_overridden else params.cls()
+    def _offered(self, part: str) -> dict[str, Callable[[], Any]]:
+        """Params for the hooks of a part: those of the part are `params`, too."""
+        params = self._params
+        return {
+            "params": lambda: getattr(params, part),
+            "data_params": lambda: params.data,
+            "model_params": lambda: params.model,
+            "evaluator_params": lambda: params.evaluator,
+            "scenario_params": lambda: params,
+        }
+
+
+def overrides(cls: type, base: type, name: str) -> bool:
+    """Return True if a class has a method of its own in place of the one of `base`."""
+    method, inherited = inspect.getattr_static(cls, name), inspect.getattr_static(base, name)
+    return method is not inherited
+
+
+def _class_of(scenario: type[ScenarioBase[Any, Any]], hook: str, params: Any) -> Any:
+    """What an overridden hook gives, else what the params name; None if they name nothing."""
+    if overrides(scenario, ScenarioBase, hook):
+        return getattr(scenario, hook)()
+    return None if type(params) is DataBaseParams else params.cls()
+
+
+def _default_data_params(data_cls: Any, declared: Any) -> Any:
+    """The params that a data class wants to start from, as the declared class.
+
+    Args:
+        data_cls: class of the data, or None.
+        declared: params of the declared class, with its own defaults.
+    """
+    from tfaip.data.data import DataBase
+
+    if data_cls is None or not overrides(data_cls, DataBase, "default_params"):
+        return declared
+    params = data_cls.default_params()
+    if isinstance(params, type(declared)):
+        return params
+    if not isinstance(declared, type(params)):
+        raise TypeError(
+            f"{data_cls.__name__}.default_params gave {type(params).__name__}, the scenario declares "
+            f"{type(declared).__name__}: return params of that class"
+        )
+    # The scenario derives params of its own from those of the data.
+    for field in node_fields(params):
+        setattr(declared, field.name, getattr(params, field.name))
+    return declared

@@ -40,7 +40,8 @@ def _work(argv: Sequence[str]) -> None:
     trusted, flags = take_trusted(flags)
     scenario, params = _scenario(names[0], trusted)
     args = _parse(f"{PROG} --scenario {names[0]}", params, flags)
-    with scenario.create_evaluator(args.evaluator) as evaluator:
+    params.evaluator = args.evaluator
+    with scenario(params).new_evaluator() as evaluator:
         for number, sample in enumerate(_samples(args.prediction)):
             try:
                 evaluator.update_state(sample)

@@ -54,6 +54,8 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
 
     stored = models.training_data
     defaults = [] if stored is None else [generator for generator in [stored.gen.val_gen()] if generator is not None]
+    if hasattr(models.scenario, "predict_generator_params_cls"):
+        defaults = [models.scenario.predict_generator_params_cls()()]
     predict = PredictorParams()
     if stored is not None:
         predict.pipeline, predict.random_seed = stored.gen.setup.val, stored.random_seed

@@ -18,9 +18,9 @@ from tfaip.data.data import DataBase
 from tfaip.device.devices import Devices, open_devices
 from tfaip.device.processes import check_equal, from_chief, lost_ones_named, on_chief, wait_for_all
 from tfaip.errors import UsageError
-from tfaip.params import post_init
 from tfaip.params.generics import type_argument
 from tfaip.params.serialization import save_params
+from tfaip.params.storable import conform, prepare, require_readable
 from tfaip.params.tree import ABSENT, is_hidden
 from tfaip.scenario.loading import import_root
 from tfaip.scenario.scenariobase import ScenarioBase
@@ -52,6 +52,9 @@ class Trainer(Generic[P]):
         scenario: what to train.
         restore: continue the run in `params.output_dir` from its newest checkpoint.
         checkpoint: with `restore`: continue from this checkpoint, by name, instead of the newest.
+
+    Raises:
+        UsageError: a value in the params does not fit the type of its field.
     """
 
     def __init__(
@@ -61,7 +64,9 @@ class Trainer(Generic[P]):
         restore: bool = False,
         checkpoint: str | None = None,
     ) -> None:
-        post_init(params)
+        prepare(params, "trainer")
+        if scenario.params is not params.scenario:
+            prepare(scenario.params, "scenario")
         self._params = params
         self._scenario = scenario
         self._restore = restore
@@ -115,6 +120,7 @@ class Trainer(Generic[P]):
             TrainingInterrupted: Ctrl-C or SIGTERM; a checkpoint was written.
         """
         directory = RunDirectory.of(self._params)
+        self._check_params()
         with ExitStack() as stack:
             devices = open_devices(self._params.device)
             stack.enter_context(devices.scope())
@@ -126,7 +132,6 @@ class Trainer(Generic[P]):
             restored = self._read_checkpoint(directory)
             if directory is not None and restored is None:
                 on_chief(devices, partial(directory.check_free, self._params.overwrite))
-                stored_params(self._params)  # what cannot be stored is told before anything is replaced
             if devices.num_processes > 1:
                 check_equal(devices, flat_params(stored_params(self._params)))
             if not devices.is_chief:
@@ -201,6 +206,15 @@ class Trainer(Generic[P]):
         if not self._is_trial:  # of which nothing is left to look at
             print_summary({"Best epoch": parts.best.describe(progress.history), **parts.output.summary()})
         return logs
+
+    def _check_params(self) -> None:
+        """Raise unless what will be stored can be read again; the params may have changed since the constructor."""
+        conform(self._params, "trainer")
+        if self._params.output_dir is None:
+            return
+        require_readable(self._params, type(self._scenario).trainer_params_cls(), "trainer")
+        if self._scenario.params is not self._params.scenario:
+            require_readable(self._scenario.params, type(self._scenario).params_cls(), "scenario")
 
     def _read_checkpoint(self, directory: RunDirectory | None) -> Checkpoint | None:
         if not self._restore:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from itertools import accumulate
 
 from tfaip.errors import UsageError
+from tfaip.util.text import shorten, shorten_text
 
 
 def compile_pattern(pattern: str, flag: str) -> re.Pattern[str]:
@@ -17,12 +19,17 @@ def compile_pattern(pattern: str, flag: str) -> re.Pattern[str]:
         flag: where it came from, for the message.
 
     Raises:
-        ValueError: it is none.
+        ValueError: if it is none, or one that a later Python will read differently.
     """
     try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a regular expression ({error}): change {flag}") from error
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return re.compile(pattern)
+    except FutureWarning as error:
+        reason = f"{error}: escape what is meant literally, as in \\["
+    except (re.error, OverflowError, RecursionError, DeprecationWarning) as error:
+        reason = str(error)
+    raise ValueError(f"{shorten(pattern)} is not a regular expression ({shorten_text(reason)}): change {flag}")
 
 
 def path_matches(pattern: re.Pattern[str], path: str) -> bool:
@@ -50,7 +57,7 @@ def matching_paths(pattern: str, flag: str, kind: str, paths: Iterable[str]) -> 
     found = [path for path in known if path_matches(compiled, path)]
     if not found:
         raise UsageError(
-            f"{flag} {pattern!r} matches no {kind}; it must match a whole path, e.g. '.*conv.*'; "
-            f"the {kind}s are {', '.join(known)}"
+            f"{flag} {shorten(pattern)} matches no {kind}; it must match a whole path, e.g. '.*conv.*'; "
+            f"the {kind}s are {shorten_text(', '.join(known), 120)}"
         )
     return found

@@ -257,5 +257,4 @@ class FeedbackParams(LearningRateParams):
         if isinstance(factor, str):
             check_function_name(factor, f"--learning_rate.{name}", "a number or ")
         else:
-            # An integer is most likely meant for a field that counts epochs.
-            self._check(name, isinstance(factor, float) and is_valid(factor), f"a float {expected}, e.g. 1.0")
+            self._check(name, is_valid(factor), f"a number {expected}, e.g. 1.0")

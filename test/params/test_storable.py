@@ -1,0 +1,177 @@
+"""What params hold is checked against the types of their fields, and against what a file would give back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, Tuple  # noqa: UP035
+
+import numpy as np
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.functions import FunctionName
+from tfaip.params.resource import Resource
+from tfaip.params.storable import conform, prepare, require_readable
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@pai_dataclass
+@dataclass
+class PartParams(ParamsBase):
+    units: int = 8
+    rate: float = 0.5
+
+
+@pai_dataclass
+@dataclass
+class HolderParams(ParamsBase):
+    epochs: int = 3
+    scale: float = 1.0
+    eager: bool = False
+    name: str = "n"
+    shape: Tuple[int, int, int] = (1, 2, 3)  # noqa: UP006
+    rates: dict[str, float] = field(default_factory=dict)
+    sizes: list[int] = field(default_factory=list)
+    either: float | bool = 0.5
+    color: Color = Color.RED
+    file: Resource | None = None
+    directory: Path | None = None
+    function: FunctionName = FunctionName("")
+    anything: Any = None
+    part: PartParams = field(default_factory=PartParams)
+    near: PartParams = field(default_factory=PartParams, metadata=pai_meta(mode="ssnake"))
+    parts: list[PartParams] = field(default_factory=list)
+    slashed: list[PartParams] = field(default_factory=list, metadata=pai_meta(separator="/"))
+    hidden: int = field(default=0, metadata=pai_meta(mode="ignore"))
+    late: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.epochs < 0:
+            raise ValueError("epochs is negative")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
+        ("scale", 2, 2.0),
+        ("scale", np.float64(0.25), 0.25),
+        ("epochs", 4.0, 4),
+        ("epochs", np.int32(4), 4),
+        ("eager", 1, True),
+        ("eager", 0, False),
+        ("either", 1, 1.0),
+        ("shape", [4, 1.0, 0], (4, 1, 0)),
+        ("rates", {"ctc": 1}, {"ctc": 1.0}),
+        ("sizes", (1, 2), [1, 2]),
+        ("color", "blue", Color.BLUE),
+        ("color", "BLUE", Color.BLUE),
+        ("name", Path("a") / "b", "a/b"),
+        ("file", "/a/b", Resource("/a/b")),
+        ("directory", "a", Path("a")),
+        ("function", "math:sqrt", FunctionName("math:sqrt")),
+        ("anything", (1, [2.5, "x"]), [1, [2.5, "x"]]),
+    ],
+)
+def test_what_a_type_can_hold_without_loss_is_converted(name: str, given: Any, kept: Any) -> None:
+    params = HolderParams()
+    setattr(params, name, given)
+    conform(params, "holder")
+    value = getattr(params, name)
+    assert (type(value), value) == (type(kept), kept)
+    require_readable(params, HolderParams, "holder")
+
+
+def test_values_that_fit_stay_the_same_objects() -> None:
+    sizes, rates, nan = [1, 2], {"a": 1.0}, [math.nan]
+    params = HolderParams(sizes=sizes, rates=rates, anything=nan)
+    conform(params, "holder")
+    assert params.sizes is sizes
+    assert params.rates is rates
+    assert params.anything is nan
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("epochs", "three", "--holder.epochs: expected int, got 'three'"),
+        ("epochs", None, "--holder.epochs: expected int, got None"),
+        ("epochs", 2.5, "--holder.epochs: expected int, got 2.5"),
+        ("epochs", True, "--holder.epochs: expected int, got True"),
+        ("epochs", 2**63, "--holder.epochs: expected an int of at most 64 bits, got 9223372036854775808"),
+        ("scale", 10**400, "--holder.scale: expected an int of at most 64 bits, got <integer of 1329 bits>"),
+        ("eager", 2, "--holder.eager: expected bool, got 2"),
+        ("shape", (4, 1.0, 0.3), "--holder.shape.2: expected int, got 0.3"),
+        ("rates", {"ctc": "1"}, "--holder.rates.ctc: expected float, got '1'"),
+        ("color", "green", "--holder.color: expected red | blue, got 'green'"),
+        ("directory", "a\0b", "--holder.directory: the name of a file holds a NUL character: 'a\\x00b'"),
+        ("function", "math:nothing", "--holder.function: module math has no function 'nothing'"),
+        ("part.units", "x", "--holder.part.units: expected int, got 'x'"),
+        ("near.units", "x", "--near.units: expected int, got 'x'"),
+        ("parts", [PartParams(units=None)], "--holder.parts.0.units: expected int, got None"),  # type: ignore[arg-type]
+        ("slashed", [PartParams(rate="r")], "--holder/slashed/0.rate: expected float, got 'r'"),  # type: ignore[arg-type]
+        ("part", None, "--holder.part: expected PartParams, got None"),
+        ("hidden", "x", "holder.hidden: expected int, got 'x'"),
+        ("anything", Color.RED, "--holder.anything is <Color.RED: 'red'>, but would be read from a file as 'red'"),
+        ("anything", {1: 2}, "--holder.anything is {1: 2}, but would be read from a file as {'1': 2}"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_named_with_its_flag(path: str, value: Any, message: str) -> None:
+    params = HolderParams()
+    *nodes, name = path.split(".")
+    node = params if not nodes else getattr(params, nodes[0])
+    setattr(node, name, value)
+    with pytest.raises(UsageError) as error:
+        prepare(params, "holder")
+    assert str(error.value).startswith(message)
+
+
+def test_trees_that_contain_themselves_are_named() -> None:
+    nested: list[Any] = []
+    nested.append(nested)
+    with pytest.raises(UsageError, match=r"^--holder\.anything contains itself, or is nested too deeply$"):
+        prepare(HolderParams(anything=nested), "holder")
+    params = HolderParams()
+    params.anything = params
+    with pytest.raises(UsageError, match=r"^--holder\.anything contains itself: give it a copy$"):
+        prepare(params, "holder")
+
+
+def test_what_post_init_refuses_stays_its_own_message() -> None:
+    params = HolderParams()
+    params.epochs = -1
+    with pytest.raises(ValueError, match="epochs is negative"):
+        prepare(params, "holder")
+
+
+@pai_dataclass
+@dataclass
+class CountingParams(ParamsBase):
+    """Not as params should be: each run of `__post_init__` changes them."""
+
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.count += 1
+
+
+def test_params_that_would_be_read_as_others_are_refused() -> None:
+    params = HolderParams(anything=CountingParams())
+    with pytest.raises(UsageError, match=r"^holder\.anything\.count is 1, but would be read from a file as 2"):
+        require_readable(params, HolderParams, "holder")
+
+
+def test_what_cannot_be_stored_is_named() -> None:
+    params = HolderParams(anything=[np.zeros(2)])
+    conform(params, "holder")  # it may be trained with
+    with pytest.raises(UsageError, match=r"^holder\.anything\.0 is a numpy\.ndarray, which params cannot store"):
+        require_readable(params, HolderParams, "holder")
+    with pytest.raises(UsageError, match="is not a params class derived from CountingParams"):
+        require_readable(HolderParams(), CountingParams, "holder")

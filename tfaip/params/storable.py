@@ -1,0 +1,192 @@
+"""Checks that params can be stored and read again, before a training begins with them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.params.decoding import Decoder, type_name
+from tfaip.params.encoding import encode
+from tfaip.params.functions import load_function
+from tfaip.params.resource import Resource
+from tfaip.params.schema import prefix_below
+from tfaip.params.tree import children, diff, is_node, node_fields, post_init
+from tfaip.params.trust import find_class, top_package
+from tfaip.params.typeargs import field_types
+from tfaip.util.text import shorten, shorten_text
+
+
+def prepare(params: Any, root: str) -> None:
+    """Run `post_init` and `conform`, so that a value of a wrong type is named even if a `__post_init__` fails on it.
+
+    Args:
+        params: the root of the tree.
+        root: name of the root, which begins its flags.
+
+    Raises:
+        UsageError: a value does not fit its field.
+        ValueError: a `__post_init__` refuses a value.
+    """
+    try:
+        post_init(params)
+    except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
+        conform(params, root)
+        post_init(params)
+    conform(params, root)
+
+
+def conform(params: Any, root: str) -> None:
+    """Check every value of a tree against the type of its field.
+
+    A value that the type can hold without loss is replaced: an int by a float, 3.0 by an int, 0 and 1 by a bool, a
+    tuple by a list, the value of an enum by its member, a path by its text. Functions that are given by name are
+    imported.
+
+    Args:
+        params: the root of the tree.
+        root: name of the root, which begins its flags.
+
+    Raises:
+        UsageError: a value does not fit; the message names the flag of its field.
+    """
+    _Conformer().node(params, _Place("", root, root, {}))
+
+
+def require_readable(params: Any, cls: Any, root: str) -> None:
+    """Encode a tree as a file would hold it, decode it, and compare.
+
+    Args:
+        params: the root of the tree, after `conform`.
+        cls: declared class of the root, with which it will be read.
+        root: name of the root, for messages.
+
+    Raises:
+        UsageError: something cannot be stored, or would be read as something else; the message names the field.
+    """
+    try:
+        encoded = encode(params, None, root)
+    except (AttributeError, TypeError) as error:
+        raise UsageError(str(error)) from error
+    decoded = _OwnValues().decode(encoded, cls, root)
+    for change in diff(params, decoded):
+        if not _is_lossless(change.old, change.new):
+            raise UsageError(
+                f"{root}.{change.path} is {shorten(change.old)}, but would be read from a file as "
+                f"{shorten(change.new)}: __post_init__ must give the same values when it runs again"
+            )
+
+
+class _OwnValues(Decoder):
+    """Decodes what the running program has encoded: its classes and functions are trusted."""
+
+    def _find_class(self, name: Any, declared: Any, place: str) -> type:
+        return find_class(name, declared, self.trusted | {top_package(str(name).partition(":")[0])}, place)
+
+    def _check_function(self, name: str, place: str) -> None:
+        load_function(name, place)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Where a value is: by its flag, and by its dotted path if it has none."""
+
+    prefix: str
+    name: str
+    path: str
+    meta: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        return self.path if self.meta.get("mode") == "ignore" else f"--{self.prefix}{self.name}"
+
+    def below(self, name: str, meta: Mapping[str, Any]) -> _Place:
+        mode = {"mode": "ignore"} if self.meta.get("mode") == "ignore" else {}
+        prefix = prefix_below(self.prefix, self.name, meta)
+        return _Place(prefix, name, f"{self.path}.{name}", {**meta, **mode})
+
+
+class _Conformer:
+    """One walk over a tree; remembers the nodes above, so that a tree that contains itself is found."""
+
+    def __init__(self) -> None:
+        self._above: list[Any] = []
+        self._decoder = _OwnValues()
+
+    def node(self, node: Any, place: _Place) -> None:
+        """Check the fields of a node and everything below it."""
+        if any(node is above for above in self._above):
+            raise UsageError(f"{place.label} contains itself: give it a copy")
+        self._above.append(node)
+        types_of = field_types(type(node))
+        for field in node_fields(node):
+            if not hasattr(node, field.name):
+                continue  # declared with init=False, and not set yet
+            value = getattr(node, field.name)
+            conformed = self._value(value, types_of[field.name], place.below(field.name, field.metadata))
+            if conformed is not value:
+                with contextlib.suppress(dataclasses.FrozenInstanceError):
+                    setattr(node, field.name, conformed)
+        self._above.pop()
+
+    def _value(self, value: Any, declared: Any, place: _Place) -> Any:
+        try:
+            parts = None if is_node(value) else children(value)
+        except RecursionError as error:
+            raise _too_deep(place) from error
+        if is_node(value):
+            self.node(value, place)
+        elif parts is None:
+            return self._leaf(value, declared, place)
+        for name, part in (parts or {}).items():
+            if is_node(part):
+                self.node(part, place.below(name, {"separator": place.meta.get("separator", ".")}))
+        return value
+
+    def _leaf(self, value: Any, declared: Any, place: _Place) -> Any:
+        try:
+            encoded = encode(value, None, place.label)
+        except TypeError:
+            return value  # it can be used, but not stored: `require_readable` finds it
+        except RecursionError as error:
+            raise _too_deep(place) from error
+        decoded = self._decoder.decode(encoded, declared, place.label)
+        if not _is_lossless(value, decoded):
+            raise UsageError(
+                f"{place.label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
+                f"value, or the type of the field ({shorten_text(type_name(declared))})"
+            )
+        return value if _is_identical(value, decoded) else decoded
+
+
+def _too_deep(place: _Place) -> UsageError:
+    return UsageError(f"{place.label} contains itself, or is nested too deeply")
+
+
+def _is_lossless(value: Any, decoded: Any) -> bool:
+    """Return True if both mean the same, although a type may differ that the field declares."""
+    if isinstance(value, list | tuple) and isinstance(decoded, list | tuple):
+        return len(value) == len(decoded) and all(map(_is_lossless, value, decoded))
+    if isinstance(value, Mapping) and isinstance(decoded, Mapping):
+        return list(value) == list(decoded) and all(map(_is_lossless, value.values(), decoded.values()))
+    if isinstance(decoded, Enum):
+        return bool(value in (decoded, decoded.value, decoded.name))
+    if isinstance(decoded, Resource | PurePath) or isinstance(value, PurePath):
+        return str(decoded) == str(value) or decoded == type(decoded)(value)
+    return bool(value == decoded) or (value != value and decoded != decoded)
+
+
+def _is_identical(value: Any, decoded: Any) -> bool:
+    """Return True if the values are equal and their types are, too."""
+    if type(value) is not type(decoded):
+        return False
+    if isinstance(value, list | tuple):
+        return all(map(_is_identical, value, decoded))
+    if isinstance(value, dict):
+        pairs = zip([*value, *value.values()], [*decoded, *decoded.values()], strict=True)
+        return all(_is_identical(a, b) for a, b in pairs)
+    return True
