@@ -14,6 +14,7 @@ The soak runs epochs of case b with two workers and prints the memory of all pro
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -337,9 +338,13 @@ def soak(epochs: int) -> None:
 
 def _memory_mb() -> float:
     """Resident memory of this process and its children, shared pages counted once per process."""
-    children = [Path(path).read_text().split() for path in Path("/proc/self/task").glob("*/children")]
-    pids = ["self", *(pid for pids in children for pid in pids)]
-    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    pages = 0
+    for directory in Path("/proc").glob("[0-9]*"):
+        # Any process may end while it is looked at.
+        with contextlib.suppress(OSError):
+            parent = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
+            if os.getpid() in (int(directory.name), parent):
+                pages += int((directory / "statm").read_text().split()[1])
     return pages * resource.getpagesize() / MB
 
 

@@ -15,13 +15,15 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from test.support.commands import CommandResult, finish_command, kill_group, start_command
 from test.support.leaks import find_leaks, take_snapshot
 
 # The same examples in every run, and no deadline: a busy machine is not a failure.
-settings.register_profile("tfaip", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile(
+    "tfaip", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("tfaip")
 
 

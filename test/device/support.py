@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import os
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -19,11 +22,18 @@ Result = dict[str, Any]
 GROUPS = [{"match": ".*/bias", "lr_factor": 0.5, "optimizer": "SGDOptimizer"}]
 
 
+# Below those that Linux gives to outgoing connections, so that no connection takes one before the coordinator does.
+# Test processes begin at different ones, and none asks for the same one twice.
+_PORTS = itertools.cycle(range(20_000 + os.getpid() % 1000 * 10, 32_000))
+
+
 def free_port() -> int:
-    """A port of this machine that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of this machine that is not in use."""
+    while True:
+        port = next(_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def start_cases(

@@ -11,8 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from test.support.processes import PROC, ZOMBIE, list_processes
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 300.0
+# What a command started may need a moment to end after it, a long one on a busy machine.
+GRACE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,15 @@ def start_python(
     )
 
 
-def finish_command(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> CommandResult:
+def finish_command(
+    process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S, grace_s: float = GRACE_S
+) -> CommandResult:
     """Wait for a started command and collect what it printed.
+
+    Args:
+        process: the command.
+        timeout_s: the time that it may take.
+        grace_s: the time that processes of its group may take to end after it.
 
     Raises:
         AssertionError: it did not end in time, or left processes of its group behind; all of them are killed.
@@ -71,7 +82,7 @@ def finish_command(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S)
         stdout, stderr = process.communicate()
         late = CommandResult(process.returncode, stdout, stderr)
         raise AssertionError(f"{process.args} did not end within {timeout_s} s\n{late}") from None
-    if not group_ended(process):
+    if not group_ended(process, grace_s):
         kill_group(process)
         raise AssertionError(f"{process.args} left processes behind")
     return CommandResult(process.returncode, stdout, stderr)
@@ -85,13 +96,26 @@ def kill_group(process: subprocess.Popen[str]) -> None:
         return
 
 
-def group_ended(process: subprocess.Popen[str], grace_s: float = 2.0) -> bool:
-    """True if within `grace_s` no process of the command's group is left."""
+def group_ended(process: subprocess.Popen[str], grace_s: float = GRACE_S) -> bool:
+    """True if within `grace_s` no process of the command's group is left that has not ended."""
     end = time.monotonic() + grace_s
-    while time.monotonic() < end:
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return True
+    while has_group(process.pid):
+        if time.monotonic() > end:
+            return False
         time.sleep(0.02)
-    return False
+    return True
+
+
+def has_group(group: int) -> bool:
+    """True if a process group has a member that runs.
+
+    One that has ended and was adopted by a process which never waits for it, as the first one of a container may be,
+    still takes signals: it does not count.
+    """
+    if PROC.exists():
+        return any(process.group == group and process.state != ZOMBIE for process in list_processes())
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

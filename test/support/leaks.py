@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PROC = Path("/proc")
+from test.support.processes import PROC, command_line, list_processes, memory_map
+
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - it is looked at, never written
 
 # pytest's own, and what tensorflow, jax, h5py and scikit-learn set when a test is the first to import them.
@@ -31,8 +32,8 @@ IGNORED_VARIABLES = frozenset(
 )
 # The standard library keeps this one helper process alive until the interpreter ends.
 IGNORED_COMMANDS = ("multiprocessing.resource_tracker",)
-# What winds down after its owner returned may take a moment; a real leak stays.
-GRACE_S = 5.0
+# What winds down after its owner returned may take a moment, a long one on a busy machine; a real leak stays.
+GRACE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def compare(before: Snapshot, after: Snapshot) -> list[str]:
     """The differences that a test must not cause, one line each."""
     leaks = [f"thread {thread.name!r}" for thread in after.threads - before.threads if thread.is_alive()]
     leaks += [f"child process {pid}: {command_line(pid)}" for pid in after.children - before.children]
-    leaks += [f"shared memory {name}" for name in after.segments - before.segments if not used_by_others(name)]
+    leaks += [f"shared memory {name}" for name in after.segments - before.segments if is_left(name)]
     leaks += [
         f"environment variable {name}: {before.variables.get(name)!r} became {after.variables.get(name)!r}"
         for name in sorted({*before.variables, *after.variables})
@@ -91,17 +92,8 @@ def child_processes() -> frozenset[int]:
     """Process ids of the direct children of this process that are not in IGNORED_COMMANDS."""
     if not PROC.exists():
         return frozenset(child.pid for child in multiprocessing.active_children() if child.pid)
-    listed = (path.read_text().split() for path in PROC.glob(f"{os.getpid()}/task/*/children"))
-    pids = {int(pid) for pids in listed for pid in pids}
+    pids = [process.pid for process in list_processes() if process.parent == os.getpid()]
     return frozenset(pid for pid in pids if not any(word in command_line(pid) for word in IGNORED_COMMANDS))
-
-
-def command_line(pid: int) -> str:
-    """The command line of a process; empty if it has ended."""
-    try:
-        return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def shared_memory_segments() -> frozenset[str]:
@@ -109,18 +101,14 @@ def shared_memory_segments() -> frozenset[str]:
     return frozenset(os.listdir(SHARED_MEMORY)) if SHARED_MEMORY.exists() else frozenset()
 
 
-def used_by_others(segment: str) -> bool:
-    """True if a process that is neither this one nor one of its children has the segment mapped.
+def is_left(segment: str) -> bool:
+    """True if a segment still exists, and no process has it mapped that is neither this one nor one of its children.
 
     Segments are visible on the whole machine: those of tests that run beside this one are not our leak.
     """
     ours = {os.getpid(), *child_processes()}
-    return any(segment in maps(int(path.name)) for path in PROC.glob("[0-9]*") if int(path.name) not in ours)
-
-
-def maps(pid: int) -> str:
-    """The memory map of a process; empty if it has ended or is not ours to read."""
-    try:
-        return (PROC / str(pid) / "maps").read_text()
-    except OSError:
-        return ""
+    others = [process.pid for process in list_processes() if process.pid not in ours]
+    if any(segment in memory_map(pid) for pid in others):
+        return False
+    # Another process may have removed it since it was listed.
+    return (SHARED_MEMORY / segment).exists()

@@ -32,4 +32,4 @@ def test_a_process_that_leaves_a_child_behind_fails() -> None:
         "subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'], stdout=off, stderr=off)"
     )
     with pytest.raises(AssertionError, match="left processes behind"):
-        finish_command(start_python("-c", code))
+        finish_command(start_python("-c", code), grace_s=0.5)

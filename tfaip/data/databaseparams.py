@@ -93,14 +93,14 @@ class DataPipelineParams(ParamsBase):
         ),
     )
     worker_start_s: float = field(
-        default=-1,
+        default=-1.0,
         metadata=pai_meta(
             help="Start the workers when the training process has worked on samples for so many seconds; 0: at once. "
             "-1: at once if num_processes is not the default, else after a second, if a sample takes more than 0.1 ms."
         ),
     )
     worker_timeout_s: float = field(
-        default=60, metadata=pai_meta(help="A worker that finishes no sample in so many seconds hangs: an error.")
+        default=60.0, metadata=pai_meta(help="A worker that finishes no sample in so many seconds hangs: an error.")
     )
     prefetch: int = field(
         default=-1,

@@ -11,6 +11,7 @@ from tfaip.errors import UsageError
 from tfaip.scripts.results import check_files, print_results, write_results
 from tfaip.scripts.roof import run_command
 from tfaip.scripts.stored import take_trusted, take_words
+from tfaip.util.userlogs import user_logs
 
 PROG = "tfaip-evaluate"
 USAGE = f"""usage: {PROG} --prediction FILE --scenario SCENARIO [flags]
@@ -41,7 +42,7 @@ def _work(argv: Sequence[str]) -> None:
     scenario, params = _scenario(names[0], trusted)
     args = _parse(f"{PROG} --scenario {names[0]}", params, flags)
     params.evaluator = args.evaluator
-    with scenario(params).new_evaluator() as evaluator:
+    with user_logs(scenario, params), scenario(params).new_evaluator() as evaluator:
         for number, sample in enumerate(_samples(args.prediction)):
             try:
                 evaluator.update_state(sample)

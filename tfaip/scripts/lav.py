@@ -12,6 +12,7 @@ from typing import Any
 from tfaip.scripts.models import Models, chosen_data, take_models
 from tfaip.scripts.results import check_files, print_results, write_results
 from tfaip.scripts.roof import run_command
+from tfaip.util.userlogs import user_logs
 
 PROG = "tfaip-lav"
 FLAG = "--export_dir"
@@ -37,6 +38,7 @@ def _work(argv: Sequence[str]) -> None:
     args, generators = parse_flags(f"{PROG} {FLAG} {models.paths[0]}", models)
     lav = models.scenario.create_lav(args.lav, models.params)
     with ExitStack() as stack:
+        stack.enter_context(user_logs(models.scenario, models.params, *generators))
         results = list(lav.run(generators, callbacks_of(args, stack), args.run_eagerly))
     names = [f"lav_l{number}" for number in range(len(results))]
     print_results(dict(zip(names, results, strict=True)))

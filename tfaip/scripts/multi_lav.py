@@ -10,6 +10,7 @@ from tfaip.scripts.lav import callbacks_of, parse_flags
 from tfaip.scripts.models import take_models
 from tfaip.scripts.results import print_results, write_results
 from tfaip.scripts.roof import run_command
+from tfaip.util.userlogs import user_logs
 
 PROG = "tfaip-multi-lav"
 FLAG = "--export_dirs"
@@ -36,6 +37,7 @@ def _work(argv: Sequence[str]) -> None:
     args, generators = parse_flags(f"{PROG} {FLAG} {' '.join(map(str, models.paths))}", models)
     lav = models.scenario.create_multi_lav(args.lav, models.paths, models.trusted)
     with ExitStack() as stack:
+        stack.enter_context(user_logs(models.scenario, models.params, *generators))
         results = list(lav.run(generators, callbacks_of(args, stack), args.run_eagerly))
     names = [f"lav_l{number}" for number in range(len(results))]
     for name, one in zip(names, results, strict=True):

@@ -12,6 +12,7 @@ from tfaip.scripts.models import Models, chosen_data, take_models
 from tfaip.scripts.results import check_files
 from tfaip.scripts.roof import run_command
 from tfaip.util.logging import logger
+from tfaip.util.userlogs import user_logs
 
 PROG = "tfaip-predict"
 FLAG = "--export_dir"
@@ -35,6 +36,11 @@ def _work(argv: Sequence[str]) -> None:
     if models is None:
         return
     args, generator = _parse(models)
+    with user_logs(models.scenario, models.params, generator):
+        _predict(models, args, generator)
+
+
+def _predict(models: Models, args: SimpleNamespace, generator: Any) -> None:
     samples = _predictor(models, args.predict).predict(generator)
     if args.dump is None:
         count = sum(1 for _ in samples)

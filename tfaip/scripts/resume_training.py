@@ -39,9 +39,11 @@ def _work(argv: Sequence[str]) -> None:
     params = _parse(f"{PROG} {argv[0]}", scenario, stored, flags)
 
     from tfaip.device.devices import prepare_devices
+    from tfaip.util.userlogs import user_logs
 
     prepare_devices(params.device)
-    scenario.create_trainer(params, restore=True, checkpoint=checkpoint).train()
+    with user_logs(scenario, params):
+        scenario.create_trainer(params, restore=True, checkpoint=checkpoint).train()
 
 
 def _parse(prog: str, scenario: Any, stored: Any, flags: Sequence[str]) -> Any:

@@ -58,13 +58,15 @@ def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: An
         _check_output_dir(args.trainer)
 
     from tfaip.device.devices import prepare_devices
+    from tfaip.util.userlogs import user_logs
 
     prepare_devices(args.trainer.device)
-    trainer = scenario.create_trainer(args.trainer)
-    if args.dry_run:
-        trainer.dry_run()
-    else:
-        trainer.train()
+    with user_logs(scenario, args.trainer):
+        trainer = scenario.create_trainer(args.trainer)
+        if args.dry_run:
+            trainer.dry_run()
+        else:
+            trainer.train()
 
 
 def _check_output_dir(params: Any) -> None:

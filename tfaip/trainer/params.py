@@ -103,7 +103,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         default=-1, metadata=pai_meta(help="Samples of an epoch (-1: one pass over the training data)")
     )
     scale_epoch_size: float = field(
-        default=1,
+        default=1.0,
         metadata=pai_meta(help="Factor on the number of samples of an epoch, if samples_per_epoch is -1"),
     )
     output_dir: str | None = field(

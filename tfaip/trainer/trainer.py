@@ -38,6 +38,7 @@ from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, logger, only_warnings
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import Logs
+from tfaip.util.userlogs import console_unless_configured, user_logs
 
 P = TypeVar("P", bound=TrainerParams)
 
@@ -122,6 +123,7 @@ class Trainer(Generic[P]):
         directory = RunDirectory.of(self._params)
         self._check_params()
         with ExitStack() as stack:
+            stack.enter_context(console_unless_configured())
             devices = open_devices(self._params.device)
             stack.enter_context(devices.scope())
             stack.enter_context(lost_ones_named(devices))
@@ -129,6 +131,7 @@ class Trainer(Generic[P]):
                 stack.enter_context(only_warnings())
             stack.enter_context(self._stop.shared_by(devices))
             run_log = stack.enter_context(RunLog())
+            stack.enter_context(user_logs(type(self), type(self._scenario), self._params))
             restored = self._read_checkpoint(directory)
             if directory is not None and restored is None:
                 on_chief(devices, partial(directory.check_free, self._params.overwrite))
@@ -174,7 +177,7 @@ class Trainer(Generic[P]):
 
         Writes to a temporary directory only.
         """
-        with tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
+        with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
             params = copy.deepcopy(self._params)
             params.output_dir, params.write_checkpoints = str(Path(directory) / "run"), True
             params.epochs, params.val_every_n, params.samples_per_epoch = (
@@ -189,7 +192,7 @@ class Trainer(Generic[P]):
                 trial = type(self)(params, type(self._scenario)(params.scenario), restore=restore)
                 trial._is_trial = True
                 trial.train()
-        log.info("dry run: one batch went through training, validation, export and resume; nothing was kept")
+            log.info("dry run: one batch went through training, validation, export and resume; nothing was kept")
 
     def _run(self, parts: LoopParts, callbacks: list[keras.callbacks.Callback]) -> Logs:
         progress = parts.state.progress

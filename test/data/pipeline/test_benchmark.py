@@ -78,10 +78,9 @@ def test_stages_show_where_the_time_goes() -> None:
     assert [stage.name for stage in times.stages] == ["generator", "Drop", "Slow", "Repeat", "Pair", "batching"]
     # The samples are in memory; what comes behind the first generating processor runs in one process.
     assert [stage.in_workers for stage in times.stages] == [False, True, True, False, False, False]
-    slow = times.stages[2].sample_s
-    # Each of the samples came once on average (0, 1 or 2 times), and two of them made one.
-    assert slow > 0.005
-    assert slow == max(stage.sample_s for stage in times.stages)
+    # Each of the samples came once on average (0, 1 or 2 times), and two of them made one. Other stages may have waited
+    # for a busy machine, so that nothing is known of their times.
+    assert times.stages[2].sample_s > 0.005
     assert times.transport_s > 0
 
 
@@ -96,7 +95,7 @@ def test_stages_show_where_the_time_goes() -> None:
     ],
 )
 def test_what_can_run_in_workers(source: Any, processors: list[Any], params: Any, in_workers: list[bool]) -> None:
-    times = measure_stages(make_pipeline(source, processors, batch_size=2, **params), 0.05)
+    times = measure_stages(make_pipeline(source, processors, batch_size=2, **params), 0.5)
     assert times is not None
     assert [stage.in_workers for stage in times.stages] == in_workers
 

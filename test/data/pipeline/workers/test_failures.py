@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import resource
@@ -23,8 +24,9 @@ from tfaip.data.pipeline.processor.params import SequentialProcessorPipelinePara
 from tfaip.data.pipeline.workers.process import WorkerDied
 from tfaip.errors import TfaipError
 
-# What a machine that runs other tests needs to start a process, read a message and look at it.
-REPORTED_WITHIN_S = 5.0
+# What a machine that runs other tests needs to start a process, read a message and look at it. Without a report the
+# faults last an hour, and a worker that does not start is given up after a minute.
+REPORTED_WITHIN_S = 40.0
 
 
 def make(processor: Any, source: Any = None, **params: Any) -> DataPipeline:
@@ -61,36 +63,36 @@ def test_a_worker_that_ends_is_reported_with_what_it_did(fault: str, how: str, s
 
 @pytest.mark.parametrize("fault", ["sleep", "stop"])
 def test_a_worker_that_hangs_is_reported_after_the_timeout(fault: str, seconds: Callable[[], float]) -> None:
-    message = "has not finished a sample for 1 s while it processed samples 8 to 11 .* raise worker_timeout_s"
+    message = "has not finished a sample for 3 s while it processed samples 8 to 11 .* raise worker_timeout_s"
     with pytest.raises(WorkerDied, match=message):
-        ids(make(FaultParams(fault=fault), worker_timeout_s=1))
-    assert seconds() < 1 + REPORTED_WITHIN_S
+        ids(make(FaultParams(fault=fault), worker_timeout_s=3))
+    assert seconds() < 3 + REPORTED_WITHIN_S
 
 
 def test_a_worker_that_hangs_in_work_that_nobody_wants_any_more(seconds: Callable[[], float]) -> None:
     # Both tasks that the worker may have are given out before the first epoch is left; it hangs in the second one.
     pre_proc = SequentialProcessorPipelineParams(processors=[FaultParams(fault="sleep", at=5)], max_tasks_per_process=2)
-    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=4, num_processes=1, worker_timeout_s=1.2)
+    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=4, num_processes=1, worker_timeout_s=3)
     with RowData(RowDataParams(pre_proc=pre_proc)).create_pipeline(params, FilesParams()) as pipeline:
         with pipeline.generate_input_batches() as batches:
             next(batches)
-        with pytest.raises(WorkerDied, match="has not finished a sample for 1.2 s while it processed samples 4 to 7"):
+        with pytest.raises(WorkerDied, match="has not finished a sample for 3 s while it processed samples 4 to 7"):
             ids(pipeline)
-    assert seconds() < 1.2 + REPORTED_WITHIN_S
+    assert seconds() < 3 + REPORTED_WITHIN_S
 
 
 def test_slow_samples_are_no_hang() -> None:
-    # Blocks of 16 samples take 2.4 s, longer than the timeout; a worker that works says so.
-    params: dict[str, Any] = {"mode": PipelineMode.EVALUATION, "worker_timeout_s": 1.6, "batch_size": 16}
-    slow_processor = make_pipeline(FilesParams(count=16), [SlowParams(seconds=0.15)], num_processes=1, **params)
-    slow_generator = make_pipeline(FilesParams(count=16, seconds=0.15), num_processes=1, **params)
+    # Blocks of 16 samples take 4 s, longer than the timeout; a worker that works says so every second.
+    params: dict[str, Any] = {"mode": PipelineMode.EVALUATION, "worker_timeout_s": 3, "batch_size": 16}
+    slow_processor = make_pipeline(FilesParams(count=16), [SlowParams(seconds=0.25)], num_processes=1, **params)
+    slow_generator = make_pipeline(FilesParams(count=16, seconds=0.25), num_processes=1, **params)
     assert ids(slow_processor) == ids(slow_generator) == list(range(16))
 
 
 def test_a_reader_that_takes_its_time_is_no_hang() -> None:
-    with make(FaultParams(), worker_timeout_s=0.5).generate_input_batches() as batches:
+    with make(FaultParams(), worker_timeout_s=2).generate_input_batches() as batches:
         next(batches)
-        time.sleep(1.0)  # longer than the timeout; not to wait for anything
+        time.sleep(2.5)  # longer than the timeout; not to wait for anything
         assert len(list(batches)) == 9
 
 
@@ -154,6 +156,7 @@ def test_a_worker_that_cannot_build_its_processors(seconds: Callable[[], float])
 
 
 def test_without_files_for_the_shared_memory_samples_are_processed_here(caplog: pytest.LogCaptureFixture) -> None:
+    gc.collect()  # files of earlier tests that are closed here would change the number
     open_before = len(os.listdir("/proc/self/fd"))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_before + 50, limits[1]))

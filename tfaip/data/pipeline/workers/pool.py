@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 import time
 from collections import deque
@@ -222,6 +223,9 @@ class WorkerPool:
         return bool(ready)
 
     def _take(self, worker: WorkerProcess, answer: Answer) -> None:
+        for name, level, text in answer.messages:
+            # Formatted already: a percent sign in it is one.
+            logging.getLogger(name).log(level, "%s", text)
         if answer.failure is not None:
             raise worker.failed_start(answer.failure)
         if answer.number is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import signal
@@ -19,6 +20,7 @@ from tfaip.data.pipeline.failures import WorkerTraceback
 from tfaip.data.pipeline.workers.memory import Slot, create_file
 from tfaip.data.pipeline.workers.worker import Start
 from tfaip.errors import TfaipError
+from tfaip.util.logging import ROOT
 
 # Not `multiprocessing.Process`: that runs the user's script again in every worker, with all that it imports.
 CODE = (
@@ -78,7 +80,7 @@ class WorkerProcess:
             script: see `script_of`.
             recipe: a pickled `Recipe`.
         """
-        self.send(pickle.dumps(Start(self.name, script, recipe)))
+        self.send(pickle.dumps(Start(self.name, script, recipe, logging.getLogger(ROOT).getEffectiveLevel())))
 
     def send(self, message: bytes) -> None:
         """Send a message. If the worker has ended, `receive` will tell, behind the last answers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import queue
@@ -12,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -25,6 +26,8 @@ ALIVE = b""
 """Sent now and then while a block takes long."""
 SIGN_OF_LIFE_S = 1.0
 PARENT_CHECK_S = 2.0
+MAX_MESSAGES = 1000
+"""Of one block."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,13 @@ class Start:
         name: how errors call it.
         script: file to run as a module before anything else, see `script_of`.
         recipe: a pickled `Recipe`.
+        log_level: messages below it are not sent back.
     """
 
     name: str
     script: str | None
     recipe: bytes
+    log_level: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class Answer:
         content: packed (outcomes, batch, shapes).
         seconds: that the work took.
         failure: why the worker could not start, with its traceback.
+        messages: that were logged meanwhile, each with the name of its logger and its level.
     """
 
     number: int | None
@@ -74,6 +80,7 @@ class Answer:
     content: bytes = b""
     seconds: float = 0.0
     failure: str | None = None
+    messages: Sequence[tuple[str, int, str]] = ()
 
 
 def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
@@ -91,17 +98,21 @@ def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(connection, messages, os.getppid()), daemon=True).start()
     start: Start = pickle.loads(messages.get())  # noqa: S301 (from our own process)
+    logged = _Messages()
+    logging.basicConfig(level=start.log_level, handlers=[logged])
     try:
         maker = _create(start, lambda: connection.send_bytes(ALIVE))
     except Exception:
-        connection.send_bytes(pickle.dumps(Answer(None, failure=traceback.format_exc())))
+        failure = traceback.format_exc()
+        connection.send_bytes(pickle.dumps(Answer(None, failure=failure, messages=logged.take())))
         messages.get()  # until the connection is closed
         return
-    connection.send_bytes(pickle.dumps(Answer(None)))
+    connection.send_bytes(pickle.dumps(Answer(None, messages=logged.take())))
     slots = [Slot(descriptor) for descriptor in slot_descriptors]
     while True:
         task: Task = pickle.loads(messages.get())  # noqa: S301
-        connection.send_bytes(pickle.dumps(_work(task, slots[task.slot] if slots else None, maker, start.name)))
+        answer = _work(task, slots[task.slot] if slots else None, maker, start.name)
+        connection.send_bytes(pickle.dumps(replace(answer, messages=logged.take())))
 
 
 def _receive(connection: Connection, messages: queue.SimpleQueue[bytes], parent: int) -> None:
@@ -124,6 +135,27 @@ def _create(start: Start, report: Callable[[], None]) -> BlockMaker:
     maker: BlockMaker = pickle.loads(start.recipe).create()  # noqa: S301
     maker.mapper = _ReportingMapper(maker.mapper, report)
     return maker
+
+
+class _Messages(logging.Handler):
+    """Hold what is logged until it is sent: the training process prints it and writes the log file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter())  # the text alone, with a traceback if there is one
+        self._held: list[tuple[str, int, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hold the text of a message, as long as there are not too many."""
+        if len(self._held) < MAX_MESSAGES:
+            # The user's script has another name here.
+            name = "__main__" if record.name == "__mp_main__" else record.name
+            self._held.append((name, record.levelno, self.format(record)))
+
+    def take(self) -> Sequence[tuple[str, int, str]]:
+        """Return the messages since the last call."""
+        taken, self._held = self._held, []
+        return taken
 
 
 class _ReportingMapper(SampleMapper):

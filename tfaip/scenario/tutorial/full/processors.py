@@ -21,7 +21,7 @@ class NormalizeParams(DataProcessorParams):
         default_factory=lambda: set(INPUT_PROCESSOR),
         metadata=pai_meta(help="Modes in which it runs"),
     )
-    white: float = field(default=255, metadata=pai_meta(help="Brightness that becomes 1 (black becomes 0)"))
+    white: float = field(default=255.0, metadata=pai_meta(help="Brightness that becomes 1 (black becomes 0)"))
 
     @staticmethod
     def cls() -> type[NormalizeProcessor]:

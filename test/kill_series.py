@@ -1,0 +1,293 @@
+"""Kill real trainings at random moments, resume them, and compare each with the one that was never killed.
+
+    python -m test.kill_series --seed 1 --n 50 [--backend tensorflow] [--settings workers buckets]
+
+A case is a training of one of the settings, as a process. Up to three times it is killed by SIGKILL, at a moment drawn
+uniformly from the time that the uninterrupted run of the same setting took, and then resumed; a run without a
+checkpoint yet is started again. When it has finished, its directory is compared with that of the uninterrupted run:
+`best/`, `export/`, the newest checkpoint, the history and the params byte for byte, without times. Beside the run, in
+it, among the processes and in the shared memory nothing may be left. Ends with exit code 1 after any difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import Any
+
+from test.support.commands import (
+    TIMEOUT_S,
+    CommandResult,
+    finish_command,
+    group_ended,
+    kill_group,
+    start_command,
+)
+from test.support.leaks import find_leaks, take_snapshot
+from test.support.runs import checkpoints, files_below, latest, without_seconds
+from tfaip.util.table import print_table
+
+PACKAGE = Path(__file__).resolve().parent / "support" / "sequences"
+RUN, TEMPORARY = "run", "temporary"
+MAX_KILLS = 3
+
+_WITHIN_EPOCHS = ["--trainer.checkpoint_save_freq", "3"]
+_LENGTHS = ["--train.shortest", "2", "--train.longest", "9", "--val.shortest", "2", "--val.longest", "9"]
+SETTINGS = {
+    "plain": [],
+    "averages and accumulation": [
+        *("--trainer.calc_ema", "-1", "--trainer.train_accum_steps", "3", "--trainer.checkpoint_save_freq", "2"),
+    ],
+    "workers": [*_WITHIN_EPOCHS, "--train.num_processes", "2"],
+    "skip": [
+        *(*_WITHIN_EPOCHS, "--train.on_error", "skip", "--data.pre_proc.processors.0.fail_rate", "0.1"),
+        *("--data.pre_proc.processors.0.drop_rate", "0.1"),
+    ],
+    "skip in workers": [
+        *(*_WITHIN_EPOCHS, "--train.on_error", "skip", "--data.pre_proc.processors.0.fail_rate", "0.1"),
+        *("--train.num_processes", "2"),
+    ],
+    "within epochs": ["--trainer.checkpoint_save_freq", "1", "--trainer.steps_per_execution", "1"],
+    "buckets": [
+        *(*_WITHIN_EPOCHS, *_LENGTHS, "--train.bucket_boundaries", "4", "7", "--val.bucket_boundaries", "4", "7"),
+        *("--train.max_element_length", "9", "--val.max_element_length", "9"),
+    ],
+    "best": [
+        *("--trainer.val_every_n", "2", "--early_stopping.n_to_go", "9", "--early_stopping.frequency", "2"),
+    ],
+    "LAV": [*_WITHIN_EPOCHS, "--trainer.lav_every_n", "1", "--trainer.lav_silent", "True"],
+    "warm-up": [
+        *(*_WITHIN_EPOCHS, "--learning_rate", "WarmupCosineDecay", "--learning_rate.step_function", "False"),
+        *("--learning_rate.warmup_epochs", "3", "--optimizer", "AdaBelief", "--optimizer.clip_global_norm", "0.3"),
+    ],
+}
+
+
+@dataclass
+class Case:
+    """One training that is killed.
+
+    Args:
+        number: of the case, from 0.
+        setting: key of SETTINGS.
+        moments: of its kills, as shares of the time of the uninterrupted run.
+    """
+
+    number: int
+    setting: str
+    moments: list[float]
+
+
+@dataclass
+class Outcome:
+    """What came of a case.
+
+    Args:
+        case: the case.
+        kills: a description of each kill.
+        seconds: time from the first start to the comparison.
+        differences: what differs from the uninterrupted run, or was left.
+    """
+
+    case: Case
+    kills: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    differences: list[str] = field(default_factory=list)
+
+
+def draw_cases(seed: int, number: int, settings: Sequence[str]) -> list[Case]:
+    """Draw cases that take turns at the settings; each depends on the seed and its number alone."""
+    names = islice(chain.from_iterable(repeat(settings)), number)
+    return [_draw_case(seed, number, name) for number, name in enumerate(names)]
+
+
+def _draw_case(seed: int, number: int, setting: str) -> Case:
+    rng = random.Random(f"{seed} {number}")  # noqa: S311 (no secret)
+    return Case(number, setting, [rng.random() for _ in range(rng.randint(1, MAX_KILLS))])
+
+
+class Series:
+    """Runs cases below a directory, which is empty.
+
+    Args:
+        directory: where the runs are written; those of cases without a difference are removed.
+        backend: the Keras backend.
+    """
+
+    def __init__(self, directory: Path, backend: str) -> None:
+        self._directory = directory
+        self._env = {
+            "KERAS_BACKEND": backend,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            # As in the test suite: equal numbers from process to process, on the CPU.
+            "TF_DETERMINISTIC_OPS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+            "JAX_PLATFORMS": "cpu",
+        }
+        self._expected: dict[str, tuple[dict[str, Any], float]] = {}
+
+    def run(self, case: Case) -> Outcome:
+        """Kill and resume the training of a case until it has finished, and compare it."""
+        expected, duration = self._uninterrupted(case.setting)
+        place, outcome, begun = self._place(f"case_{case.number:03d}"), Outcome(case), time.monotonic()
+        before = take_snapshot()
+        for moment in case.moments:
+            process = self._start(place, case.setting)
+            if not _kill_after(process, moment * duration):
+                break
+            outcome.kills.append(f"{moment * duration:.1f} s {_newest(place / RUN)}")
+        result = self._finish(place, case.setting)
+        if result.rc != 0:
+            outcome.differences.append(f"the last process ended with {result}")
+        else:
+            outcome.differences += differences(facts_of(place / RUN), expected)
+            outcome.differences += left_over(place)
+        outcome.differences += find_leaks(before)
+        outcome.seconds = time.monotonic() - begun
+        if not outcome.differences:
+            shutil.rmtree(place)
+        return outcome
+
+    def _uninterrupted(self, setting: str) -> tuple[dict[str, Any], float]:
+        """The facts of the uninterrupted run of a setting, and the seconds that it took; trained at the first call."""
+        if setting not in self._expected:
+            place, begun = self._place(f"uninterrupted_{setting.replace(' ', '_')}"), time.monotonic()
+            result = self._finish(place, setting)
+            if (result.rc, result.stderr) != (0, ""):
+                raise RuntimeError(f"the uninterrupted run of {setting!r} failed: {result}")
+            self._expected[setting] = facts_of(place / RUN), time.monotonic() - begun
+        return self._expected[setting]
+
+    def _place(self, name: str) -> Path:
+        place = self._directory / name
+        shutil.copytree(PACKAGE, place / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+        return place
+
+    def _start(self, place: Path, setting: str) -> subprocess.Popen[str]:
+        """Start a process that resumes the run, or begins it if there is no checkpoint.
+
+        Every process has a directory for temporary files, since one that is killed leaves there what it had.
+        """
+        shutil.rmtree(place / TEMPORARY, ignore_errors=True)
+        (place / TEMPORARY).mkdir()
+        env = {**self._env, "TMPDIR": str(place / TEMPORARY)}
+        if _newest(place / RUN):
+            return start_command("resume_training", RUN, cwd=place, env=env)
+        overwrite = ["--overwrite"] if (place / RUN).exists() else []
+        flags = [*SETTINGS[setting], "--trainer.output_dir", RUN, *overwrite]
+        return start_command("train", PACKAGE.name, *flags, cwd=place, env=env)
+
+    def _finish(self, place: Path, setting: str) -> CommandResult:
+        return finish_command(self._start(place, setting))
+
+
+def _kill_after(process: subprocess.Popen[str], seconds: float) -> bool:
+    """Kill a process at this moment; False if it had ended before.
+
+    Raises:
+        RuntimeError: if what it started does not end with it.
+    """
+    try:
+        process.communicate(timeout=seconds)
+        return False
+    except subprocess.TimeoutExpired:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=TIMEOUT_S)
+    if not group_ended(process):
+        kill_group(process)
+        raise RuntimeError("processes of a killed training did not end")
+    return process.returncode == -signal.SIGKILL
+
+
+def _newest(run: Path) -> str:
+    """Name of the newest checkpoint; empty if there is none."""
+    names = checkpoints(run) if (run / "checkpoint").is_dir() else []
+    return max([name for name in names if name.startswith("epoch_")], default="")
+
+
+def facts_of(run: Path) -> dict[str, Any]:
+    """Return all that equal runs have in common, by name."""
+    checkpoint = run / "checkpoint" / latest(run)
+    state = _read_json(checkpoint / "state.json", run)
+    facts = {"params": _read_json(run / "trainer_params.json", run), "newest checkpoint": checkpoint.name}
+    facts["history"] = without_seconds(_read_json(run / "history.json", run))
+    facts["state"] = {**state, "history": without_seconds(state["history"])}
+    facts["arrays"] = (checkpoint / "state.safetensors").read_bytes()
+    facts["entries"] = sorted(path.name for path in run.iterdir())
+    facts["checkpoints"] = checkpoints(run)
+    models = {"best": run / "best", "export": run / "export", "best of the checkpoint": checkpoint / "best"}
+    for name, model in models.items():
+        facts |= {f"{name}/{file}": content for file, content in files_below(model).items()}
+    return facts
+
+
+def _read_json(path: Path, run: Path) -> Any:
+    """Read a file of a run without the place where the run is, which is in its params."""
+    return json.loads(path.read_text().replace(str(run.parent), ""))
+
+
+def differences(facts: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """Name what differs between two runs, in a line each."""
+    names = dict.fromkeys([*expected, *facts])
+    return [f"{name} differs" for name in names if facts.get(name) != expected.get(name)]
+
+
+def left_over(place: Path) -> Iterator[str]:
+    """Name what is in the directory of a case or below, and should not be, in a line each."""
+    expected = {RUN, TEMPORARY, PACKAGE.name}
+    yield from (f"{entry} is left beside the run" for entry in place.iterdir() if entry.name not in expected)
+    yield from (f"{entry} is left" for entry in (place / TEMPORARY).iterdir())
+    yield from (f"{entry} is left in the run" for entry in (place / RUN).rglob(".tmp-*"))
+
+
+def report(outcomes: Sequence[Outcome]) -> int:
+    """Print a table and a summary; returns the number of cases with differences."""
+    rows = []
+    for outcome in outcomes:
+        result = f"{len(outcome.differences)} differences" if outcome.differences else "identical"
+        kills = ", ".join(kill.strip() for kill in outcome.kills)
+        rows.append([str(outcome.case.number), outcome.case.setting, kills, f"{outcome.seconds:.1f}", result])
+    print_table(["case", "setting", "killed after (newest checkpoint)", "seconds", "result"], rows)
+    failed = [outcome.case.number for outcome in outcomes if outcome.differences]
+    kills = sum(len(outcome.kills) for outcome in outcomes)
+    print(f"{len(outcomes)} cases, {kills} kills: {len(outcomes) - len(failed)} identical, {len(failed)} different")
+    return len(failed)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0, help="other seeds give other moments")
+    parser.add_argument("--n", type=int, default=len(SETTINGS), help="number of cases")
+    parser.add_argument("--backend", default="tensorflow", choices=["tensorflow", "jax"])
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS), metavar="SETTING")
+    parser.add_argument("--directory", type=Path, help="where to run (default: a temporary directory)")
+    args = parser.parse_args(argv)
+    directory = Path(tempfile.mkdtemp(prefix="kill-series-", dir=args.directory))
+    series, outcomes = Series(directory, args.backend), []
+    for case in draw_cases(args.seed, args.n, args.settings):
+        outcomes.append(series.run(case))
+        done = outcomes[-1]
+        print(f"case {case.number} ({case.setting}): {'; '.join(done.differences) or 'identical'}", flush=True)
+    failed = report(outcomes)
+    if failed:
+        print(f"the runs that differ are kept in {directory}")
+    else:
+        shutil.rmtree(directory)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""A few cases of the kill series, which `python -m test.kill_series` runs in any number."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import keras
+import pytest
+
+from test.kill_series import PACKAGE, RUN, SETTINGS, TEMPORARY, differences, draw_cases, facts_of, left_over, main
+
+
+def test_cases_depend_on_the_seed_and_their_number_alone() -> None:
+    cases = draw_cases(3, 25, list(SETTINGS))
+    assert [case.setting for case in cases[:11]] == [*SETTINGS, "plain"]
+    assert draw_cases(3, 5, list(SETTINGS)) == cases[:5]
+    assert draw_cases(4, 1, list(SETTINGS))[0].moments != cases[0].moments
+    moments = [moment for case in cases for moment in case.moments]
+    assert 25 < len(moments) <= 75
+    assert 0 <= min(moments) < 0.2 < 0.8 < max(moments) < 1
+
+
+@pytest.mark.backend
+def test_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--backend", keras.backend.backend(), "--directory", str(tmp_path)]
+    assert main(["--seed", "5", "--n", "2", "--settings", "averages and accumulation", *flags]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("kills: 2 identical, 0 different")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_difference_is_found(whole: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
+    facts = facts_of(run)
+    assert {"best/weights.safetensors", "export/manifest.json", "arrays", "history", "params"} <= set(facts)
+    assert differences(facts_of(run), facts) == []
+    weights = run / "export" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"!")
+    (run / "best" / "more").touch()
+    found = ["export/weights.safetensors differs", "best/more differs"]
+    assert sorted(differences(facts_of(run), facts)) == sorted(found)
+
+
+def test_what_is_left_is_found(tmp_path: Path) -> None:
+    for name in (RUN, TEMPORARY, PACKAGE.name):
+        (tmp_path / name).mkdir()
+    assert list(left_over(tmp_path)) == []
+    left = {"stray": "is left beside the run", f"{TEMPORARY}/x": "is left", f"{RUN}/.tmp-x": "is left in the run"}
+    for name in left:
+        (tmp_path / name).touch()
+    assert list(left_over(tmp_path)) == [f"{tmp_path / name} {where}" for name, where in left.items()]

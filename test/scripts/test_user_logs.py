@@ -1,0 +1,67 @@
+"""What a scenario logs is printed and kept, of data workers too: by the command, and by a training from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from test.support.commands import finish_command, start_python
+from test.support.runs import copy_tiny
+
+pytestmark = pytest.mark.backend
+
+SCENARIO = """
+import logging
+from tiny.scenario import *
+
+log = logging.getLogger(__name__)
+
+class ChattyJitterParams(JitterParams):
+    @staticmethod
+    def cls():
+        return ChattyJitter
+
+class ChattyJitter(Jitter):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        log.info("a processor is there")
+
+    def apply(self, sample):
+        log.warning("%s: 100%", "a sample") if self.mode.value == "training" else None
+        return super().apply(sample)
+
+class Chatty(TinyScenario):
+    @classmethod
+    def default_trainer_params(cls):
+        params = super().default_trainer_params()
+        params.scenario.data.pre_proc.processors = [ChattyJitterParams()]
+        params.gen.setup.train.num_processes, params.epochs = 1, 1
+        params.output_dir = "run"
+        return params
+"""
+SCRIPT = """
+from chatty import Chatty
+
+if __name__ == "__main__":
+    Chatty.create_trainer(Chatty.default_trainer_params()).train()
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-m", "tfaip.scripts.train", "chatty"], ["script.py"]], ids=["command", "script"]
+)
+def test_messages_of_a_scenario(arguments: list[str], tmp_path: Path) -> None:
+    copy_tiny(tmp_path)
+    (tmp_path / "chatty.py").write_text(SCENARIO.replace("100%", "100%%"))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    result = finish_command(start_python(*arguments, cwd=tmp_path))
+    assert result.rc == 0, result
+    assert "a sample" not in result.stderr  # where a backend that a script imports says hello
+    printed = result.stdout.splitlines()
+    assert any(line.startswith("Results of epoch 0001") for line in printed)
+    assert "a processor is there" in printed
+    # 44 samples of the epoch; the worker may have made some that were not asked for any more.
+    assert printed.count("warning: a sample: 100%") >= 44
+    kept = (tmp_path / "run" / "train.log").read_text()
+    assert kept.count("WARNING chatty: a sample: 100%") == printed.count("warning: a sample: 100%")

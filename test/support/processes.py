@@ -1,0 +1,59 @@
+"""The processes of this machine, as `/proc` lists them; any of them may end while it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+ZOMBIE = "Z"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One line of `/proc/<pid>/stat`, as far as tests need it.
+
+    Args:
+        pid: its number.
+        state: one letter; Z has ended and was not waited for.
+        parent: number of the process that started it, or adopted it.
+        group: number of its process group.
+    """
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+
+
+def list_processes() -> Iterator[Process]:
+    """Yield the processes of this machine, without those that end meanwhile.
+
+    Children are found by their parent: `/proc/<pid>/task/<thread>/children` is not complete while threads and children
+    end, and vanishes with its thread.
+    """
+    for directory in PROC.glob("[0-9]*"):
+        text = read_if_there(directory / "stat")
+        if text:
+            # The name of the program stands in parentheses and may itself hold spaces and parentheses.
+            state, parent, group = text.rpartition(")")[2].split()[:3]
+            yield Process(int(directory.name), state, int(parent), int(group))
+
+
+def command_line(pid: int) -> str:
+    """Return the command line of a process; empty if it has ended."""
+    return read_if_there(PROC / str(pid) / "cmdline").replace("\0", " ").strip()
+
+
+def memory_map(pid: int) -> str:
+    """Return the memory map of a process; empty if it has ended or is not ours to read."""
+    return read_if_there(PROC / str(pid) / "maps")
+
+
+def read_if_there(path: Path) -> str:
+    """Return the content of a file below /proc; empty if it is gone, also between opening and reading."""
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,109 @@
+"""Messages of the user's own code: they go where those of the toolkit go."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from tfaip.params.tree import children, is_node
+from tfaip.util.logging import ROOT, ConsoleHandler, log_level
+
+# They decide themselves what they log.
+_LIBRARIES = frozenset({ROOT, "absl", "jax", "keras", "numpy", "tensorflow", *sys.stdlib_module_names})
+
+
+@contextlib.contextmanager
+def user_logs(*values: Any) -> Iterator[None]:
+    """Context in which `logging.getLogger(__name__)` of the user's modules reaches the console and the run's log file.
+
+    A level that is set on such a logger is kept. Handlers of the root logger get what they would get without the
+    context.
+
+    Args:
+        values: classes, and params with their whole tree; the top-level packages of all of them are meant.
+    """
+    with ExitStack() as stack:
+        for package in sorted(_packages(values) - _LIBRARIES):
+            stack.enter_context(_forwarded(logging.getLogger(package)))
+        yield
+
+
+@contextlib.contextmanager
+def console_unless_configured() -> Iterator[None]:
+    """Context in which what is logged is printed if nothing else would handle it, as in a plain script."""
+    root = logging.getLogger(ROOT)
+    if root.handlers or not root.propagate or any(map(_is_of_application, logging.getLogger().handlers)):
+        yield
+        return
+    level, console = root.level, ConsoleHandler()
+    root.setLevel(level or log_level())
+    root.addHandler(console)
+    root.propagate = False
+    try:
+        yield
+    finally:
+        root.propagate = True
+        root.removeHandler(console)
+        root.setLevel(level)
+
+
+def _is_of_application(handler: logging.Handler) -> bool:
+    """False for the handler that TensorFlow's logging library may add to the root logger."""
+    return type(handler).__module__.partition(".")[0] != "absl"
+
+
+def _packages(values: Iterable[Any]) -> set[str]:
+    classes = [cls for value in values for cls in ([value] if isinstance(value, type) else _classes(value))]
+    return {base.__module__.partition(".")[0] for cls in classes for base in cls.__mro__}
+
+
+def _classes(params: Any) -> Iterator[type]:
+    """The classes of all nodes of a tree of params."""
+    if is_node(params):
+        yield type(params)
+    for child in (children(params) or {}).values():
+        yield from _classes(child)
+
+
+@contextlib.contextmanager
+def _forwarded(package: logging.Logger) -> Iterator[None]:
+    if any(isinstance(handler, _Forward) for handler in package.handlers):
+        yield  # a context around this one does it
+        return
+    forward, before = _Forward(package), (package.level, package.propagate)
+    if package.level == logging.NOTSET:
+        package.setLevel(logging.getLogger(ROOT).getEffectiveLevel())
+    package.propagate = False
+    package.addHandler(forward)
+    try:
+        yield
+    finally:
+        package.removeHandler(forward)
+        package.setLevel(before[0])
+        package.propagate = before[1]
+
+
+class _Forward(logging.Handler):
+    """Give records to the toolkit's handlers, and to those of the root logger if the toolkit's own records go there.
+
+    Args:
+        package: logger of a package; its level is that before the context.
+    """
+
+    def __init__(self, package: logging.Logger) -> None:
+        super().__init__()
+        self._root_level = package.getEffectiveLevel()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record of the package."""
+        toolkit, root = logging.getLogger(ROOT), logging.getLogger()
+        if toolkit.isEnabledFor(record.levelno):
+            for handler in toolkit.handlers:
+                if record.levelno >= handler.level:
+                    handler.handle(record)
+        if toolkit.propagate and root.handlers and record.levelno >= self._root_level:
+            root.handle(record)
