@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfaip.errors import UsageError
+from tfaip.params.serialization import parse_json, read_text
+from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
 from tfaip.util.files import TEMPORARY_PREFIX, remove_temporaries
 
 PARAMS_FILE = "trainer_params.json"
@@ -136,6 +138,27 @@ class RunDirectory:
     def clean_up(self) -> None:
         """Remove what a killed process left half-written."""
         remove_temporaries(self.root)
+
+
+def model_of_run(root: Path) -> Path | None:
+    """Return the best model of a run, else its final one; None if it has none yet.
+
+    Args:
+        root: directory of the run.
+    """
+    run = RunDirectory(root, best_model_name=_best_model_name(root / PARAMS_FILE))
+    for model in (run.best, run.export):
+        if (model / SCENARIO_PARAMS_FILE).is_file():
+            return model
+    return None
+
+
+def _best_model_name(params_file: Path) -> str:
+    """The name in the stored params if it is that of a directory in the run, else the default."""
+    stopping = parse_json(read_text(params_file), str(params_file)).get("early_stopping")
+    name = stopping.get("best_model_name") if isinstance(stopping, dict) else None
+    is_plain = isinstance(name, str) and Path(name).name == name and name not in ("", ".", "..")
+    return name if is_plain and isinstance(name, str) else RunDirectory.best_model_name
 
 
 def find_run(path: Path) -> tuple[Path, str | None]:
