@@ -360,3 +360,18 @@ def test_printed_class_names_can_be_read_again(write: Write, capsys: pytest.Capt
     again = run("--config", write("a.yaml", capsys.readouterr().out))
     assert again.rate == CosineRateParams(alpha=3.0)
     assert again.gen.train.lists == ["a"]
+
+
+def test_a_former_name_of_a_branch_is_accepted_in_files_too(tmp_path: Path) -> None:
+    parser = ParamsParser("tfaip-test")
+    parser.add_params("run", RunParams)
+    parser.accept_former("old.branch", "run")
+    (tmp_path / "a.yaml").write_text("old:\n  branch:\n    output_dir: a\n")
+    assert parser.parse(["--config", str(tmp_path / "a.yaml")]).run.output_dir == "a"
+    assert parser.parse(["--old.branch.output_dir", "b"]).run.output_dir == "b"
+    # What is typed wins over a file, whichever name is used.
+    assert parser.parse(["--config", str(tmp_path / "a.yaml"), "--run.output_dir", "c"]).run.output_dir == "c"
+    with pytest.raises(UsageError, match="--run.output_dir is given twice"):
+        parser.parse(["--run.output_dir", "c", "--old.branch.output_dir", "b"])
+    with pytest.raises(UsageError, match="unknown flag --old.branches.output_dir"):
+        parser.parse(["--run.output_dir", "c", "--old.branches.output_dir", "b"])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import logging
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from test.support.runs import copy_tiny, make_once, run_well
+from test.support.trained import trained_tutorial
 
 SEED = ("--trainer.random_seed", "7")
 
@@ -51,6 +56,33 @@ def half_original(tmp_path_factory: pytest.TempPathFactory, workplace: Path) -> 
 def half(half_original: Path, tmp_path: Path) -> Path:
     """A copy of the two epochs, moved to another place, to continue."""
     return Path(shutil.copytree(half_original / "run", tmp_path / "half"))
+
+
+@pytest.fixture(scope="session")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the tutorial, trained on this backend; not to be changed."""
+    return trained_tutorial(tmp_path_factory)
+
+
+@pytest.fixture
+def run(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """`run("lav", *args)` in an empty directory: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    root = logging.getLogger("tfaip")
+    before = (root.level, root.propagate, list(root.handlers))
+
+    def run_one(command: str, *args: Any) -> tuple[int, str, str]:
+        capfd.readouterr()
+        try:
+            code = importlib.import_module(f"tfaip.scripts.{command}").main([*map(str, args)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capfd.readouterr()
+
+    yield run_one
+    root.level, root.propagate, root.handlers = before
 
 
 def read_params(run: Path) -> dict:

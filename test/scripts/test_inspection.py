@@ -117,5 +117,7 @@ def test_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert (result.rc, result.stderr) == (0, ""), result
     assert files_below(tmp_path) == before
     assert list((tmp_path / "temporary").iterdir()) == []
-    assert result.stdout.splitlines()[-1].startswith("dry run: one batch went through training, validation, export")
+    first, last = result.stdout.splitlines()
+    assert first.startswith("dry run: would train tiny.scenario:TinyScenario for 4 epochs into run, on keras/")
+    assert last == "one batch went through training, validation, export and resume; nothing was kept"
     assert "Best model" not in result.stdout  # it is gone

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +12,11 @@ import numpy as np
 import pytest
 
 from test.scripts.test_inspection import imported
-from test.support.trained import best_values, trained_tutorial
+from test.support.trained import best_values
 from tfaip.predict.samplefile import read_samples
+from tfaip.trainer.run_directory import model_of_run
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="session")
-def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the tutorial, trained on this backend; not to be changed."""
-    return trained_tutorial(tmp_path_factory)
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    """`run("lav", *args)` in an empty directory: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    root = logging.getLogger("tfaip")
-    before = (root.level, root.propagate, list(root.handlers))
-
-    def run_one(command: str, *args: Any) -> tuple[int, str, str]:
-        capfd.readouterr()
-        try:
-            code = importlib.import_module(f"tfaip.scripts.{command}").main([*map(str, args)])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return code, *capfd.readouterr()
-
-    yield run_one
-    root.level, root.propagate, root.handlers = before
 
 
 def well(result: tuple[int, str, str]) -> str:
@@ -91,7 +65,8 @@ def test_the_best_model_proves_itself(run: Run, tutorial: Path, tmp_path: Path) 
 @pytest.mark.backend
 def test_flags_of_the_data_and_the_pipeline(run: Run, tutorial: Path) -> None:
     best = tutorial / "best"
-    flags = ["--lav.silent", "True", "--lav.pipeline.batch_size", "300", "--out", "a.json"]
+    # `--lav.pipeline.*` is the former name.
+    flags = ["--lav.silent", "True", "--pipeline.batch_size", "300", "--out", "a.json"]
     out = well(run("lav", "--export_dir", best, "--data.part", "train", "--lav.pipeline.limit", "900", *flags))
     assert json.loads(Path("a.json").read_text())["benchmark"]["samples"] == 900
     assert " sure)" not in out
@@ -120,6 +95,43 @@ def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
     assert len(list(read_samples(Path("multi.jsonl")))) == 360
 
 
+@pytest.mark.backend
+def test_every_name_of_a_model(run: Run, tutorial: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run means its best model, and `serve/` the model that it belongs to."""
+    flags = ["--lav.silent", "True", "--pipeline.limit", "20", "--out", "lav.json"]
+    for path in (tutorial, tutorial / "best" / "serve", tutorial / "best"):
+        well(run("lav", "--export_dir", path, *flags))
+        assert json.loads(Path("lav.json").read_text())["model"] == str(tutorial / "best")
+    limited = ["--pipeline.limit", "5", "--predict.include_targets", "True"]
+    well(run("predict", "--export_dir", tutorial, "--dump", "p.jsonl", *limited))
+    for path in (tutorial, tutorial / "best" / "serve"):
+        well(run("evaluate", "--prediction", "p.jsonl", "--scenario", path))
+    assert f"graph of {tutorial / 'best'}" in well(run("check_export", tutorial, "--dry_run"))
+    monkeypatch.chdir(tutorial / "best" / "serve")
+    assert f"{tutorial / 'best'}" in well(run("predict", "--export_dir", ".", "--dry_run"))
+    monkeypatch.chdir(tutorial)
+    assert "best" in well(run("predict", "--export_dir", ".", "--dry_run"))
+
+
+def test_the_best_model_of_a_run_by_its_own_name(run: Run, tutorial: Path, tmp_path: Path) -> None:
+    own = tmp_path / "run"
+    shutil.copytree(tutorial / "best", own / "my_best", ignore=shutil.ignore_patterns("serve"))
+    params = json.loads((tutorial / "trainer_params.json").read_text())
+    for name, found in [("my_best", "my_best"), ("../run/my_best", None), ("..", None), (7, None), (None, None)]:
+        params["early_stopping"]["best_model_name"] = name
+        (own / "trainer_params.json").write_text(json.dumps(params))
+        assert model_of_run(own) == (own / found if found else None), name
+    refused(run("lav", "--export_dir", own), f"the run {own} holds no exported model yet")
+    refused(run("check_export", own), f"the run {own} holds no exported model yet")
+
+
+def test_help_shows_the_flags_of_today(run: Run, tutorial: Path) -> None:
+    for command in ("lav", "predict"):
+        out = well(run(command, "--export_dir", tutorial, "--help"))
+        assert ("--pipeline.limit" in out, "--device.gpus" in out) == (True, True)
+        assert f"--{command}.pipeline" not in out
+
+
 def test_evaluating_with_a_scenario_by_name(run: Run) -> None:
     lines = [
         {"outputs": {"class": c}, "targets": {"label": [t]}, "meta": None, "arrays": {}}
@@ -145,26 +157,32 @@ def refused(result: tuple[int, str, str], *fragments: str, code: int = 2) -> Non
         ("lav", [], ["which model? expected: tfaip-lav --export_dir DIR"]),
         ("lav", ["--export_dir"], ["--export_dir needs the directory"]),
         ("lav", ["--export_dir", "nowhere"], ["no exported model at nowhere: the path does not exist"]),
-        ("lav", ["--export_dir", "RUN"], ["it holds exported models, give one of them: ", "best", "export"]),
+        ("lav", ["--export_dir", "RUN/checkpoint"], ["is a checkpoint, which holds no exported model: give ", "best"]),
         ("lav", ["--export_dir", "BEST", "BEST"], ["takes one directory", "tfaip-multi-lav"]),
         ("lav", ["--export_dir", "BEST", "--data.prt", "train"], ["unknown flag --data.prt", "--data.part"]),
         ("lav", ["--export_dir", "BEST", "--data.part", "trian"], ["--data.part", "trian", "train"]),
         ("lav", ["--export_dir", "BEST", "--lav.pipeline.batch_size", "0"], ["batch_size is 0"]),
+        ("lav", ["--export_dir", "BEST", "--pipeline.limit", "1", "--lav.pipeline.limit", "2"], ["given twice"]),
+        (
+            "lav",
+            ["--export_dir", "BEST", "--lav.pipeline.limt", "1"],
+            ["unknown flag --lav.pipeline.limt", "pipeline.limit"],
+        ),
         ("lav", ["--export_dir", "BEST", "--dump", "f.pkl"], ["--dump f.pkl", ".jsonl", ".npz"]),
         ("lav", ["--export_dir", "BEST", "--dump", "no/f.npz"], ["there is no directory no"]),
         ("lav", ["--export_dir", "BEST", "--out", "no/f.json"], ["there is no directory no"]),
         ("multi_lav", [], ["which model? expected: tfaip-multi-lav --export_dirs DIR"]),
         (
             "multi_lav",
-            ["--export_dirs", "BEST", "RUN"],
-            ["no exported model at ", "it holds exported models"],
+            ["--export_dirs", "BEST", "RUN/train"],
+            ["no exported model at ", "has no scenario_params.json"],
         ),
         ("multi_lav", ["--export_dirs", "BEST", "no"], ["no exported model at no: the path does not exist"]),
         ("lav", ["--export_dir", "BEST", "--out", "BEST"], ["best cannot be written: it is a directory"]),
         ("multi_lav", ["--export_dirs", "BEST", "BEST", "--dump", "no/f.npz"], ["--dump no/f.npz cannot be written"]),
         ("predict", ["--export_dir", "BEST", "--dump", "f.txt"], ["--dump f.txt", ".jsonl", ".npz"]),
         ("predict", ["--export_dir", "BEST", "--dump", "no/f.npz"], ["--dump no/f.npz", "no directory no"]),
-        ("predict", ["--export_dir", "RUN"], ["it holds exported models"]),
+        ("predict", ["--export_dir", "RUN/checkpoint/epoch_0002"], ["is a checkpoint", "best"]),
         ("predict", ["--export_dir", "BEST", "--predict.silnt"], ["--predict.silnt", "--predict.silent"]),
         ("evaluate", [], ["which scenario?", "--prediction FILE"]),
         ("evaluate", ["--scenario", "BEST"], ["missing required flag: --prediction"]),
@@ -175,8 +193,10 @@ def refused(result: tuple[int, str, str], *fragments: str, code: int = 2) -> Non
     ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else None,
 )
 def test_mistakes(command: str, args: list[str], fragments: list[str], run: Run, tutorial: Path) -> None:
-    names = {"RUN": tutorial, "BEST": tutorial / "best"}
-    refused(run(command, *[names.get(arg, arg) for arg in args]), *fragments)
+    names = {"RUN": str(tutorial), "BEST": str(tutorial / "best")}
+    refused(
+        run(command, *[arg.replace("RUN", names["RUN"]).replace("BEST", names["BEST"]) for arg in args]), *fragments
+    )
     assert list(Path().iterdir()) == []
 
 

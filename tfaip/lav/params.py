@@ -16,7 +16,7 @@ class LAVParams(ParamsBase):
 
     pipeline: DataPipelineParams = field(
         default_factory=DataPipelineParams,
-        metadata=pai_meta(fix_dc=True, help="Pipeline of the data"),
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Pipeline of the data"),
     )
     print_samples: bool = field(
         default=True, metadata=pai_meta(help="Print the first samples (scenario.print_eval_limit of them)")
@@ -26,7 +26,7 @@ class LAVParams(ParamsBase):
     )
     device: DeviceConfigParams = field(
         default_factory=DeviceConfigParams,
-        metadata=pai_meta(fix_dc=True, help="Device and precision; one device works"),
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Device and precision; one device works"),
     )
     random_seed: int = field(
         default=0, metadata=pai_meta(help="Seed of the data, for processors that draw random numbers")

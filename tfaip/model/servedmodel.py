@@ -14,6 +14,7 @@ import numpy as np
 
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
+from tfaip.model.kerascall import named_as_called, signature_endpoint
 from tfaip.util.backend import quiet_stderr
 from tfaip.util.reading import MIB, open_file, require_regular_files
 from tfaip.util.text import shorten_text
@@ -22,8 +23,9 @@ from tfaip.util.typing import TensorDict
 SAVED_MODEL_FILE = "saved_model.pb"
 # What the file can have: it is one message of Protocol Buffers.
 _PROGRAM_BYTES = 2048 * MIB
-_DEFAULT_ENDPOINTS = ("serve", "serving_default")
-_HIDDEN_ENDPOINTS = {"serving_default", "__saved_model_init_op"}
+_KERAS_2_ENDPOINT = "serving_default"
+_DEFAULT_ENDPOINTS = ("serve", _KERAS_2_ENDPOINT)
+_HIDDEN_ENDPOINTS = {_KERAS_2_ENDPOINT, "__saved_model_init_op"}
 
 
 def is_saved_model(path: Path) -> bool:
@@ -33,6 +35,8 @@ def is_saved_model(path: Path) -> bool:
 
 class ServedModel:
     """A SavedModel as a function of batches, called as the prediction graph is. It is a program: load what you trust.
+
+    A model of Keras 2 has the inputs and outputs that it was called with, not those of its layers.
 
     Args:
         directory: the SavedModel.
@@ -62,8 +66,12 @@ class ServedModel:
         self._convert = tf.convert_to_tensor
         self._directory = directory
         self.endpoints: list[str] = sorted(set(self._loaded.signatures) - _HIDDEN_ENDPOINTS)
-        self._function = self._loaded.signatures[self._choose(endpoint)]
-        self._types = {name: spec.dtype for name, spec in self._function.structured_input_signature[1].items()}
+        chosen = self._choose(endpoint)
+        signature = self._loaded.signatures[chosen]
+        self._endpoint = signature_endpoint(signature)
+        if endpoint is None and chosen == _KERAS_2_ENDPOINT:
+            self._endpoint = named_as_called(self._loaded, signature)
+        self._types = {name: spec.dtype for name, spec in self._endpoint.inputs.items()}
 
     def _choose(self, endpoint: str | None) -> str:
         signatures = set(self._loaded.signatures)
@@ -79,12 +87,12 @@ class ServedModel:
     @property
     def inputs(self) -> dict[str, TensorSpec]:
         """The inputs by name, each with its batch dimension."""
-        return {name: _spec(spec) for name, spec in self._function.structured_input_signature[1].items()}
+        return {name: _spec(spec) for name, spec in self._endpoint.inputs.items()}
 
     @property
     def outputs(self) -> dict[str, TensorSpec]:
         """The outputs by name, each with its batch dimension."""
-        return {name: _spec(spec) for name, spec in self._function.structured_outputs.items()}
+        return {name: _spec(spec) for name, spec in self._endpoint.outputs.items()}
 
     def require_inputs(self, specs: Mapping[str, TensorSpec]) -> None:
         """Check that samples of these specs (without batch dimension) can be fed; further ones are not.
@@ -108,7 +116,9 @@ class ServedModel:
         missing = sorted(set(self._types) - set(inputs))
         if missing:
             raise UsageError(f"the SavedModel {self._directory} wants {sorted(self._types)}, not given: {missing}")
-        outputs = self._function(**{n: self._convert(np.asarray(inputs[n]), dtype) for n, dtype in self._types.items()})
+        outputs = self._endpoint.call(
+            {n: self._convert(np.asarray(inputs[n]), dtype) for n, dtype in self._types.items()}
+        )
         return {name: value.numpy() for name, value in outputs.items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, get_origin
 
@@ -64,6 +64,7 @@ class ParamsParser:
         self.description = description
         self._options: list[_Option] = []
         self._roots: list[_Root] = []
+        self._former: dict[str, str] = {}
 
     def add_option(self, flag: str, *, type: Any = bool, default: Any = None, help: str = "") -> None:  # noqa: A002
         """Add a flag that belongs to no params; it can only be given on the command line.
@@ -88,6 +89,15 @@ class ParamsParser:
         """
         self._roots.append(_Root(name, cls, default, metadata))
 
+    def accept_former(self, old: str, new: str) -> None:
+        """Accept the old beginning of flags, which no help shows any more.
+
+        Args:
+            old: as in `lav.pipeline`, of `--lav.pipeline.limit`.
+            new: what it is called now.
+        """
+        self._former[new] = old
+
     def parse(self, argv: Sequence[str]) -> SimpleNamespace:
         """Parse a command line.
 
@@ -105,7 +115,8 @@ class ParamsParser:
         wants_help = _parse_option(_HELP, words).value
         print_config = _parse_option(_PRINT, words).value
         options = [_parse_option(option, words) for option in self._options]
-        settings = Settings([*_config_sources(words), Source(COMMAND_LINE, words)])
+        sources = [*_config_sources(words), Source(COMMAND_LINE, words)]
+        settings = Settings([replace(source, former=self._former) for source in sources])
         resolver = Resolver(settings)
         roots = [resolver.root(root.name, root.declared, root.default, root.meta) for root in self._roots]
         if wants_help:

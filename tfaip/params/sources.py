@@ -48,22 +48,30 @@ class Source:
         origin: its name.
         tree: flags and values; the keys may be dotted or nested.
         used: the keys that were asked for.
+        former: beginnings of flags -> how they were called before; both spellings are read.
     """
 
     origin: str
     tree: Mapping[str, Any]
     used: set[Path] = field(default_factory=set)
+    former: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, flag: str) -> tuple[Path, Any] | None:
         """Where the value of a flag stands, and the value.
 
         Raises:
-            UsageError: it is given in two spellings, dotted and nested.
+            UsageError: it is given in two spellings: dotted and nested, or old and new.
         """
-        found = list(_search(self.tree, flag, ()))
+        found = [hit for spelling in self._spellings(flag) for hit in _search(self.tree, spelling, ())]
         if len(found) > 1:
             raise UsageError(f"{label(flag, self.origin)} is given twice: give it once")
         return found[0] if found else None
+
+    def _spellings(self, flag: str) -> Iterator[str]:
+        yield flag
+        for new, old in self.former.items():
+            if flag == new or flag.startswith(f"{new}."):
+                yield old + flag[len(new) :]
 
     def unused(self) -> Iterator[str]:
         """The keys that nobody asked for."""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tfaip.scripts.dryrun import add_dry_run, listed, print_plan, read_data
 from tfaip.scripts.roof import asks_for_usage, run_command
 
 PROG = "tfaip-benchmark-input-pipeline"
@@ -15,6 +16,7 @@ Read the training data of a scenario as fast as they come, without a training, a
 flags of tfaip-train (--trainer.output_dir is not needed: nothing is written), and:
 
   --time_limit SECONDS  stop after this time; else Ctrl-C stops
+  --dry_run             check everything, read one batch, measure nothing
 
 {PROG} SCENARIO --help shows all flags."""
 
@@ -38,6 +40,7 @@ def _work(argv: Sequence[str]) -> None:
     default.output_dir = ""  # needs no answer
     parser = ParamsParser(prog=f"{PROG} {argv[0]}", description=f"Measure the input pipeline of {scenario.__name__}.")
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
+    add_dry_run(parser)
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
     args = parser.parse(argv[1:])
     if args.time_limit is not None and not args.time_limit > 0:
@@ -46,9 +49,24 @@ def _work(argv: Sequence[str]) -> None:
     from tfaip.device.devices import prepare_devices
 
     prepare_devices(args.trainer.device)
+    if args.dry_run:
+        _plan(scenario(args.trainer.scenario), args)
+        return
     from tfaip.trainer.inputbenchmark import benchmark_input
 
     benchmark_input(args.trainer, scenario(args.trainer.scenario), args.time_limit)
+
+
+def _plan(scenario: Any, args: Any) -> None:
+    """Read the first batch, and print what would be read."""
+    from tfaip.data.pipeline.definitions import PipelineMode
+
+    gen = args.trainer.gen
+    setup = gen.setup.train
+    data = read_data(scenario, setup, gen.train_gen(), PipelineMode.TRAINING)
+    limit = "until Ctrl-C" if args.time_limit is None else f"for {args.time_limit:g} s"
+    workers = f"{setup.num_processes} workers" if setup.num_processes else "no workers"
+    print_plan(f"read {data} in batches of {setup.batch_size} with {workers}, {limit}", listed())
 
 
 if __name__ == "__main__":

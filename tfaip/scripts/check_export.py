@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.scripts.dryrun import add_dry_run, listed, print_plan
 from tfaip.scripts.models import open_verified
 from tfaip.scripts.results import check_files, write_results
 from tfaip.scripts.roof import asks_for_usage, run_command
@@ -22,6 +23,7 @@ validated on (random inputs where these are not there). A SavedModel is a progra
   --batch_size N         samples of the batch (16)
   --tolerance X          allowed difference of an output, relative to its largest value (1e-5)
   --out FILE             write the results as JSON
+  --dry_run              check the files, say what would be compared, compare nothing
   --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own"""
 
 
@@ -41,11 +43,19 @@ def _work(argv: Sequence[str]) -> None:
 
     import_backend()
     from tfaip.lav.samplebatch import sample_inputs
+    from tfaip.model.formats import FORMATS
     from tfaip.scenario.exported import load_weights
     from tfaip.scenario.modelcheck import check_formats
 
     scenario, path = models.scenario(models.params), models.paths[0]
     load_weights(scenario, path)
+    if args.dry_run:
+        found = ", ".join(f"{name}/" for name in FORMATS if (path / name).is_dir()) or "no format"
+        print_plan(
+            f"compare {found} with the graph of {path} ({models.scenario.__name__}) on {args.batch_size} samples",
+            listed(args.out),
+        )
+        return
     inputs, origin = sample_inputs(scenario, models.training_data, args.batch_size)
     check = check_formats(scenario, path, inputs, args.tolerance)
     _print(check, origin)
@@ -62,6 +72,7 @@ def _parse(prog: str, flags: Sequence[str]) -> Any:
         "--tolerance", type=float, default=1e-5, help="Allowed difference of an output, relative to its largest value"
     )
     parser.add_option("--out", type=str | None, help="Write the results as JSON into this file")
+    add_dry_run(parser)
     args = parser.parse(flags)
     if args.batch_size < 1:
         raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.scripts.dryrun import add_dry_run, listed, print_plan
+from tfaip.scripts.models import exported_model
 from tfaip.scripts.results import check_files, print_results, write_results
 from tfaip.scripts.roof import run_command
 from tfaip.scripts.stored import take_trusted, take_words
@@ -18,9 +20,10 @@ USAGE = f"""usage: {PROG} --prediction FILE --scenario SCENARIO [flags]
 
 Run the evaluator of a scenario on samples that tfaip-predict or tfaip-lav wrote (--dump), with their targets.
 
-SCENARIO is an exported model (best/ or export/ of a run), whose evaluator params are used, or a scenario as in
-tfaip-train.
+SCENARIO is an exported model (best/ or export/ of a run) or a run, whose evaluator params are used, or a scenario as
+in tfaip-train.
 
+  --dry_run              check everything, say what would be done, write nothing
   --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
 
 {PROG} --scenario SCENARIO --help shows all flags."""
@@ -41,6 +44,15 @@ def _work(argv: Sequence[str]) -> None:
     trusted, flags = take_trusted(flags)
     scenario, params = _scenario(names[0], trusted)
     args = _parse(f"{PROG} --scenario {names[0]}", params, flags)
+    if args.dry_run:
+        first = next(_samples(args.prediction), None)
+        if first is None:
+            raise UsageError(f"{args.prediction} holds no sample: predict again")
+        print_plan(
+            f"run {scenario.evaluator_cls().__name__} of {scenario.__name__} on the samples in {args.prediction}",
+            listed(args.out),
+        )
+        return
     params.evaluator = args.evaluator
     with user_logs(scenario, params), scenario(params).new_evaluator() as evaluator:
         for number, sample in enumerate(_samples(args.prediction)):
@@ -63,8 +75,9 @@ def _scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     from tfaip.util.backend import select_backend
 
     select_backend()  # before the code of the scenario, which may import Keras
-    if (Path(name) / SCENARIO_PARAMS_FILE).is_file():
-        return load_exported_params(Path(name), trusted)
+    model = exported_model(Path(name))
+    if (model / SCENARIO_PARAMS_FILE).is_file():
+        return load_exported_params(model, trusted)
     scenario = load_scenario(name, first=False)
     return scenario, scenario.default_params()
 
@@ -75,6 +88,7 @@ def _parse(prog: str, params: Any, flags: Sequence[str]) -> Any:
     parser = ParamsParser(prog=prog, description="Evaluate predicted samples.")
     parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
     parser.add_option("--out", type=str | None, help="Write the results as JSON into this file")
+    add_dry_run(parser)
     parser.add_params("evaluator", type(params.evaluator), default=params.evaluator, metadata={"fix_dc": True})
     args = parser.parse(flags)
     if args.prediction is None:

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfaip.errors import UsageError
+from tfaip.scripts.dryrun import print_plan, take_dry_run
 from tfaip.scripts.models import open_verified
 from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import take_words
 from tfaip.util.backend import prefer_backend
+from tfaip.util.files import TEMPORARY_PREFIX, require_writable
 
 PROG = "tfaip-export"
 USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
@@ -23,6 +25,7 @@ the code of the scenario; what is written is loaded and compared with it.
   keras   .keras files, for Keras on any backend
   onnx    ONNX files, for onnxruntime and others; written on the TensorFlow backend, whichever one trained the model
 
+  --dry_run              check model and formats, say what would be written, write nothing
   --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own"""
 
 
@@ -34,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _work(argv: Sequence[str]) -> None:
     if asks_for_usage(argv, USAGE, f"which model? expected: {PROG} DIR --format FORMAT; see {PROG} --help"):
         return
-    formats, flags = take_words("--format", "one of serve, keras, onnx", argv[1:])
+    is_dry, flags = take_dry_run(argv[1:])
+    formats, flags = take_words("--format", "one of serve, keras, onnx", flags)
     _check(formats)
     if "onnx" in formats:
         prefer_backend("tensorflow")
@@ -47,13 +51,20 @@ def _work(argv: Sequence[str]) -> None:
     import_backend()
     from tfaip.lav.samplebatch import sample_inputs
     from tfaip.scenario.exported import load_weights
-    from tfaip.scenario.modeldirectory import add_formats
+    from tfaip.scenario.modeldirectory import add_formats, create_formats
 
     scenario, path = models.scenario(models.params), models.paths[0]
+    written = ", ".join(f"{path / name}/" for name in formats)
     load_weights(scenario, path)
+    if is_dry:
+        create_formats(scenario, formats)
+        # A model directory is replaced as a whole: its parent must be writable.
+        require_writable(path.resolve().with_name(f"{TEMPORARY_PREFIX}{path.name}"))
+        print_plan(f"convert {path} ({models.scenario.__name__})", written)
+        return
     inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
     add_formats(scenario, path, formats, inputs)
-    print("written: " + ", ".join(f"{path / name}/" for name in formats))
+    print(f"written: {written}")
 
 
 def _check(formats: Sequence[str]) -> None:

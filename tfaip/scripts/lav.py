@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tfaip.scripts.dryrun import add_dry_run, plan_for_models
 from tfaip.scripts.models import Models, chosen_data, take_models
 from tfaip.scripts.results import check_files, print_results, write_results
 from tfaip.scripts.roof import run_command
@@ -18,9 +19,10 @@ PROG = "tfaip-lav"
 FLAG = "--export_dir"
 USAGE = f"""usage: {PROG} {FLAG} DIR [flags]
 
-Load an exported model (best/ or export/ of a run) and validate it: its prediction graph, the whole post-processing, and
-the evaluator of the scenario, by default on the data that the training validated on.
+Load an exported model (best/ or export/ of a run; of a run itself its best) and validate it: its prediction graph, the
+whole post-processing, and the evaluator of the scenario, by default on the data that the training validated on.
 
+  --dry_run              check model and data, say what would be done, write nothing
   --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
 
 {PROG} {FLAG} DIR --help shows all flags."""
@@ -36,6 +38,9 @@ def _work(argv: Sequence[str]) -> None:
     if models is None:
         return
     args, generators = parse_flags(f"{PROG} {FLAG} {models.paths[0]}", models)
+    if args.dry_run:
+        plan(args, models, generators)
+        return
     lav = models.scenario.create_lav(args.lav, models.params)
     with ExitStack() as stack:
         stack.enter_context(user_logs(models.scenario, models.params, *generators))
@@ -53,7 +58,7 @@ def _work(argv: Sequence[str]) -> None:
         )
 
 
-def parse_flags(prog: str, models: Models) -> tuple[Any, list[Any]]:
+def parse_flags(prog: str, models: Models) -> tuple[SimpleNamespace, list[Any]]:
     """The params and options of an evaluation, and its generators; imports the backend at the end.
 
     Args:
@@ -72,9 +77,12 @@ def parse_flags(prog: str, models: Models) -> tuple[Any, list[Any]]:
     parser = ParamsParser(prog=prog, description=f"Load and validate {models.scenario.__name__}.")
     parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
     add_outputs(parser)
+    add_dry_run(parser)
     parser.add_option("--tensorboard", type=str | None, help="Directory for events of TensorBoard")
     parser.add_params("lav", LAVParams, default=lav, metadata={"fix_dc": True})
     parser.add_params("data", DataGeneratorParams, default=defaults[0] if defaults else None)
+    for name in ("pipeline", "device"):
+        parser.accept_former(f"lav.{name}", name)
     args = parser.parse(models.flags)
     check_files(args.out, args.dump)
     generators = chosen_data(args.data, defaults)
@@ -83,6 +91,14 @@ def parse_flags(prog: str, models: Models) -> tuple[Any, list[Any]]:
 
     prepare_devices(args.lav.device, alone=True)
     return args, generators
+
+
+def plan(args: SimpleNamespace, models: Models, generators: list[Any]) -> None:
+    """Check models and data, and print what an evaluation would do."""
+    from tfaip.data.pipeline.definitions import PipelineMode
+
+    data = [(args.lav.pipeline, generator, PipelineMode.EVALUATION) for generator in generators]
+    plan_for_models(models, "validate {} on", data, [args.out, args.dump, args.tensorboard])
 
 
 def add_outputs(parser: Any) -> None:

@@ -11,6 +11,9 @@ from tfaip.errors import UsageError
 from tfaip.scripts.stored import take_trusted, take_words
 from tfaip.util.backend import prefer_backend
 
+# Known without the modules that write them, which import a backend.
+_SERVE_DIR, _CHECKPOINT_FILE = "serve", "state.safetensors"
+
 
 @dataclass
 class Models:
@@ -57,7 +60,47 @@ def take_models(argv: Sequence[str], flag: str, prog: str, usage: str, several: 
         raise UsageError(f"which model? expected: {prog} {flag} DIR [flags]; see {prog} --help")
     if len(words) > 1 and not several:
         raise UsageError(f"{flag} takes one directory, got {' '.join(words)}; tfaip-multi-lav takes several")
-    return open_models([Path(word) for word in words], rest)
+    return open_models([exported_model(Path(word)) for word in words], rest)
+
+
+def exported_model(path: Path) -> Path:
+    """Return the model directory that a user means.
+
+    Args:
+        path: a model directory, its `serve/`, or a run, which means its best model (its final one if it has no best).
+
+    Raises:
+        UsageError: it is a checkpoint, or a run that has no model yet. Any other path is returned as it is.
+    """
+    from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
+    from tfaip.trainer.run_directory import PARAMS_FILE, find_run, model_of_run
+
+    if (path / SCENARIO_PARAMS_FILE).is_file():
+        return path
+    # `.` has a parent only when it is resolved.
+    parent = path.parent if path.name == _SERVE_DIR else path.resolve().parent
+    if path.resolve().name == _SERVE_DIR and (parent / SCENARIO_PARAMS_FILE).is_file():
+        return parent
+    if (path / PARAMS_FILE).is_file():
+        model = model_of_run(path)
+        if model is None:
+            raise UsageError(f"the run {path} holds no exported model yet (best/ or export/): train an epoch first")
+        return model
+    if _is_checkpoint(path):
+        run = find_run(path)[0]
+        model = model_of_run(run) or run / "best"
+        raise UsageError(f"{path} is a checkpoint, which holds no exported model: give {model}/ or the run {run}")
+    return path
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Whether a path is in a run and holds a checkpoint or the checkpoints of a run."""
+    from tfaip.trainer.run_directory import PARAMS_FILE
+
+    holds_one = (path / _CHECKPOINT_FILE).is_file()
+    holds_several = path.is_dir() and any((entry / _CHECKPOINT_FILE).is_file() for entry in path.iterdir())
+    parents = [*path.resolve().parents][:2]
+    return (holds_one or holds_several) and any((parent / PARAMS_FILE).is_file() for parent in parents)
 
 
 def open_models(paths: list[Path], flags: Sequence[str]) -> Models:
@@ -81,10 +124,16 @@ def open_models(paths: list[Path], flags: Sequence[str]) -> Models:
 
 
 def open_verified(path: Path, flags: Sequence[str]) -> Models:
-    """A model directory whose files are those of its manifest, looked at before anything in it is used."""
+    """A model directory whose files are those of its manifest, looked at before anything in it is used.
+
+    Args:
+        path: as in `exported_model`.
+        flags: the rest of the command line.
+    """
     from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
     from tfaip.util.manifest import verify_files
 
+    path = exported_model(path)
     if (path / SCENARIO_PARAMS_FILE).is_file():
         verify_files(path)
     return open_models([path], flags)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from tfaip.scripts.lav import callbacks_of, parse_flags
+from tfaip.scripts.lav import callbacks_of, parse_flags, plan
 from tfaip.scripts.models import take_models
 from tfaip.scripts.results import print_results, write_results
 from tfaip.scripts.roof import run_command
@@ -20,6 +20,7 @@ Load several exported models of one scenario, validate each of them, and what th
 the data that the training of the first one validated on. Their pre-processing must be the same. A dump, and the events
 for TensorBoard, are those of the vote.
 
+  --dry_run              check models and data, say what would be done, write nothing
   --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
 
 {PROG} {FLAG} DIR DIR --help shows all flags."""
@@ -35,6 +36,9 @@ def _work(argv: Sequence[str]) -> None:
     if models is None:
         return
     args, generators = parse_flags(f"{PROG} {FLAG} {' '.join(map(str, models.paths))}", models)
+    if args.dry_run:
+        plan(args, models, generators)
+        return
     lav = models.scenario.create_multi_lav(args.lav, models.paths, models.trusted)
     with ExitStack() as stack:
         stack.enter_context(user_logs(models.scenario, models.params, *generators))

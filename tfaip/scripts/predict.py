@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tfaip.scripts.dryrun import add_dry_run, plan_for_models
 from tfaip.scripts.models import Models, chosen_data, take_models
 from tfaip.scripts.results import check_files
 from tfaip.scripts.roof import run_command
@@ -18,9 +19,10 @@ PROG = "tfaip-predict"
 FLAG = "--export_dir"
 USAGE = f"""usage: {PROG} {FLAG} DIR [DIR ...] [flags]
 
-Apply an exported model (best/ or export/ of a run) to data, by default to what its training validated on. Several
-models of one scenario vote. --dump FILE keeps what they give.
+Apply an exported model (best/ or export/ of a run; of a run itself its best) to data, by default to what its training
+validated on. Several models of one scenario vote. --dump FILE keeps what they give.
 
+  --dry_run              check models and data, say what would be done, write nothing
   --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
 
 {PROG} {FLAG} DIR --help shows all flags."""
@@ -36,6 +38,13 @@ def _work(argv: Sequence[str]) -> None:
     if models is None:
         return
     args, generator = _parse(models)
+
+    from tfaip.device.devices import prepare_devices
+
+    prepare_devices(args.predict.device, alone=True)
+    if args.dry_run:
+        _plan(args, models, generator)
+        return
     with user_logs(models.scenario, models.params, generator):
         _predict(models, args, generator)
 
@@ -74,6 +83,7 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
         help="Write the predicted samples into this file, .jsonl (JSON lines) or .npz (NumPy)",
     )
     parser.add_option("--dump_inputs", help="Write the inputs into --dump too")
+    add_dry_run(parser)
     parser.add_params("predict", PredictorParams, default=predict, metadata={"fix_dc": True})
     parser.add_params("data", DataGeneratorParams, default=defaults[0] if defaults else None)
     args = parser.parse(models.flags)
@@ -81,10 +91,15 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     return args, chosen_data(args.data, defaults)[0]
 
 
-def _predictor(models: Models, params: Any) -> Any:
-    from tfaip.device.devices import prepare_devices
+def _plan(args: SimpleNamespace, models: Models, generator: Any) -> None:
+    """Check models and data, and print what would be predicted."""
+    from tfaip.data.pipeline.definitions import PipelineMode
 
-    prepare_devices(params.device, alone=True)
+    mode = PipelineMode.EVALUATION if args.predict.include_targets else PipelineMode.PREDICTION
+    plan_for_models(models, "apply {} to", [(args.predict.pipeline, generator, mode)], [args.dump])
+
+
+def _predictor(models: Models, params: Any) -> Any:
     if len(models.paths) == 1:
         return models.scenario.create_predictor(models.paths[0], params, models.trusted)
     return models.scenario.create_multi_predictor(models.paths, params, models.trusted)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfaip.scripts.dryrun import add_dry_run, listed, print_plan
+from tfaip.scripts.results import check_files
 from tfaip.scripts.roof import asks_for_usage, run_command
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ Show the learning rate over the whole run, as a table and a picture, without tra
 given; nothing is written, but for
 
   --png FILE  the picture as a file (pip install 'tfaip[plot]')
+
+  --dry_run   check everything, say what would be shown, show nothing
 
 {PROG} SCENARIO --help shows all flags of a scenario."""
 
@@ -48,6 +52,13 @@ def _work(argv: Sequence[str]) -> None:
     train = scenario.data.create_pipeline(params.gen.setup.train, params.gen.train_gen())
     batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     params.learning_rate.check_functions()
+    if args.dry_run:
+        print_plan(
+            f"show the learning rate of {params.epochs} epochs of {batches} batches of {scenario_cls.__name__} with "
+            f"{_name(params.learning_rate)}",
+            listed(args.png),
+        )
+        return
     epochs = preview_rates(params, batches, scenario.graph, _chosen(params.history_file))
     _show(params, batches, epochs)
     if args.png is not None:
@@ -61,10 +72,13 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
 
     parser = ParamsParser(prog=prog, description=f"Show the learning rate of a training of {scenario.__name__}.")
     parser.add_option("--png", type=str, help="Write the picture to this file")
+    add_dry_run(parser)
     default = scenario.default_trainer_params()
     default.output_dir = default.output_dir or "unused"  # required for a training; nothing is written here
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
-    return parser.parse(flags)
+    args = parser.parse(flags)
+    check_files(png=args.png)
+    return args
 
 
 def _chosen(history_file: str | None) -> History | None:

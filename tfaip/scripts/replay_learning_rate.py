@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
+from tfaip.scripts.dryrun import add_dry_run, listed, print_plan
+from tfaip.scripts.results import check_files
 from tfaip.scripts.roof import asks_for_usage, run_command
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ executed).
   --learning_rate CLASS, --learning_rate.*  the params; of a run, what they change about its own ones
   --returnn_config FILE                     take the params from a config of RETURNN (read as text, never executed)
   --png FILE                                the picture as a file (pip install 'tfaip[plot]')
+  --dry_run                                 check everything, say what would be replayed, show nothing
   --trust PKG [PKG ...]                     packages that the stored params of a run may name classes of
 
 {PROG} RUN --help shows all flags."""
@@ -69,6 +72,10 @@ def _work(argv: Sequence[str]) -> None:
     if not len(recorded.history):
         raise UsageError(f"{path} records no epoch: nothing to replay")
     args.learning_rate.check_run(recorded.best, recorded.history.names(), logs_lav=False)
+    if args.dry_run:
+        rule = type(args.learning_rate).__name__.removesuffix("Params")
+        print_plan(f"replay {len(recorded.history)} epochs of {path} with {rule}", listed(args.png))
+        return
     replayed = replay(args.learning_rate, recorded.history)
     scores = _scores(args.learning_rate, recorded)
     _show(recorded.history, replayed, scores)
@@ -126,8 +133,11 @@ def _parse(prog: str, default: LearningRateParams, flags: Sequence[str]) -> Any:
 
     parser = ParamsParser(prog=prog, description="Show the rates that other params give with the recorded scores.")
     parser.add_option("--png", type=str, help="Write the picture to this file")
+    add_dry_run(parser)
     parser.add_params("learning_rate", LearningRateParams, default=default, metadata={"choices": SCHEDULES})
-    return parser.parse(flags)
+    args = parser.parse(flags)
+    check_files(png=args.png)
+    return args
 
 
 def _scores(params: LearningRateParams, recorded: _Recorded) -> dict[str, Curve]:

@@ -21,12 +21,13 @@ def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
     print_table(["", *columns], rows)
 
 
-def check_files(out: str | None = None, dump: str | None = None) -> None:
+def check_files(out: str | None = None, dump: str | None = None, png: str | None = None) -> None:
     """Whether the files that a command is to write can be written, asked before the backend is imported.
 
     Args:
         out: of results.
         dump: of samples.
+        png: of a picture.
 
     Raises:
         UsageError: one cannot; names the flag.
@@ -34,7 +35,8 @@ def check_files(out: str | None = None, dump: str | None = None) -> None:
     from tfaip.predict.samplefile import check_target
     from tfaip.util.files import require_writable
 
-    for flag, path, check in (("--out", out, require_writable), ("--dump", dump, check_target)):
+    checks = (("--out", out, require_writable), ("--dump", dump, check_target), ("--png", png, require_writable))
+    for flag, path, check in checks:
         if path is not None:
             try:
                 check(Path(path))

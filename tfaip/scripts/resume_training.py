@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tfaip.scripts.dryrun import add_dry_run, print_plan
 from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import load_trainer_params, take_trusted
 
@@ -16,6 +17,7 @@ USAGE = f"""usage: {PROG} OUTPUT_DIR [flags]
 Continue a training where its newest checkpoint stands. OUTPUT_DIR is the directory of the run, its checkpoint
 directory, or one checkpoint in it. Flags change params of the run (e.g. --trainer.epochs 20); what changes is printed.
 
+  --dry_run              verify the checkpoint, say what would be done, write nothing
   --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
 
 {PROG} OUTPUT_DIR --help shows all flags of the run."""
@@ -36,22 +38,38 @@ def _work(argv: Sequence[str]) -> None:
     scenario, stored = load_trainer_params(RunDirectory(root).params_file, trusted)
     # The run may have been moved since it was written.
     stored.output_dir = str(root)
-    params = _parse(f"{PROG} {argv[0]}", scenario, stored, flags)
+    args = _parse(f"{PROG} {argv[0]}", scenario, stored, flags)
+    params = args.trainer
 
     from tfaip.device.devices import prepare_devices
     from tfaip.util.userlogs import user_logs
 
     prepare_devices(params.device)
+    trainer = scenario.create_trainer(params, restore=True, checkpoint=checkpoint)
+    if args.dry_run:
+        _plan(trainer, scenario)
+        return
     with user_logs(scenario, params):
-        scenario.create_trainer(params, restore=True, checkpoint=checkpoint).train()
+        trainer.train()
+
+
+def _plan(trainer: Any, scenario: Any) -> None:
+    """Read the checkpoint, and print how the run would continue."""
+    name, done = trainer.check_resume()
+    params = trainer.params
+    what = f"train nothing: {params.output_dir} has done {done} of {params.epochs} epochs"
+    if done < params.epochs:
+        what = f"continue {params.output_dir} ({scenario.__name__}) from {name} up to epoch {params.epochs}"
+    print_plan(what, f"checkpoints, models and values into {params.output_dir}")
 
 
 def _parse(prog: str, scenario: Any, stored: Any, flags: Sequence[str]) -> Any:
     from tfaip.params.cli import ParamsParser
 
     parser = ParamsParser(prog=prog, description="Continue a training.")
+    add_dry_run(parser)
     parser.add_params("trainer", type(stored), default=stored)
-    return parser.parse(flags).trainer
+    return parser.parse(flags)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ Train a scenario.
 SCENARIO  a module or package (pkg.scenario, pkg), with :Class if it defines several scenarios, or a path; the working
           directory belongs to the Python path. A shipped one to try: tfaip.scenario.tutorial.full
 
+  --dry_run  take one batch through everything, say what would be trained, write nothing
+
 {PROG} SCENARIO --help shows all flags of a scenario; {PROG} SCENARIO --print_config their values."""
 
 
@@ -54,8 +56,7 @@ def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: An
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
     args = parser.parse(flags)
 
-    if not args.dry_run:
-        _check_output_dir(args.trainer)
+    _check_output_dir(args.trainer)
 
     from tfaip.device.devices import prepare_devices
     from tfaip.util.userlogs import user_logs

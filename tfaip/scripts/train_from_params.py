@@ -16,6 +16,7 @@ USAGE = f"""usage: {PROG} trainer_params.json [flags]
 Start a new training with the params of another one, changed by flags. The output directory is not taken over: give
 --trainer.output_dir.
 
+  --dry_run              take one batch through everything, say what would be trained, write nothing
   --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
 
 {PROG} trainer_params.json --help shows all flags."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError, UsageError
+from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
 from tfaip.trainer.directory_names import (
     BEST_DIR,
     CHECKPOINT_DIR,
@@ -251,6 +252,19 @@ class RunDirectory:
         """Remove what a killed process left half-written."""
         own = {PARAMS_FILE, HISTORY_FILE, EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
+
+
+def model_of_run(root: Path) -> Path | None:
+    """Return the best model of a run, else its final one; None if it has none yet.
+
+    Args:
+        root: directory of the run.
+    """
+    run = RunDirectory.stored(root)
+    for model in (run.best, run.export):
+        if (model / SCENARIO_PARAMS_FILE).is_file():
+            return model
+    return None
 
 
 def find_run(path: Path) -> tuple[Path, str | None]:

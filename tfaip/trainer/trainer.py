@@ -6,7 +6,7 @@ import copy
 import random
 import secrets
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -29,13 +29,13 @@ from tfaip.trainer.callbacks.progress import print_summary
 from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.history import History, read_history
 from tfaip.trainer.loop import LoopParts, TrainingLoop
-from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.returnnfile import is_learning_rate_file
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import flat_params, require_state, stored_params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.logging import RunLog, logger, only_warnings
+from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import Logs
 from tfaip.util.userlogs import console_unless_configured, user_logs
@@ -172,10 +172,30 @@ class Trainer(Generic[P]):
             wait_for_all(devices, "end of the training")
             return logs
 
+    def check_resume(self) -> tuple[str, int]:
+        """Read and verify what `train` would continue from; changes nothing.
+
+        Returns:
+            The name of the checkpoint, and the number of epochs that are done.
+
+        Raises:
+            UsageError: if there is no undamaged checkpoint, or the run cannot be continued now or with these params.
+        """
+        directory = self._directory()
+        checkpoint = self._read_checkpoint(directory)
+        if directory is None or checkpoint is None or self._checkpoint is None:
+            raise UsageError("the trainer does not resume: create it with restore=True")
+        stored_params(self._params)
+        with directory.locked():
+            history_file = Path(self._params.history_file or directory.history_file)
+            if history_file.exists():
+                read_history(history_file)
+        return self._checkpoint, int(checkpoint.state["epoch"])
+
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
 
-        Writes to a temporary directory only.
+        Writes to a temporary directory only; what the trial itself logs is shown with `TFAIP_LOG_LEVEL=debug`.
         """
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
             params = copy.deepcopy(self._params)
@@ -186,13 +206,24 @@ class Trainer(Generic[P]):
                 params.gen.setup.train.batch_size,
             )
             params.gen.setup.val.limit = params.gen.setup.val.batch_size
-            params.history_file = None
+            params.history_file, params.progress_bar_mode = None, ProgressBarMode.PLAIN
             params.learning_rate.rates = {e: r for e, r in params.learning_rate.listed().items() if e == 1}
-            for restore in (False, True):
-                trial = type(self)(params, type(self._scenario)(params.scenario), restore=restore)
-                trial._is_trial = True
-                trial.train()
-            log.info("dry run: one batch went through training, validation, export and resume; nothing was kept")
+            with nullcontext() if is_debug() else only_warnings():
+                for restore in (False, True):
+                    trial = type(self)(params, type(self._scenario)(params.scenario), restore=restore)
+                    trial._is_trial = True
+                    trial.train()
+            place = (
+                "without an output directory" if self._params.output_dir is None else f"into {self._params.output_dir}"
+            )
+            log.info(
+                "dry run: would train %s for %d epochs %s, on keras/%s",
+                self._scenario.scenario_id(),
+                self._params.epochs,
+                place,
+                keras.backend.backend(),
+            )
+            log.info("one batch went through training, validation, export and resume; nothing was kept")
 
     def _run(self, parts: LoopParts, callbacks: list[keras.callbacks.Callback]) -> Logs:
         progress = parts.state.progress

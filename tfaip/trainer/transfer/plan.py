@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tfaip.errors import UsageError
 from tfaip.trainer.transfer.names import NameRules
+from tfaip.trainer.transfer.tails import Match, match_tails
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,7 @@ class Outcome(StrEnum):
     EXCLUDED = "skipped: excluded"
     SHAPE_DIFFERS = "skipped: shape differs"
     NOT_FOUND = "left fresh: not in the source"
+    AMBIGUOUS = "left fresh: ambiguous"
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,13 @@ class Source:
         description: where they come from, for messages.
         arrays: the arrays by name.
         aliases: further names -> the name in `arrays`, for sources that do not name weights as the toolkit does.
+        by_tail: find an array also by the last parts of its names (see `tails.py`).
     """
 
     description: str
     arrays: Mapping[str, np.ndarray]
     aliases: Mapping[str, str] = field(default_factory=dict)
+    by_tail: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Row:
         outcome: what happens to it.
         source: the array that it takes, or whose shape differs: its place in the sources, and its name there.
         source_shape: the shape of that array.
+        candidates: the paths that it may belong to, or that may belong to it, if that is ambiguous.
     """
 
     target: str
@@ -57,6 +62,7 @@ class Row:
     outcome: Outcome
     source: tuple[int, str] | None = None
     source_shape: Shape | None = None
+    candidates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def plan_transfer(targets: Mapping[str, Shape], sources: Sequence[Source], rules
     """Find values for target weights.
 
     A target takes the first array that has its name and its shape: sources in their order, in each one names before
-    aliases.
+    aliases. A target that no source names takes an array by the end of its name, where a source allows that.
 
     Args:
         targets: shapes of the target weights by path.
@@ -105,7 +111,33 @@ def plan_transfer(targets: Mapping[str, Shape], sources: Sequence[Source], rules
         UsageError: `rename` gives two arrays of a source the same name.
     """
     found_names = [_renamed(source, rules) for source in sources]
-    return Transfer(sources, [_row(path, shape, sources, found_names, rules) for path, shape in targets.items()])
+    rows = [_row(path, shape, sources, found_names, rules) for path, shape in targets.items()]
+    for place, source in enumerate(sources):
+        if source.by_tail:
+            rows = _found_by_tail(rows, place, source, found_names[place], rules)
+    return Transfer(sources, rows)
+
+
+def _found_by_tail(
+    rows: Sequence[Row], place: int, source: Source, names: Mapping[str, str], rules: NameRules
+) -> list[Row]:
+    """The rows, with arrays of one source for targets that were not found by name."""
+    missing = {rules.wanted_name(row.target): row for row in rows if row.outcome is Outcome.NOT_FOUND}
+    used = {row.source[1] for row in rows if row.source is not None and row.source[0] == place}
+    matches = match_tails(list(missing), names, used)
+    result = []
+    for row in rows:
+        match = matches.get(rules.wanted_name(row.target)) if row.outcome is Outcome.NOT_FOUND else None
+        result.append(row if match is None else _row_of_match(row, place, source, match))
+    return result
+
+
+def _row_of_match(row: Row, place: int, source: Source, match: Match) -> Row:
+    if match.name is None:
+        return replace(row, outcome=Outcome.AMBIGUOUS, candidates=match.candidates)
+    shape = source.arrays[match.name].shape
+    outcome = Outcome.LOADED if shape == row.shape else Outcome.SHAPE_DIFFERS
+    return replace(row, outcome=outcome, source=(place, match.name), source_shape=shape)
 
 
 def _row(

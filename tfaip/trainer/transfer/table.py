@@ -23,6 +23,8 @@ def shape_text(shape: Shape) -> str:
 
 
 def _outcome_text(row: Row, transfer: Transfer) -> str:
+    if row.candidates:
+        return f"{row.outcome} ({' or '.join(row.candidates)})"
     if row.source is None:
         return str(row.outcome)
     text = str(row.outcome)

@@ -49,7 +49,7 @@ class WarmStartParams(ParamsBase):
     )
     trim_graph_name: bool = field(
         default=True,
-        metadata=pai_meta(help="Find the variables of a SavedModel also without the first part of their names"),
+        metadata=pai_meta(help="Find the variables of a SavedModel also by the last parts of their names"),
     )
 
     def __post_init__(self) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,30 @@ from tfaip.util.text import shorten_text
 _INDEX_FILE = Path("variables", "variables.index")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "VARIABLE_VALUE"
-# What Keras exports lists all variables here; its other lists repeat them, as copies.
-_KERAS_LIST, _KERAS_COPIES = "variables", "_all_variables"
+# What Keras 3 exports lists all variables here; its other lists repeat them, as copies.
+_KERAS_3_LIST, _KERAS_3_COPIES = "variables", "_all_variables"
+# Keras 2 lists all variables of a layer; beside the layers of a model are its metrics and its optimizer.
+_KERAS_2_MARK, _KERAS_2_NO_WEIGHTS = "keras_api", {"keras_api", "optimizer"}
+_LISTS = {"variables", "trainable_variables", "non_trainable_variables"}
+# Keras 2 numbers the layers of a functional model; their names are in the names of the variables only.
+_NUMBERED_LAYER = re.compile(r"layer(_with_weights)?-\d+")
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """One variable.
+
+    Args:
+        attributes: that lead to it, the names of the author before those of lists.
+        place: the shortest way to it, through lists of Keras too.
+        name: its own name.
+        key: in the file.
+    """
+
+    attributes: str
+    place: str
+    name: str
+    key: str
 
 
 def is_saved_model(path: Path) -> bool:
@@ -34,7 +58,9 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
 
     A variable goes by its own name (`model/dense/kernel`), by that name without its first part if `trim_graph_name`
     (`dense/kernel`), and by the attributes that lead to it (`layers/0/kernel`); a name that several variables would
-    have is nobody's, except that every variable is found by its attributes.
+    have is nobody's, except that every variable is found by its attributes. With `trim_graph_name` a variable is also
+    found by the end of any of these names (see `Source.by_tail`). Optimizer and metrics of a Keras 2 model are left
+    out.
 
     Raises:
         UsageError: TensorFlow is not installed.
@@ -53,10 +79,10 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
         reader = tf.train.load_checkpoint(str(path / _INDEX_FILE.with_suffix("")))
         _require_fitting(reader, size)
         variables = list(_variables(reader))
-        values = {attributes: np.asarray(reader.get_tensor(key)) for attributes, _, key in variables}
+        values = {variable.key: np.asarray(reader.get_tensor(variable.key)) for variable in variables}
     except (tf.errors.OpError, DecodeError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise TfaipError(f"the SavedModel {path} cannot be read: {shorten_text(str(error), 150)}") from error
-    return Source(str(path), *_named(values, {attributes: name for attributes, name, _ in variables}, trim_graph_name))
+    return _source(str(path), variables, values, trim_graph_name)
 
 
 def _require_fitting(reader: Any, size: int) -> None:
@@ -69,18 +95,37 @@ def _require_fitting(reader: Any, size: int) -> None:
         raise ValueError(f"its variables claim {claimed} bytes, its files have {size}")
 
 
-def _named(
-    values: Mapping[str, np.ndarray], names: Mapping[str, str], trim: bool
-) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Arrays by the name that is shown, and aliases."""
-    own = {attributes: name for attributes, name in _unique(names).items() if name == attributes or name not in values}
-    shown = {attributes: own.get(attributes, attributes) for attributes in values}
-    trimmed = _unique({a: name.partition("/")[2] for a, name in names.items() if "/" in name}) if trim else {}
+def _source(
+    description: str, variables: list[_Variable], values: Mapping[str, np.ndarray], trim_graph_name: bool
+) -> Source:
+    """The arrays by the name that is shown, with all further names as aliases."""
+    attributes = {variable.key: variable.attributes for variable in variables}
+    taken = set(attributes.values())
+    names = {v.key: v.name for v in variables if v.name == v.attributes or v.name not in taken}
+    shown = {**attributes, **_unique(names)}
+    places = {variable.key: variable.place for variable in variables}
+    further = [attributes, places, {variable.key: _with_names_of_layers(variable) for variable in variables}]
+    if trim_graph_name:
+        further.insert(0, {v.key: v.name.partition("/")[2] for v in variables if "/" in v.name})
     aliases: dict[str, str] = {}
-    for further in (trimmed, {attributes: attributes for attributes in values}):
-        for attributes, alias in further.items():
-            aliases.setdefault(alias, shown[attributes])
-    return {shown[a]: value for a, value in values.items()}, aliases
+    for by_key in further:
+        for key, alias in _unique(by_key).items():
+            aliases.setdefault(alias, shown[key])
+    return Source(description, {shown[key]: value for key, value in values.items()}, aliases, by_tail=trim_graph_name)
+
+
+def _with_names_of_layers(variable: _Variable) -> str:
+    """The attributes with layer names for numbers: `lstm/cell/kernel` of `layer_with_weights-2/cell/kernel`.
+
+    Both paths have as many parts if the author's layers are called as they are reached; else only the first part of the
+    name is known to be the name of a layer.
+    """
+    attributes, names = variable.attributes.split("/"), variable.name.split("/")
+    if len(attributes) == len(names):
+        return "/".join(n if _NUMBERED_LAYER.fullmatch(a) else a for a, n in zip(attributes, names, strict=True))
+    if _NUMBERED_LAYER.fullmatch(attributes[0]):
+        return "/".join([names[0], *attributes[1:]])
+    return variable.attributes
 
 
 def _unique(names: Mapping[str, str]) -> dict[str, str]:
@@ -88,35 +133,52 @@ def _unique(names: Mapping[str, str]) -> dict[str, str]:
     return {key: name for key, name in names.items() if count[name] == 1 and name}
 
 
-def _variables(reader: Any) -> Iterator[tuple[str, str, str]]:
-    """Attribute path, name, and key in the file of every variable."""
+def _variables(reader: Any) -> Iterator[_Variable]:
+    """All variables."""
     if not reader.has_tensor(_OBJECT_GRAPH):
         # Written before TensorFlow 2: the names are all there is.
         for name in sorted(reader.get_variable_to_shape_map()):
-            yield name, name, name
+            yield _Variable(name, name, name, name)
         return
     from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
     graph = TrackableObjectGraph()
     graph.ParseFromString(reader.get_tensor(_OBJECT_GRAPH))
-    for path, node in _walk(graph.nodes):
-        for attribute in node.attributes:
+    by_author = _paths(graph.nodes, without=_LISTS)
+    for index, place in _paths(graph.nodes).items():
+        for attribute in graph.nodes[index].attributes:
             if attribute.name == _VALUE:
-                yield path, attribute.full_name.removesuffix(":0") or path, attribute.checkpoint_key
+                attributes = by_author.get(index, place)
+                name = attribute.full_name.removesuffix(":0") or attributes
+                yield _Variable(attributes, place, name, attribute.checkpoint_key)
 
 
-def _walk(nodes: Any) -> Iterator[tuple[str, Any]]:
-    """Every object, once, by the shortest attribute path from the root."""
-    queue: list[tuple[str, int]] = [("", 0)]
-    seen = {0}
+def _paths(nodes: Any, without: Set[str] = frozenset()) -> dict[int, str]:
+    """The shortest attribute path from the root to every object, in the order of their depth.
+
+    Args:
+        nodes: of the object graph.
+        without: attributes that no path takes.
+    """
+    names = [child.local_name for child in nodes[0].children]
+    refused = _KERAS_2_NO_WEIGHTS | without if _KERAS_2_MARK in names else without
+    paths, taken = {0: ""}, {""}
+    queue = deque([0])
     while queue:
-        path, index = queue.pop(0)
-        yield path, nodes[index]
+        index = queue.popleft()
         children = list(nodes[index].children)
-        if not path and _KERAS_COPIES in [child.local_name for child in children]:
-            children = [child for child in children if child.local_name == _KERAS_LIST]
+        if index == 0 and _KERAS_3_COPIES in names:
+            children = [child for child in children if child.local_name == _KERAS_3_LIST]
         for child in children:
-            if child.node_id not in seen:
-                seen.add(child.node_id)
-                name = child.local_name.lstrip("_")
-                queue.append((f"{path}/{name}" if path else name, child.node_id))
+            if child.node_id not in paths and child.local_name not in refused:
+                path = _joined(paths[index], child.local_name.lstrip("_"))
+                if path in taken:  # by an attribute without the underscore
+                    path = _joined(paths[index], child.local_name)
+                taken.add(path)
+                paths[child.node_id] = path
+                queue.append(child.node_id)
+    return paths
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name

@@ -8,7 +8,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.model.export import SERVE_DIR
 from tfaip.model.weights import WEIGHTS_FILE, load_weights_of
 from tfaip.trainer.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
-from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory
+from tfaip.trainer.run_directory import PARAMS_FILE, model_of_run
 from tfaip.trainer.transfer import Source
 from tfaip.trainer.warmstart.savedmodel import is_saved_model, read_saved_model
 from tfaip.util.logging import logger
@@ -57,10 +57,10 @@ def read_source(path: Path, trim_graph_name: bool = True) -> Source:
 
 
 def _model_of_run(path: Path) -> Path:
+    model = model_of_run(path)
+    if model is not None:
+        return model
     run = RunDirectory.stored(path)
-    for model in (run.best, run.export):
-        if (model / WEIGHTS_FILE).is_file():
-            return model
     for directory in (run.checkpoints, *sorted(entry for entry in path.iterdir() if entry.is_dir())):
         if CheckpointStore(directory).checkpoints():
             return directory

@@ -9,7 +9,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.variables import variables_by_path
-from tfaip.trainer.transfer import NameRules, Outcome, Source, Transfer, plan_transfer
+from tfaip.trainer.transfer import NameRules, Outcome, Row, Source, Transfer, plan_transfer
 from tfaip.trainer.transfer.table import shape_text, transfer_table
 from tfaip.trainer.warmstart.params import FLAG, WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
@@ -93,35 +93,39 @@ def _report(transfer: Transfer) -> None:
         counts[Outcome.LOADED],
         len(transfer.rows),
         counts[Outcome.EXCLUDED] + counts[Outcome.SHAPE_DIFFERS],
-        counts[Outcome.NOT_FOUND],
+        counts[Outcome.NOT_FOUND] + counts[Outcome.AMBIGUOUS],
     )
     for line in transfer_table(transfer):
         log.info("  %s", line)
 
 
 def _check(transfer: Transfer, allow_partial: bool) -> None:
-    missing = transfer.with_outcome(Outcome.NOT_FOUND, Outcome.SHAPE_DIFFERS)
+    missing = transfer.with_outcome(Outcome.NOT_FOUND, Outcome.SHAPE_DIFFERS, Outcome.AMBIGUOUS)
     loaded = transfer.with_outcome(Outcome.LOADED)
     what = _descriptions(transfer)
     if not loaded:
         found = sorted(name for source in transfer.sources for name in source.arrays)
         raise UsageError(
             f"nothing in {what} matches the model: it holds {_some(found)}, "
-            f"the model needs {_some([row.target for row in missing])}; "
+            f"the model needs {_some([_difference(row) for row in missing])}; "
             f"map names with {FLAG}.rename 'old->new', or choose another {FLAG}.model"
         )
     if missing and not allow_partial:
-        shown = [
-            f"{row.target} (shape {shape_text(row.source_shape)}, needed {shape_text(row.shape)})"
-            if row.source_shape is not None
-            else row.target
-            for row in missing
-        ]
+        shown = [_difference(row) for row in missing]
         raise UsageError(
             f"{what} fits the model only in part: {len(loaded)} of {len(loaded) + len(missing)} weights match, not "
             f"{_some(shown)}; "
             f"leave them fresh with {FLAG}.allow_partial True, or map names with {FLAG}.rename 'old->new'"
         )
+
+
+def _difference(row: Row) -> str:
+    """A target that is not loaded, with the reason if there is one."""
+    if row.candidates:
+        return f"{row.target} (ambiguous: {_some(list(row.candidates))})"
+    if row.source_shape is not None:
+        return f"{row.target} (shape {shape_text(row.source_shape)}, needed {shape_text(row.shape)})"
+    return row.target
 
 
 def _descriptions(transfer: Transfer) -> str:

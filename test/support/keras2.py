@@ -1,0 +1,37 @@
+"""SavedModels that Keras 2 wrote, see `test/data/keras2/make_models.py`."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from test.support.commands import REPOSITORY
+from test.support.runs import make_once
+
+ARCHIVE = REPOSITORY / "test" / "data" / "keras2" / "models.tar.xz"
+
+# What the models were called with.
+BATCH = {
+    "seq": np.linspace(-1, 1, 2 * 6 * 3, dtype=np.float32).reshape(2, 6, 3),
+    "feat": np.linspace(1, -2, 2 * 4, dtype=np.float32).reshape(2, 4),
+}
+
+
+def keras_2_models(factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of the unpacked models; to be read."""
+
+    def make(path: Path) -> None:
+        with tarfile.open(ARCHIVE) as archive:
+            archive.extractall(path, filter="data")
+
+    return make_once(factory, "keras_2_models", make)
+
+
+def example(model: Path, kind: str) -> dict[str, np.ndarray]:
+    """Return what Keras 2 itself has or computed: `inputs`, `outputs` or `weights` by name."""
+    arrays = np.load(model / "example.npz")
+    prefix = f"{kind}/"
+    return {name.removeprefix(prefix): arrays[name] for name in arrays.files if name.startswith(prefix)}
