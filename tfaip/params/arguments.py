@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tfaip.errors import UsageError
+from tfaip.util.text import shorten, shorten_text
 
 # `-1`, `-.5e3` and `-inf` are values; a value that looks like a flag is written `--flag=--value`.
 _FLAG = re.compile(r"--[A-Za-z_]")
@@ -35,17 +36,20 @@ def split_arguments(
     for word in argv:
         if word in short:
             word = f"--{short[word]}"
+        shown = shorten_text(word)
         if _DASH_WORD.match(word):
-            raise UsageError(f"unknown flag {word}: flags begin with --; a value is written --flag={word}")
+            raise UsageError(f"unknown flag {shown}: flags begin with --; a value is written --flag={shown}")
         if _FLAG.match(word):
             flag, has_value, value = word[2:].partition("=")
             if flag in found and flag not in repeatable:
-                raise UsageError(f"--{flag} is given twice: give it once")
+                raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
             current = found.setdefault(flag, Words())
             if has_value:
                 current.append(value)
         elif current is None:
-            raise UsageError(f"unexpected argument {word!r}: a value stands behind its flag, as in --flag {word}")
+            raise UsageError(
+                f"unexpected argument {shorten(word)}: a value stands after its flag, as in --flag {shown}"
+            )
         else:
             current.append(word)
     return found

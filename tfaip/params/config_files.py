@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tfaip.errors import UsageError
 from tfaip.params.serialization import parse_json, read_text
 from tfaip.params.sources import Source
+from tfaip.util.text import shorten_text
 
 if TYPE_CHECKING:
     import yaml
@@ -24,7 +25,7 @@ def load_config(name: str) -> Source:
         return Source(name, parse_json(read_text(path), name))
     if path.suffix in {".yaml", ".yml"}:
         return Source(name, _parse_yaml(read_text(path), name))
-    raise UsageError(f"{name}: expected a file that ends with .yaml, .yml or .json")
+    raise UsageError(f"{shorten_text(name)}: expected a file that ends with .yaml, .yml or .json")
 
 
 def _parse_yaml(text: str, name: str) -> dict[str, Any]:
@@ -55,5 +56,5 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise UsageError(f"{name}: expected flags and values, got {type(document).__name__}")
+        raise UsageError(f"{shorten_text(name)}: expected flags and values, got {type(document).__name__}")
     return document

@@ -20,6 +20,7 @@ from tfaip.params.decoding import (
 )
 from tfaip.params.functions import FunctionName
 from tfaip.params.resource import Resource
+from tfaip.util.text import shorten, shorten_text
 
 _TRUE = {"true", "yes", "y", "on", "1"}
 _FALSE = {"false", "no", "n", "off", "0"}
@@ -51,7 +52,7 @@ def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
     if not words:
         raise UsageError(f"{flag} needs a value: expected {expected(declared)}")
     if len(words) > 1:
-        raise UsageError(f"{flag} takes one value, got {len(words)}: {' '.join(words)}")
+        raise UsageError(f"{flag} takes one value, got {len(words)}: {shorten_text(' '.join(words))}")
     return _parse_word(words[0], declared, flag)
 
 
@@ -82,7 +83,7 @@ def _parse_sequence(words: Sequence[str], declared: Any, flag: str) -> Any:
     origin, arguments = get_origin(declared) or declared, get_args(declared)
     if origin is tuple and arguments and arguments[-1] is not Ellipsis:
         if len(words) != len(arguments):
-            raise UsageError(f"{flag} takes {len(arguments)} values, got {len(words)}: {' '.join(words)}")
+            raise UsageError(f"{flag} takes {len(arguments)} values, got {len(words)}: {shorten_text(' '.join(words))}")
     else:
         arguments = (arguments[0] if arguments else Any,) * len(words)
     items = [_parse_word(word, strip(a), flag) for word, a in zip(words, arguments, strict=True)]
@@ -95,11 +96,11 @@ def _parse_dict(words: Sequence[str], declared: Any, flag: str) -> Any:
     for word in words:
         key_text, equals, text = word.partition("=")
         if not equals:
-            raise UsageError(f"{flag}: expected key=value, got {word!r}")
+            raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
         key = _parse_word(key_text, strip(key_type), flag)
         if key in found:
-            raise UsageError(f"{flag}: key {key_text!r} is given twice")
-        found[key] = _parse_word(text, strip(item_type), f"{flag} {key_text}")
+            raise UsageError(f"{flag}: key {shorten(key_text)} is given twice")
+        found[key] = _parse_word(text, strip(item_type), f"{flag} {shorten_text(key_text)}")
     return found
 
 
@@ -112,8 +113,10 @@ def _parse_word(word: str, declared: Any, flag: str) -> Any:
         return _parse_bool(word, flag)
     if declared is str:
         return word
-    if declared in (int, float):
-        return _convert(word, declared, declared, flag)
+    if declared is int:
+        return _parse_int(word, flag)
+    if declared is float:
+        return _convert(word, float, float, flag)
     if get_origin(declared) is Literal:
         return _pick({str(choice): choice for choice in get_args(declared)}, word, declared, flag)
     if isinstance(declared, type) and issubclass(declared, Enum):
@@ -133,6 +136,14 @@ def _parse_any(word: str) -> Any:
         except ValueError:
             continue
     return {"true": True, "false": False}.get(word.lower(), word)
+
+
+def _parse_int(word: str, flag: str) -> int:
+    number = int(_convert(word, int, int, flag))
+    # Neither arrays nor files hold larger ones.
+    if not -(2**63) <= number < 2**63:
+        raise UsageError(f"{flag}: expected an int of 64 bits, got {shorten(word)}")
+    return number
 
 
 def _parse_bool(word: str, flag: str) -> bool:
@@ -160,4 +171,4 @@ def _pick(choices: dict[str, Any], word: str, declared: Any, flag: str) -> Any:
 
 
 def _mismatch(word: str, declared: Any, flag: str) -> UsageError:
-    return UsageError(f"{flag}: expected {expected(declared)}, got {word!r}")
+    return UsageError(f"{flag}: expected {expected(declared)}, got {shorten(word)}")

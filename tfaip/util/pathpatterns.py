@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from itertools import accumulate
 
 from tfaip.errors import UsageError
+from tfaip.util.text import shorten, shorten_text
 
 
 def compile_pattern(pattern: str, flag: str) -> re.Pattern[str]:
@@ -20,9 +22,13 @@ def compile_pattern(pattern: str, flag: str) -> re.Pattern[str]:
         ValueError: it is none.
     """
     try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"{pattern!r} is not a regular expression ({error}): change {flag}") from error
+        with warnings.catch_warnings():
+            # '[[' may get another meaning one day; until then it is what it was.
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        reason = shorten_text(str(error))
+        raise ValueError(f"{shorten(pattern)} is not a regular expression ({reason}): change {flag}") from error
 
 
 def path_matches(pattern: re.Pattern[str], path: str) -> bool:
@@ -50,7 +56,7 @@ def matching_paths(pattern: str, flag: str, kind: str, paths: Iterable[str]) -> 
     found = [path for path in known if path_matches(compiled, path)]
     if not found:
         raise UsageError(
-            f"{flag} {pattern!r} matches no {kind}; it must match a whole path, e.g. '.*conv.*'; "
-            f"the {kind}s are {', '.join(known)}"
+            f"{flag} {shorten(pattern)} matches no {kind}; it must match a whole path, e.g. '.*conv.*'; "
+            f"the {kind}s are {shorten_text(', '.join(known))}"
         )
     return found

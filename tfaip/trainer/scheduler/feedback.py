@@ -222,6 +222,8 @@ class FeedbackParams(LearningRateParams):
     def _is_held(self, epoch: int, history: History) -> bool:
         if self.hold_epochs <= 1:
             return False
+        if epoch <= self.hold_epochs:  # not so many epochs are over, and there may be billions to hold it
+            return True
         last = [history[e].lr for e in range(epoch - self.hold_epochs, epoch) if e in history.epochs]
         return len(last) < self.hold_epochs or len(set(last)) > 1
 
