@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,11 @@ if TYPE_CHECKING:
 
 
 AUTOMATIC_PROCESSES = 4
+# More than any machine runs, or has memory for: a mistyped number must not fork until the machine stands still.
+MAX_PROCESSES = 1024
+MAX_PREFETCH = 2**20
+# What Python's functions that wait can take, on any platform: 24 days.
+MAX_SECONDS = 2**31 // 1000
 _ALLOWED_FAILURES = {"raise": 0, "skip": None}
 
 
@@ -137,15 +141,20 @@ class DataPipelineParams(ParamsBase):
         return self.num_processes == AUTOMATIC_PROCESSES
 
     def _check_workers(self) -> None:
-        if self.num_processes < 0:
-            raise ValueError(f"num_processes is {self.num_processes}, expected 0 or a number of worker processes")
-        # Written so that NaN, which compares as False, is refused as well.
-        if not 0 < self.worker_timeout_s < math.inf:
-            raise ValueError(f"worker_timeout_s is {self.worker_timeout_s}, expected a number of seconds above 0")
-        if not 0 <= self.worker_start_s < math.inf and self.worker_start_s != -1:
-            raise ValueError(f"worker_start_s is {self.worker_start_s}, expected seconds from 0, or -1 for automatic")
-        if self.prefetch < 1 and self.prefetch != -1:
-            raise ValueError(f"prefetch is {self.prefetch}, expected a number of batches from 1, or -1 for automatic")
+        if not 0 <= self.num_processes <= MAX_PROCESSES:
+            raise ValueError(f"num_processes is {self.num_processes}, expected a number from 0 to {MAX_PROCESSES}")
+        if not 0 < self.worker_timeout_s <= MAX_SECONDS:
+            raise ValueError(
+                f"worker_timeout_s is {self.worker_timeout_s}, expected seconds above 0, at most {MAX_SECONDS}"
+            )
+        if not 0 <= self.worker_start_s <= MAX_SECONDS and self.worker_start_s != -1:
+            raise ValueError(
+                f"worker_start_s is {self.worker_start_s}, expected seconds from 0 to {MAX_SECONDS}, or -1: automatic"
+            )
+        if not 1 <= self.prefetch <= MAX_PREFETCH and self.prefetch != -1:
+            raise ValueError(
+                f"prefetch is {self.prefetch}, expected batches from 1 to {MAX_PREFETCH}, or -1 for automatic"
+            )
 
     def allowed_failures(self) -> int | None:
         """How many samples may fail, as `on_error` says; None: any number."""

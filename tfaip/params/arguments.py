@@ -38,8 +38,8 @@ def split_arguments(
             raise UsageError(f"the argument {shorten(word)} holds a NUL character")
         if word in short:
             word = f"--{short[word]}"
+        shown = shorten_text(word)
         if _DASH_WORD.match(word):
-            shown = shorten_text(word)
             raise UsageError(f"unknown flag {shown}: flags begin with --; a value is written --flag={shown}")
         if _FLAG.match(word):
             flag, has_value, value = word[2:].partition("=")

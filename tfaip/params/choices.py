@@ -13,6 +13,7 @@ from tfaip.errors import UsageError
 from tfaip.params.meta import ensure_dataclass
 from tfaip.params.names import did_you_mean, one_of
 from tfaip.params.trust import UntrustedName, find_class
+from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
 
@@ -61,16 +62,16 @@ class ClassChoice:
         matches = [cls for cls in self.classes if name == cls.__name__]
         matches = matches or [cls for cls in self.classes if name in self._names(cls)]
         if len(matches) > 1:
-            full = ", ".join(f"{cls.__module__}:{cls.__qualname__}" for cls in matches)
-            raise UsageError(f"{flag}: {name} may be any of {full}: name it completely")
+            full = shorten_text(", ".join(f"{cls.__module__}:{cls.__qualname__}" for cls in matches), ERROR_LIMIT)
+            raise UsageError(f"{flag}: {shorten_text(name)} may be any of {full}: name it completely")
         if matches:
             return matches[0]
         if ":" not in name:
             hint = did_you_mean(name, self.names())
-            raise UsageError(f"{flag}: no class {name!r}{hint}{'' if self.enforced else ' (or module:Class)'}")
+            raise UsageError(f"{flag}: no class {shorten(name)}{hint}{'' if self.enforced else ' (or module:Class)'}")
         cls = self._imported(name, flag) if trusted is None else self._allowed(name, flag, trusted)
         if self.enforced and cls not in self.classes:
-            raise UsageError(f"{flag}: {name} is not allowed here; {one_of(self.names())}")
+            raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")
         return cls
 
     def _allowed(self, name: str, flag: str, trusted: frozenset[str]) -> type:
@@ -84,15 +85,18 @@ class ClassChoice:
         try:
             module = importlib.import_module(module_name)
         except Exception as error:
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise UsageError(f"{flag}: module {module_name!r} cannot be imported ({reason})") from error
+            reason = f"{type(error).__name__}: {shorten_text(str(error))}"
+            raise UsageError(f"{flag}: module {shorten(module_name)} cannot be imported ({reason})") from error
         cls = getattr(module, attribute, None)
         if cls is None:
             known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
-            raise UsageError(f"{flag}: module {module_name} has no {attribute!r}{did_you_mean(attribute, known)}")
+            hint = did_you_mean(attribute, known)
+            raise UsageError(f"{flag}: module {shorten_text(module_name)} has no {shorten(attribute)}{hint}")
         fits = isinstance(cls, type) and (self.any_class or issubclass(cls, self.declared))
         if not fits or not dataclasses.is_dataclass(cls):
-            raise UsageError(f"{flag}: {name} is not a params class derived from {self.declared.__name__}")
+            raise UsageError(
+                f"{flag}: {shorten_text(name)} is not a params class derived from {self.declared.__name__}"
+            )
         return ensure_dataclass(cls)
 
     def _names(self, cls: type) -> list[str]:

@@ -19,7 +19,7 @@ from tfaip.params.schema import MISSING, Entry, Leaf, Node, walk_entries
 from tfaip.params.sources import COMMAND_LINE, Settings, Source, label
 from tfaip.params.tree import node_fields, post_init
 from tfaip.params.values import parse_words
-from tfaip.util.text import shorten_text
+from tfaip.util.text import ERROR_LIMIT, shorten_text
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ def _build(root: Node) -> Any:
     built = root.construct()
     try:
         post_init(built)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"--{root.flag}.*: {' '.join(str(error).split())}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"--{root.flag}.*: {shorten_text(str(error), ERROR_LIMIT)}") from error
     return built
 
 
@@ -166,7 +166,7 @@ def _refuse_missing(roots: Sequence[Node], may_be_none: bool) -> None:
 
 def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence[Leaf]) -> None:
     for key, origin in settings.unused():
-        kind, shown = ("flag ", f"--{key}") if origin == COMMAND_LINE else ("", label(key, origin))
+        kind, shown = ("flag ", f"--{shorten_text(key)}") if origin == COMMAND_LINE else ("", label(key, origin))
         entries = [entry for root in roots for entry in walk_entries(root)]
         known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name]
         hint = _elsewhere(key, entries)

@@ -77,7 +77,7 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise UsageError(f"{name}: expected flags and values, got {type(document).__name__}")
+        raise UsageError(f"{shorten_text(name)}: expected flags and values, got {type(document).__name__}")
     return document
 
 

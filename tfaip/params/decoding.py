@@ -17,7 +17,7 @@ from tfaip.params.names import did_you_mean
 from tfaip.params.resource import Resource
 from tfaip.params.trust import UntrustedName, check_function, find_class, trusted_packages
 from tfaip.params.typeargs import field_types
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 LIST_TYPES = {list, Sequence, Iterable}
 SET_TYPES = {set, frozenset}
@@ -71,8 +71,8 @@ def build(cls: Any, values: Mapping[str, Any], place: str) -> Any:
         node = origin(**{name: value for name, value in values.items() if name not in later})
         for name in later:
             setattr(node, name, values[name])
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{place}: {' '.join(str(error).split())}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"{place}: {shorten_text(str(error), ERROR_LIMIT)}") from error
     return node
 
 

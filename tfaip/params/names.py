@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from tfaip.params.foreign import RETURNN_OPTIONS
 
+_LIST_LIMIT = 140
+
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """The known names that resemble `name`, best first; upper and lower case count as equal."""
@@ -31,4 +33,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def one_of(known: Iterable[str]) -> str:
     """`"expected one of: a, b"`, to be appended to a message."""
-    return f"expected one of: {', '.join(sorted(known))}"
+    names = ", ".join(sorted(known))
+    if len(names) > _LIST_LIMIT:
+        names = names[:_LIST_LIMIT].rpartition(", ")[0] + ", ..."
+    return f"expected one of: {names}"

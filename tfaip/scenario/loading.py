@@ -61,9 +61,11 @@ def _module_of_path(path: Path, first: bool) -> str:
     """Dotted name of a file or package directory; its import root joins the Python path."""
     path = path.resolve()
     if not path.exists():
-        raise UsageError(f"no scenario at {path}: the path does not exist")
+        raise UsageError(f"no scenario at {shorten_text(str(path))}: the path does not exist")
     if path.is_dir() and not (path / "__init__.py").exists() and not (path / "scenario.py").exists():
-        raise UsageError(f"no scenario at {path}: expected a Python file, or a directory with scenario.py")
+        raise UsageError(
+            f"no scenario at {shorten_text(str(path))}: expected a Python file, or a directory with scenario.py"
+        )
     parts = [path.stem if path.is_file() else path.name]
     root = path.parent
     while (root / "__init__.py").exists():
@@ -78,7 +80,9 @@ def _import_scenario_module(name: str) -> ModuleType:
     if hasattr(module, "__path__") and not _scenarios_of(module):
         inner = f"{name}.scenario"
         if importlib.util.find_spec(inner) is None:
-            raise UsageError(f"package {name} has no module 'scenario' and defines no scenario: name the module")
+            raise UsageError(
+                f"package {shorten_text(name)} has no module 'scenario' and defines no scenario: name the module"
+            )
         module = _import(inner)
     return module
 
@@ -88,11 +92,11 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise UsageError(f"no module named {name!r}{_near_modules(name, error.name)}") from error
-        raise UsageError(f"scenario module {name} fails to import: {_one_line(error)}") from error
+            raise UsageError(f"no module named {shorten(name)}{_near_modules(name, error.name)}") from error
+        raise UsageError(f"scenario module {shorten_text(name)} fails to import: {_one_line(error)}") from error
     except (Exception, SystemExit) as error:
         # A script taken for a scenario may end the process when it is imported.
-        raise UsageError(f"scenario module {name} fails to import: {_one_line(error)}") from error
+        raise UsageError(f"scenario module {shorten_text(name)} fails to import: {_one_line(error)}") from error
 
 
 def _one_line(error: BaseException) -> str:
@@ -155,7 +159,7 @@ def _named_class(module: ModuleType, name: str) -> Scenario:
     known = sorted(_scenarios_of(module))
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else f"; it defines {', '.join(known) or 'none'}"
-    raise UsageError(f"module {module.__name__} has no scenario named {name!r}{hint}")
+    raise UsageError(f"module {module.__name__} has no scenario named {shorten(name)}{hint}")
 
 
 def import_root(scenario: Scenario) -> str | None:

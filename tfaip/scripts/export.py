@@ -14,6 +14,7 @@ from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import take_words
 from tfaip.util.backend import prefer_backend
 from tfaip.util.files import TEMPORARY_PREFIX, require_writable
+from tfaip.util.text import shorten_text
 
 PROG = "tfaip-export"
 USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
@@ -75,7 +76,7 @@ def _check(formats: Sequence[str]) -> None:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"--format {name} is not one of {', '.join(known)}{hint}")
+            raise UsageError(f"--format {shorten_text(name)} is not one of {', '.join(known)}{hint}")
 
 
 if __name__ == "__main__":

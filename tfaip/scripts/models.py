@@ -10,6 +10,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.scripts.stored import take_trusted, take_words
 from tfaip.util.backend import prefer_backend
+from tfaip.util.text import shorten_text
 
 # Known without the modules that write them, which import a backend.
 _SERVE_DIR, _CHECKPOINT_FILE = "serve", "state.safetensors"
@@ -59,7 +60,9 @@ def take_models(argv: Sequence[str], flag: str, prog: str, usage: str, several: 
             return None
         raise UsageError(f"which model? expected: {prog} {flag} DIR [flags]; see {prog} --help")
     if len(words) > 1 and not several:
-        raise UsageError(f"{flag} takes one directory, got {' '.join(words)}; tfaip-multi-lav takes several")
+        raise UsageError(
+            f"{flag} takes one directory, got {shorten_text(' '.join(words))}; tfaip-multi-lav takes several"
+        )
     return open_models([exported_model(Path(word)) for word in words], rest)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from tfaip.device.cluster import leave_at_once
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.logging import is_debug, setup_console
+from tfaip.util.text import LINE_LIMIT, shorten_text
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -92,9 +93,10 @@ def _report(error: Exception, exit_code: int) -> int:
     if debug:
         traceback.print_exception(error)
         return exit_code
-    text = " ".join(str(error).split())
     notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
     kind = "" if isinstance(error, TfaipError) else f"{type(error).__name__}: "
     hint = "" if isinstance(error, TfaipError) else " (TFAIP_LOG_LEVEL=debug shows where)"
-    print(f"error: {kind}{text}{notes}{hint}", file=sys.stderr)
+    # Errors of libraries may be pages long, and names of files hold any character.
+    text = shorten_text(f"{kind}{error}{notes}", LINE_LIMIT - len(f"error: {hint}"))
+    print(f"error: {text}{hint}", file=sys.stderr)
     return exit_code

@@ -5,6 +5,10 @@ from __future__ import annotations
 import reprlib
 
 MESSAGE_LIMIT = 80
+# For the text of another error inside of a message.
+ERROR_LIMIT = 200
+# For all that a command says about an error.
+LINE_LIMIT = 300
 
 
 class _ShortRepr(reprlib.Repr):

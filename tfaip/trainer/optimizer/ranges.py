@@ -26,7 +26,7 @@ class Range:
     def __contains__(self, value: float) -> bool:
         above = value >= self.low if self.has_low else value > self.low
         below = value <= self.high if self.has_high else value < self.high
-        return above and below and math.isfinite(value)
+        return above and below and abs(value) < math.inf
 
     def __str__(self) -> str:
         if math.isinf(self.low):

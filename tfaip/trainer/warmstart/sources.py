@@ -8,7 +8,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.model.export import SERVE_DIR
 from tfaip.model.weights import WEIGHTS_FILE, load_weights_of
 from tfaip.trainer.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
-from tfaip.trainer.run_directory import PARAMS_FILE, model_of_run
+from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory, model_of_run
 from tfaip.trainer.transfer import Source
 from tfaip.trainer.warmstart.savedmodel import is_saved_model, read_saved_model
 from tfaip.util.logging import logger

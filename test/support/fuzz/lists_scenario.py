@@ -1,0 +1,38 @@
+"""A scenario with list files: a line holds four numbers. Copied to where fuzzed commands run."""
+
+from __future__ import annotations
+
+import numpy as np
+from tiny.scenario import TinyData, TinyDataParams, TinyModelParams
+
+from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams
+from tfaip.imports import Sample, ScenarioBaseParams, TrainerParams
+from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario
+
+__all__ = ["TinyData"]
+
+
+class NumbersParams(ListsFileGeneratorParams):
+    """A line holds four numbers."""
+
+    @staticmethod
+    def cls():
+        return Numbers
+
+
+class Numbers(ListsFileGenerator[NumbersParams]):
+    def sample(self, line, list_file):
+        x = np.array(line.split(), np.float32)
+        return Sample(inputs={"x": x}, targets={"y": x.sum(keepdims=True)})
+
+
+class NumbersScenarioParams(ScenarioBaseParams[TinyDataParams, TinyModelParams]):
+    """Data and model."""
+
+
+class NumbersTrainerParams(TrainerParams[NumbersScenarioParams, ListFilePipelineParams[NumbersParams]]):
+    """Options of the training."""
+
+
+class NumbersScenario(ListFileScenario[NumbersScenarioParams, NumbersTrainerParams]):
+    """Four numbers in, one out."""
