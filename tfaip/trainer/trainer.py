@@ -181,7 +181,7 @@ class Trainer(Generic[P]):
         Raises:
             UsageError: if there is no undamaged checkpoint, or the run cannot be continued now or with these params.
         """
-        directory = self._directory()
+        directory = RunDirectory.of(self._params)
         checkpoint = self._read_checkpoint(directory)
         if directory is None or checkpoint is None or self._checkpoint is None:
             raise UsageError("the trainer does not resume: create it with restore=True")
