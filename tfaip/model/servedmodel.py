@@ -56,7 +56,9 @@ class ServedModel:
                 open_file(directory / SAVED_MODEL_FILE, _PROGRAM_BYTES).close()
                 self._loaded = tf.saved_model.load(str(directory))  # owns the variables that the functions use
             except Exception as error:  # of every kind, as deep as the damage lies
-                raise TfaipError(f"the SavedModel {directory} cannot be loaded: {shorten_text(str(error), 150)}") from error
+                raise TfaipError(
+                    f"the SavedModel {directory} cannot be loaded: {shorten_text(str(error), 150)}"
+                ) from error
         self._convert = tf.convert_to_tensor
         self._directory = directory
         self.endpoints: list[str] = sorted(set(self._loaded.signatures) - _HIDDEN_ENDPOINTS)

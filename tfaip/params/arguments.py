@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tfaip.errors import UsageError
+from tfaip.util.text import shorten
 
 # `-1`, `-.5e3` and `-inf` are values; a value that looks like a flag is written `--flag=--value`.
 _FLAG = re.compile(r"--[A-Za-z_]")
@@ -45,7 +46,7 @@ def split_arguments(
             if has_value:
                 current.append(value)
         elif current is None:
-            raise UsageError(f"unexpected argument {word!r}: a value stands behind its flag, as in --flag {word}")
+            raise UsageError(f"unexpected argument {shorten(word)}: a value stands behind its flag, as in --flag VALUE")
         else:
             current.append(word)
     return found

@@ -13,6 +13,7 @@ from tfaip.errors import UsageError
 from tfaip.params.meta import ensure_dataclass
 from tfaip.params.names import did_you_mean, one_of
 from tfaip.params.trust import UntrustedName, find_class
+from tfaip.util.text import shorten
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
 
@@ -67,7 +68,7 @@ class ClassChoice:
             return matches[0]
         if ":" not in name:
             hint = did_you_mean(name, self.names())
-            raise UsageError(f"{flag}: no class {name!r}{hint}{'' if self.enforced else ' (or module:Class)'}")
+            raise UsageError(f"{flag}: no class {shorten(name)}{hint}{'' if self.enforced else ' (or module:Class)'}")
         cls = self._imported(name, flag) if trusted is None else self._allowed(name, flag, trusted)
         if self.enforced and cls not in self.classes:
             raise UsageError(f"{flag}: {name} is not allowed here; {one_of(self.names())}")
@@ -85,11 +86,13 @@ class ClassChoice:
             module = importlib.import_module(module_name)
         except Exception as error:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise UsageError(f"{flag}: module {module_name!r} cannot be imported ({reason})") from error
+            raise UsageError(f"{flag}: module {shorten(module_name)} cannot be imported ({reason})") from error
         cls = getattr(module, attribute, None)
         if cls is None:
             known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
-            raise UsageError(f"{flag}: module {module_name} has no {attribute!r}{did_you_mean(attribute, known)}")
+            raise UsageError(
+                f"{flag}: module {module_name} has no {shorten(attribute)}{did_you_mean(attribute, known)}"
+            )
         fits = isinstance(cls, type) and (self.any_class or issubclass(cls, self.declared))
         if not fits or not dataclasses.is_dataclass(cls):
             raise UsageError(f"{flag}: {name} is not a params class derived from {self.declared.__name__}")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.util.text import shorten
 
 _NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
 
@@ -35,7 +36,7 @@ def check_function_name(name: str, flag: str, instead: str = "") -> None:
         ValueError: it has another one.
     """
     if not _NAME.fullmatch(name):
-        raise ValueError(f"expected {instead}module:function, got {name!r}: change {flag}")
+        raise ValueError(f"expected {instead}module:function, got {shorten(name)}: change {flag}")
 
 
 def load_function(name: str, flag: str) -> Callable[..., Any]:
@@ -45,16 +46,16 @@ def load_function(name: str, flag: str) -> Callable[..., Any]:
         UsageError: the module cannot be imported, or holds no such function.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{flag}: expected module:function, got {name!r}")
+        raise UsageError(f"{flag}: expected module:function, got {shorten(name)}")
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise UsageError(f"{flag}: module {module_name!r} cannot be imported ({reason})") from error
+        raise UsageError(f"{flag}: module {shorten(module_name)} cannot be imported ({reason})") from error
     function = getattr(module, attribute, None)
     if not callable(function):
-        raise UsageError(f"{flag}: module {module_name} has no function {attribute!r}")
+        raise UsageError(f"{flag}: module {module_name} has no function {shorten(attribute)}")
     return function
 
 

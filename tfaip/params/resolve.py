@@ -20,6 +20,7 @@ from tfaip.params.tree import node_fields
 from tfaip.params.trust import UntrustedName, trusted_packages
 from tfaip.params.typeargs import field_types
 from tfaip.params.values import parse_words
+from tfaip.util.text import shorten
 
 NO_META: Mapping[str, Any] = {}
 
@@ -212,7 +213,7 @@ def _chosen_class(
             return None
         raise UsageError(f"{shown} cannot be None; {one_of(choice.names())}")
     if not isinstance(value, str):
-        raise UsageError(f"{shown}: expected the name of a class, got {value!r}")
+        raise UsageError(f"{shown}: expected the name of a class, got {shorten(value)}")
     return choice.select(value, shown, trusted)
 
 
@@ -235,7 +236,7 @@ def _chosen_names(
         return {str(index): name for index, name in enumerate(value)}
     if isinstance(value, Mapping if keyed else list):
         return {name: None for name in _by_name(value)}
-    raise UsageError(f"{shown}: expected a {'mapping' if keyed else 'list'} of classes, got {value!r}")
+    raise UsageError(f"{shown}: expected a {'mapping' if keyed else 'list'} of classes, got {shorten(value)}")
 
 
 def _by_name(container: Any) -> dict[str, Any]:
@@ -290,4 +291,4 @@ def _check_choices(value: Any, meta: Mapping[str, Any], shown: str) -> None:
         return
     for item in value if isinstance(value, list | tuple | set) else [value]:
         if item not in choices and str(item) not in map(str, choices):
-            raise UsageError(f"{shown}: {item!r} is not among the choices {', '.join(map(str, choices))}")
+            raise UsageError(f"{shown}: {shorten(item)} is not among the choices {', '.join(map(str, choices))}")

@@ -88,7 +88,8 @@ def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = ()) 
     if type(version) is not int:
         raise UsageError(f"{path}: {VERSION_KEY} is {shorten(version)}, expected a number")
     if version > FORMAT_VERSION:
-        raise UsageError(f"{path}: written by tfaip {shorten_text(str(written_by), 40)} in a newer format: update tfaip")
+        version_text = shorten_text(str(written_by), 40)
+        raise UsageError(f"{path}: written by tfaip {version_text} in a newer format: update tfaip")
     try:
         return _decode(cls, document, trusted, path.parent)
     except UsageError as error:

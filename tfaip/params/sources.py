@@ -9,6 +9,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.arguments import Words
 from tfaip.params.encoding import CLASS_KEY
+from tfaip.util.text import shorten_text
 
 COMMAND_LINE = "command line"
 DEFAULT = "default"
@@ -37,7 +38,8 @@ class Hit:
 
 def label(flag: str, origin: str) -> str:
     """A flag of the command line, or a key of a file, for messages."""
-    return f"--{flag}" if origin == COMMAND_LINE else f"{origin}: {flag}"
+    shown = shorten_text(flag, 120)
+    return f"--{shown}" if origin == COMMAND_LINE else f"{shorten_text(origin)}: {shown}"
 
 
 @dataclass

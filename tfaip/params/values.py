@@ -20,6 +20,7 @@ from tfaip.params.decoding import (
 )
 from tfaip.params.functions import FunctionName
 from tfaip.params.resource import Resource
+from tfaip.util.text import shorten
 
 _TRUE = {"true", "yes", "y", "on", "1"}
 _FALSE = {"false", "no", "n", "off", "0"}
@@ -95,10 +96,10 @@ def _parse_dict(words: Sequence[str], declared: Any, flag: str) -> Any:
     for word in words:
         key_text, equals, text = word.partition("=")
         if not equals:
-            raise UsageError(f"{flag}: expected key=value, got {word!r}")
+            raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
         key = _parse_word(key_text, strip(key_type), flag)
         if key in found:
-            raise UsageError(f"{flag}: key {key_text!r} is given twice")
+            raise UsageError(f"{flag}: key {shorten(key_text)} is given twice")
         found[key] = _parse_word(text, strip(item_type), f"{flag} {key_text}")
     return found
 
@@ -160,4 +161,4 @@ def _pick(choices: dict[str, Any], word: str, declared: Any, flag: str) -> Any:
 
 
 def _mismatch(word: str, declared: Any, flag: str) -> UsageError:
-    return UsageError(f"{flag}: expected {expected(declared)}, got {word!r}")
+    return UsageError(f"{flag}: expected {expected(declared)}, got {shorten(word)}")
