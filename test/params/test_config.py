@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,6 +192,58 @@ def test_errors_name_file_and_key(write: Write, text: str, message: str) -> None
         parse("--config", write("a.yaml", text))
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
+
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOMB + "trainer: {epochs: *a29}", "more than 50000 values if all aliases are written out"),
+        ("run: &r {epochs: *r}", "nested too deeply"),
+        ("a: " + "[" * 200 + "]" * 200, "nested too deeply"),
+        ("a: " + "[" * 5000 + "]" * 5000, "YAML is nested too deeply"),
+        ("a: [" + "1," * 200_000 + "]", "more than 50000 values; a JSON file may hold more"),
+        ("run: {epochs: " + "1" * 5000 + "}", "Exceeds the limit"),
+        ("run: {epochs: !!timestamp 2020-13-40}", "broken YAML: month must be in 1..12"),
+        ("run: {epochs: !!int abc}", "broken YAML: invalid literal"),
+        ("run: {epochs: [" + "'" + "x" * 10_000 + "']}", "a.yaml: run.epochs: expected int, got ['xxx"),
+        ("run: {epochs: {__cls__: " + "x" * 10_000 + "}}", "a.yaml: run.epochs"),
+        ("run: {backup: {__cls__: " + "x" * 10_000 + "}}", "a.yaml: run.backup"),
+        ("x" * 900 + ": 1", "unknown a.yaml: xxx"),
+    ],
+)
+def test_a_hostile_file_is_one_short_line_(write: Write, text: str, message: str) -> None:
+    name = write("a.yaml", text)
+    with pytest.raises(UsageError) as error:
+        parse("--config", name)
+    assert message in str(error.value)
+    assert len(str(error.value)) <= 300
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_of_many_values_takes_little_memory(write: Write) -> None:
+    name = write("a.yaml", "a: [" + "[]," * 300_000 + "]")
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="more than 50000 values; a JSON file may hold more"):
+        parse("--config", name)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200 << 20
+
+
+def test_anchors_and_aliases_are_values(write: Write) -> None:
+    text = "run: {points: &p {1: 2}, weights: {a: 1}, names: &l [a, b]}\ntrain: {lists: *l}"
+    params = parse("--config", write("a.yaml", text))
+    assert (params.points, params.names, params.gen.train.lists) == ({1.0: 2.0}, {"a", "b"}, ["a", "b"])
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_numbers_that_no_float_can_hold(write: Write, suffix: str) -> None:
+    for text in ('{"learning_rate": {"lr": 1%s}}', '{"run": {"weights": {"a": 1%s}}}'):
+        with pytest.raises(UsageError, match="expected float, got <integer of 1329 bits>"):
+            parse("--config", write(f"a.{suffix}", text % ("0" * 400)))
 
 
 def test_errors_about_the_file_itself(write: Write) -> None:

@@ -166,14 +166,14 @@ def _refuse_missing(roots: Sequence[Node], may_be_none: bool) -> None:
 
 def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence[Leaf]) -> None:
     for key, origin in settings.unused():
-        kind, shown = ("flag ", f"--{shorten_text(key)}") if origin == COMMAND_LINE else ("", label(key, origin))
+        kind, shown = ("flag ", label(key, origin)) if origin == COMMAND_LINE else ("", label(key, origin))
         entries = [entry for root in roots for entry in walk_entries(root)]
         known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name]
         hint = _elsewhere(key, entries)
         foreign = foreign_flag(key)
         missing = foreign_hint(key)
         if foreign is None and missing is not None:
-            raise UsageError(f"unknown {kind}{shorten_text(shown, 120)}: {missing}")
+            raise UsageError(f"unknown {kind}{shown}: {missing}")
         near = _near_flags(key, known) if foreign is None else [foreign]
         if not hint and near:
             dashes = "--" if origin == COMMAND_LINE else ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 YAML_BYTES = 4 * MIB
 # Each value takes about 3 kB while it is read.
-YAML_VALUES = 100_000
+YAML_VALUES = 50_000
 
 
 def load_config(name: str) -> Source:

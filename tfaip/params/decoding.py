@@ -157,7 +157,7 @@ class Decoder:
         values = _current(origin, {key: item for key, item in value.items() if key != CLASS_KEY}, place)
         for key in values:
             if key not in types_of:
-                raise UsageError(f"{place}: {origin.__name__} has no {key!r}{did_you_mean(str(key), types_of)}")
+                raise UsageError(f"{place}: {origin.__name__} has no {shorten(key)}{did_you_mean(str(key), types_of)}")
         decoded = {key: inner.decode(item, types_of[key], f"{place}.{key}") for key, item in values.items()}
         missing = [name for name in _required(origin) if name not in decoded]
         if missing:

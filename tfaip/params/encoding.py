@@ -11,6 +11,7 @@ from typing import Any
 from tfaip.params.resource import Resource
 from tfaip.params.tree import is_node, node_fields
 from tfaip.params.trust import class_name
+from tfaip.util.text import shorten
 
 CLASS_KEY = "__cls__"
 
@@ -49,7 +50,7 @@ def encode_key(key: Any, place: str) -> str:
     """
     plain = _scalar(key, None, place)
     if plain is None or isinstance(plain, list):
-        raise TypeError(f"{place}: key {key!r} cannot be stored, expected a string or a number")
+        raise TypeError(f"{place}: key {shorten(key)} cannot be stored, expected a string or a number")
     return plain if isinstance(plain, str) else repr(plain)
 
 

@@ -49,12 +49,12 @@ RETURNN_OPTIONS: Mapping[str, str] = {
 
 
 _WARM_START = (
-    "pretraining in stages does not exist yet; the nearest is a run per stage, each of which begins with the weights of "
-    "the one before: --warmstart.model RUN --warmstart.allow_partial True"
+    "pretraining in stages does not exist yet; the nearest is a run per stage, each of which begins with the weights "
+    "of the one before: --warmstart.model RUN --warmstart.allow_partial True"
 )
 _HELD_RATES = (
-    "pretraining in stages does not exist yet, so that the learning rate is controlled in all epochs; rates that it must "
-    "not touch are listed: --learning_rate.rates"
+    "pretraining in stages does not exist yet, so that the learning rate is controlled in all epochs; rates that it "
+    "must not touch are listed: --learning_rate.rates"
 )
 # Name, or the part of a name before a dot -> what to say of an option that has no counterpart.
 _WITHOUT_COUNTERPART: Mapping[str, str] = {

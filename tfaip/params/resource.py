@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
 from tfaip.params.tree import walk
+from tfaip.util.text import shorten
 
 RESOURCES_DIR = "resources"
 T = TypeVar("T")
@@ -58,7 +59,7 @@ class Resource(os.PathLike[str]):
             return cls(text)
         # Resolved, because symbolic links are the other way out.
         if not (directory / text).resolve().is_relative_to(directory.resolve()):
-            raise ValueError(f"resource {text!r} lies outside of {directory}")
+            raise ValueError(f"resource {shorten(text)} lies outside of {directory}")
         return cls(directory / text)
 
 

@@ -38,8 +38,8 @@ class Hit:
 
 def label(flag: str, origin: str) -> str:
     """A flag of the command line, or a key of a file, for messages."""
-    flag = shorten_text(flag)
-    return f"--{flag}" if origin == COMMAND_LINE else f"{shorten_text(origin)}: {flag}"
+    shown = shorten_text(flag, 120)
+    return f"--{shown}" if origin == COMMAND_LINE else f"{shorten_text(origin)}: {shown}"
 
 
 @dataclass

@@ -14,6 +14,7 @@ from tfaip.errors import UsageError
 from tfaip.params import renames
 from tfaip.params.meta import ensure_dataclass
 from tfaip.params.names import did_you_mean
+from tfaip.util.text import shorten
 
 
 class _Absent:
@@ -154,7 +155,7 @@ def _step(value: Any, part: str, path: str) -> Any:
         parts = _items(value)
     if part not in parts:
         place = f"{path} ({type(value).__name__})" if path else type(value).__name__
-        raise UsageError(f"{place} has no {part!r}{did_you_mean(part, parts)}")
+        raise UsageError(f"{place} has no {shorten(part)}{did_you_mean(part, parts)}")
     return parts[part]
 
 

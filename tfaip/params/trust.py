@@ -70,15 +70,15 @@ def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) ->
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
     module, attribute = match.groups()
     allowed = trusted_packages(declared, trusted) | {_OWN_PACKAGE}
-    _require_trust(module, allowed, f"{place}: __cls__ {name!r}")
+    _require_trust(module, allowed, f"{place}: __cls__ {shorten(name)}")
     cls = getattr(_module(module, place), attribute, None)
     base = get_origin(declared) or declared
     if cls is None:
-        raise UsageError(f"{place}: module {module} has no class {attribute!r}")
+        raise UsageError(f"{place}: module {module} has no class {shorten(attribute)}")
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and issubclass(cls, base)):
-        raise UsageError(f"{place}: {name!r} is not a params class derived from {base.__name__}")
+        raise UsageError(f"{place}: {shorten(name)} is not a params class derived from {base.__name__}")
     # An allowed module may hold, by another name, a class of one that is not.
-    _require_trust(cls.__module__, allowed, f"{place}: __cls__ {name!r}, defined in {cls.__module__},")
+    _require_trust(cls.__module__, allowed, f"{place}: __cls__ {shorten(name)}, defined in {cls.__module__},")
     return cls
 
 
@@ -97,13 +97,13 @@ def check_function(name: str, trusted: frozenset[str], place: str) -> None:
         raise UsageError(f"{place}: expected 'module:function', got {shorten(name)}")
     module, _, attribute = name.partition(":")
     allowed = trusted | {_OWN_PACKAGE}
-    _require_trust(module, allowed, f"{place}: function {name!r}")
+    _require_trust(module, allowed, f"{place}: function {shorten(name)}")
     function = getattr(_module(module, place), attribute, None)
     if not callable(function):
-        raise UsageError(f"{place}: module {module} has no function {attribute!r}")
+        raise UsageError(f"{place}: module {module} has no function {shorten(attribute)}")
     # An allowed module may hold, by another name, a function of one that is not.
     home = getattr(function, "__module__", None) or ""
-    _require_trust(home, allowed, f"{place}: function {name!r}, defined in {home},")
+    _require_trust(home, allowed, f"{place}: function {shorten(name)}, defined in {home},")
 
 
 def _require_trust(module: str, allowed: frozenset[str], what: str) -> None:

@@ -164,8 +164,8 @@ class _JsonLines:
         line = _to_json(values).encode() + b"\n"
         if len(line) > _LINE_BYTES:
             raise UsageError(
-                f"a sample takes {len(line) // MIB} MiB as JSON, of at most {_LINE_BYTES // MIB}: write a {NUMPY_SUFFIX} "
-                "file instead"
+                f"a sample takes {len(line) // MIB} MiB as JSON, of at most {_LINE_BYTES // MIB}: "
+                f"write a {NUMPY_SUFFIX} file instead"
             )
         self._file.write(line)
 

@@ -121,9 +121,8 @@ def _of_config(path: Path, history: History) -> LearningRateParams:
 
     params = read_rate_config(path)
     params.epochs = max(history.epochs, default=0)
-    is_told = not isinstance(params, FeedbackParams) or params.monitor is not None
-    if not is_told and set(_RETURNN_SCORES) & set(history.names()):
-        return replace(params, monitor=list(_RETURNN_SCORES))
+    if isinstance(params, FeedbackParams) and params.monitor is None and set(_RETURNN_SCORES) & set(history.names()):
+        params.monitor = list(_RETURNN_SCORES)
     return params
 
 

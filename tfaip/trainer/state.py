@@ -194,7 +194,7 @@ def require_state(state: Mapping[str, Any]) -> None:
     """
     for name, kind in _PARTS.items():
         value = state.get(name)
-        if type(value) is not kind or (kind is int and value < 0):
+        if type(value) is not kind or (isinstance(value, int) and value < 0):
             raise TfaipError(f"the state of the checkpoint has {shorten(value)} as {name}: it is damaged")
 
 

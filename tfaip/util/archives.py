@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import zipfile
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from tfaip.util.reading import open_file
 
@@ -14,7 +14,7 @@ _HEADER_BYTES = 30
 _MOST_MEMBERS = 100_000
 
 
-def open_stored(path: Path) -> BinaryIO:
+def open_stored(path: Path) -> BufferedReader:
     """Open a zip file that cannot expand: its members are not compressed, do not overlap, and fit into the file.
 
     Compressed members may expand to a thousand times their size, and members that overlap are read once for each

@@ -13,8 +13,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from tfaip.errors import UsageError
 from tfaip.util.text import shorten, shorten_text
@@ -41,7 +42,7 @@ _KINDS = {
 }
 
 
-def open_file(path: str | os.PathLike[str], limit: int | None = None) -> BinaryIO:
+def open_file(path: str | os.PathLike[str], limit: int | None = None) -> BufferedReader:
     """Open a regular file for reading; a pipe or device is neither waited for nor read.
 
     Args:
@@ -62,7 +63,7 @@ def open_file(path: str | os.PathLike[str], limit: int | None = None) -> BinaryI
             raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
         if limit is not None and status.st_size > limit:
             raise _too_large(limit)
-        return os.fdopen(descriptor, "rb")
+        return open(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
@@ -97,7 +98,7 @@ def read_text(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> str:
         raise UsageError(f"{name}: is not a text file in UTF-8") from error
 
 
-def read_lines(file: BinaryIO, limit: int) -> Iterator[bytes]:
+def read_lines(file: IO[bytes], limit: int) -> Iterator[bytes]:
     """Yield the lines of an open file.
 
     Raises:

@@ -73,7 +73,7 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
         )
     with quiet_stderr():
         import tensorflow as tf
-        from google.protobuf.message import DecodeError
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     try:
         size = require_regular_files(path)
         reader = tf.train.load_checkpoint(str(path / _INDEX_FILE.with_suffix("")))

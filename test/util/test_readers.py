@@ -1,0 +1,129 @@
+"""Every reader of the toolkit refuses what is not a regular file, and what would take any amount of memory."""
+
+from __future__ import annotations
+
+import shutil
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
+from test.util.test_reading import make_circle, make_directory, make_endless, make_huge, make_pipe
+from tfaip.data.generators.csvfile import CsvGeneratorParams
+from tfaip.data.generators.listsfile import ListsFileGeneratorParams
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.errors import TfaipError
+from tfaip.lav.trainingdata import load_training_data
+from tfaip.model.kerasexport import KerasExporter
+from tfaip.model.onnxexport import OnnxExporter
+from tfaip.model.servedmodel import ServedModel
+from tfaip.model.weights import load_arrays, load_weights_of
+from tfaip.params.config_files import load_config
+from tfaip.params.serialization import load_params
+from tfaip.predict.samplefile import read_samples
+from tfaip.scenario.exported import load_exported_params
+from tfaip.scripts.stored import load_trainer_params
+from tfaip.trainer.checkpoint import read_checkpoint
+from tfaip.trainer.history import read_history
+from tfaip.trainer.returnnconfig import read_rate_config
+from tfaip.trainer.run_directory import RunDirectory
+from tfaip.trainer.warmstart.savedmodel import read_saved_model
+from tfaip.util.manifest import read_manifest, verify_files, write_manifest
+
+Reader = Callable[[Path], Any]
+
+
+def of_table(params: CsvGeneratorParams | ListsFileGeneratorParams) -> int:
+    return len(params.create(PipelineMode.TRAINING))
+
+
+# Name of the file -> what reads it; it gets the path of the file, which is in a directory of its own.
+READERS: dict[str, Reader] = {
+    "flags.yaml": lambda path: load_config(str(path)),
+    "flags.json": lambda path: load_config(str(path)),
+    "params.json": lambda path: load_params(path, TinyTrainerParams),
+    "trainer_params.json": lambda path: load_trainer_params(path, []),
+    "scenario_params.json": lambda path: load_exported_params(path.parent),
+    "training_data.json": lambda path: load_training_data(path.parent, TinyScenario),
+    "history.json": read_history,
+    "my.config": read_rate_config,
+    "manifest.json": lambda path: read_manifest(path.parent),
+    "state.safetensors": lambda path: read_checkpoint(path.parent),
+    "weights.safetensors": lambda path: load_weights_of(path.parent),
+    "arrays": load_arrays,
+    "samples.jsonl": lambda path: list(read_samples(path)),
+    "samples.npz": lambda path: list(read_samples(path)),
+    "table.csv": lambda path: of_table(CsvGeneratorParams(files=[str(path)])),
+    "list.txt": lambda path: of_table(ListsFileGeneratorParams(lists=[str(path)])),
+    "serve.keras": lambda path: KerasExporter.load(path.parent, "serve"),
+    "serve.onnx": lambda path: OnnxExporter.load(path.parent, "serve"),
+    "saved_model.pb": lambda path: ServedModel(path.parent),
+}
+# Looked for only if they are files: without one there is no training data, and nothing is read.
+OPTIONAL = {"training_data.json"}
+KINDS: list[Callable[[Path], None]] = [make_pipe, make_endless, make_directory, make_circle, make_huge]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("name", READERS)
+def test_no_reader_waits_or_fills_the_memory(name: str, make: Callable[[Path], None], tmp_path: Path) -> None:
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    make(directory / name)
+    tracemalloc.start()
+    if name in OPTIONAL and make is not make_huge:
+        READERS[name](directory / name)
+    else:
+        with pytest.raises(TfaipError) as caught:
+            READERS[name](directory / name)
+        message = str(caught.value).replace(str(directory), "")
+        assert "\n" not in message
+        assert len(message) <= 300
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 160 << 20  # a line of samples, twice, is the most that any of them holds
+
+
+@pytest.mark.backend
+def test_a_pipe_among_the_files_of_a_saved_model(tmp_path: Path) -> None:
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "variables" / "variables.index").touch()
+    (tmp_path / "saved_model.pb").touch()
+    make_pipe(tmp_path / "variables" / "variables.data-00000-of-00001")
+    for read in (read_saved_model, ServedModel):
+        with pytest.raises(TfaipError, match="variables.data-00000-of-00001 is a pipe, not a regular file"):
+            read(tmp_path)
+
+
+def test_a_pipe_as_the_history_of_a_run_that_is_looked_at(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.params_file.write_text("{}")
+    make_pipe(directory.history_file)
+    with pytest.raises(TfaipError, match="history.json: cannot be read"):
+        directory.check_free(overwrite=False)
+
+
+def test_a_file_of_another_size_is_not_read_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("abc")
+    write_manifest(tmp_path, {})
+    make_huge(tmp_path / "weights")  # hashing it would take an hour
+    with pytest.raises(TfaipError, match="weights differs from its manifest"):
+        verify_files(tmp_path)
+
+
+@pytest.mark.backend
+def test_files_of_good_content_are_read(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("a\nb\n")
+    (tmp_path / "table.csv").write_text("\ufeffa,b\n1,2\n", encoding="utf-8")
+    assert READERS["list.txt"](tmp_path / "list.txt") == 2
+    assert READERS["table.csv"](tmp_path / "table.csv") == 1
+    inputs = keras.Input((4,), name="x")
+    keras.Model({"x": inputs}, {"y": keras.layers.Dense(1)(inputs)}).save(tmp_path / "serve.keras")
+    assert KerasExporter.load(tmp_path, "serve")({"x": np.ones((2, 4), np.float32)})["y"].shape == (2, 1)
+    shutil.rmtree(tmp_path)

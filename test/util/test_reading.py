@@ -1,0 +1,169 @@
+"""Files are opened only if they are regular and not too large; JSON is bounded in depth and number of values."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.util.reading import (
+    MAX_DEPTH,
+    MIB,
+    is_shallow,
+    open_file,
+    parse_json,
+    parse_whole_number,
+    read_bytes,
+    read_json,
+    read_lines,
+    read_text,
+    require_regular_files,
+)
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def make_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+def make_circle(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def make_huge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)  # takes no space
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (make_pipe, "it is a pipe, not a regular file"),
+        (make_endless, "it is a device, not a regular file"),
+        (make_directory, "it is a directory, not a regular file"),
+        (make_socket, "No such device or address"),
+        (make_circle, "Too many levels of symbolic links"),
+        (make_huge, "it has more than 16 MiB"),
+        (lambda path: None, "No such file or directory"),
+    ],
+)
+def test_what_is_not_a_file_of_limited_size_is_refused(
+    make: Callable[[Path], None], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    make(Path("file"))
+    with pytest.raises(OSError, match=reason):
+        read_bytes("file")
+    with pytest.raises(UsageError, match=rf"^file: cannot be read \({reason}") as caught:
+        read_text(Path("file"))
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 10_000, "/" + "b/" * 5000])
+def test_names_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot be read \(") as caught:
+        read_text(name)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_file_that_is_larger_than_it_says() -> None:
+    # The system says that its size is 0.
+    assert b"Name:" in read_bytes("/proc/self/status")
+    with pytest.raises(OSError, match="it has more than 0 MiB"):
+        read_bytes("/proc/self/status", limit=3)
+
+
+def test_a_good_file_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("é")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert read_text(tmp_path / "link") == "é"
+    (tmp_path / "file").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="link: is not a text file in UTF-8"):
+        read_text(tmp_path / "link")
+
+
+def test_lines_of_limited_length(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"ab\nabcd\nabcde\n")
+    with open_file(tmp_path / "file") as file:
+        lines = read_lines(file, 5)
+        assert [next(lines), next(lines)] == [b"ab\n", b"abcd\n"]
+        with pytest.raises(ValueError, match="a line has more than"):
+            next(lines)
+
+
+def test_an_endless_line_is_not_read_to_its_end(tmp_path: Path) -> None:
+    make_huge(tmp_path / "file")
+    tracemalloc.start()
+    with open_file(tmp_path / "file") as file, pytest.raises(ValueError, match="a line has more than 1 MiB"):
+        next(read_lines(file, MIB))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * MIB
+
+
+def test_directories_for_other_libraries(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "file").write_text("abc")
+    assert require_regular_files(tmp_path) == 3
+    make_pipe(tmp_path / "inner" / "pipe")
+    with pytest.raises(OSError, match="pipe is a pipe, not a regular file"):
+        require_regular_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "broken JSON in line 1"),
+        ("[1]", "expected a JSON object, got list"),
+        ('{"a": 1, "a": 2}', "key 'a' is given twice"),
+        ('{"a": {"b": 1, "c": 2, "b": 3}}', "key 'b' is given twice"),
+        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
+        ('{"a": ' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}", "nested too deeply"),
+        ('{"a": ' + "1" * 10_000 + "}", "broken JSON: Exceeds the limit"),
+        ('{"a": [' + "0," * 8_000_000 + "0]}", "has more than 8000000 values"),
+        ('{"' + "k" * 10_000 + '": 1, "' + "k" * 10_000 + '": 1}', "is given twice"),
+    ],
+)
+def test_json_that_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=f"^place: .*{reason}") as caught:
+        parse_json(text, "place")
+    assert len(str(caught.value)) < 300
+
+
+def test_json_of_any_sensible_depth(tmp_path: Path) -> None:
+    depth = MAX_DEPTH - 1
+    (tmp_path / "file").write_text('{"a": ' + "[" * depth + "]" * depth + "}")
+    assert list(read_json(tmp_path / "file")) == ["a"]
+
+
+def test_depth_is_that_of_lists_and_dicts() -> None:
+    assert is_shallow(3, 0)
+    assert is_shallow([], 1)
+    assert not is_shallow([], 0)
+    assert is_shallow({"a": [1, {}]}, 3)
+    assert not is_shallow({"a": [1, {}]}, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("17", 17), ("999999999", 999_999_999), ("1000000000", None), ("01", None), ("1_0", None), ("-1", None)],
+)
+def test_whole_numbers(text: str, number: int | None) -> None:
+    assert parse_whole_number(text) == number
