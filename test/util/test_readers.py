@@ -105,7 +105,7 @@ def test_a_pipe_as_the_history_of_a_run_that_is_looked_at(tmp_path: Path) -> Non
     directory = RunDirectory(tmp_path)
     directory.params_file.write_text("{}")
     make_pipe(directory.history_file)
-    with pytest.raises(TfaipError, match="history.json: cannot be read"):
+    with pytest.raises(TfaipError, match="holds another run"):
         directory.check_free(overwrite=False)
 
 

@@ -244,11 +244,14 @@ def check_number(value: Any, place: str) -> None:
 
 def _plain(value: Any, declared: Any, place: str) -> Any:
     """A number, string or None; what the type can hold without loss is converted."""
+    if declared is float and type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            raise _mismatch(value, declared, place) from None
     check_number(value, place)
     if type(value) is declared:
         return value
-    if declared is float and type(value) is int:
-        return float(value)
     if declared is int and type(value) is float and value.is_integer():
         check_number(int(value), place)
         return int(value)
