@@ -13,6 +13,7 @@ import pytest
 from test.scripts.conftest import read_params
 from test.support.commands import CommandResult
 from test.support.runs import checkpoints, copy_tiny, files_below, run_well
+from tfaip.scripts import check_export, export, lav, predict, replay_learning_rate, resume_training
 
 RunCommand = Callable[..., CommandResult]
 MODULES = {
@@ -223,3 +224,25 @@ def test_resume_without_a_checkpoint(place: Path, whole: Path, run_command: RunC
     before = contents(place)
     refused(run_command("resume_training", "run", cwd=place), "no checkpoint in run/checkpoint: nothing to resume")
     assert contents(place) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (lav, ["--export_dir"]),
+        (export, []),
+        (check_export, []),
+        (predict, ["--export_dir"]),
+        (resume_training, []),
+        (replay_learning_rate, []),
+    ],
+)
+@pytest.mark.parametrize("path", ["x" * 300, "x/" * 3000])
+def test_a_path_that_is_too_long(
+    path: str, command: Any, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--format", "keras"] if command is export else []
+    assert command.main([*arguments, path, *flags]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is too long for" in line or "has a part of more than" in line or "is longer than" in line
+    assert len(line) <= 300

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,3 +188,20 @@ def test_a_copy_of_a_checkpoint_is_not_resumed_under_its_own_name(place: Path) -
     with pytest.raises(UsageError, match="checkpoint 'backup' cannot be used: its name tells no epoch"):
         trainer.train()
     assert contents(place) == before
+
+
+@pytest.mark.parametrize("limit", [1000, 7000, 9000])
+def test_a_full_disk_is_told_with_a_path_of_the_run(limit: int, place: Path) -> None:
+    """The first file that does not fit: the params, then the best model, then a checkpoint."""
+    run = place / "new"
+    params = params_of(run)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    trainer = LineScenario.create_trainer(params)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limits[1]))
+    try:
+        with pytest.raises(TfaipError, match=f"^{run}/.* cannot be written: .*[Ff]ile too large"):
+            trainer.train()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path for path in run.rglob("*") if path.name.startswith(".tmp-")] == []
+    shutil.rmtree(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 
 from test.support.commands import finish_command, start_python
+from tfaip.errors import TfaipError
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.trainer.events import EventWriter
 
@@ -160,3 +162,15 @@ print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
     result = finish_command(start_python("-c", code))
     assert (result.rc, result.stdout) == (0, "[]\n"), result
     assert scalars(tmp_path, "loss") == [(1, 1.0)]
+
+
+def test_a_full_disk_is_told_with_the_directory(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer = EventWriter(tmp_path / "train")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(TfaipError, match="train cannot be written: File too large$"):
+            writer.scalars({f"value{i}": 0.0 for i in range(1000)}, 1)
+        writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

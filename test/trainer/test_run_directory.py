@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,46 @@ def test_a_run_is_found_from_the_working_directory(run: RunDirectory, monkeypatc
     monkeypatch.chdir(run.checkpoints / "epoch_0002")
     root, checkpoint = find_run(Path())
     assert (root.resolve(), checkpoint) == (run.root.resolve(), "epoch_0002")
+
+
+def test_a_run_is_found_from_a_directory_of_checkpoints_of_several_parts(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    nested = root / "state" / "of" / "training"
+    (nested / "epoch_0001").mkdir(parents=True)
+    (root / PARAMS_FILE).write_text(json.dumps({"checkpoint_sub_dir": "state/of/training/checkpoint_{epoch}"}))
+    assert RunDirectory.stored(root).checkpoints == nested
+    assert find_run(nested) == find_run(root / "state" / "of") == (root, None)
+    assert find_run(nested / "epoch_0001") == (root, "epoch_0001")
+    with pytest.raises(UsageError, match="no run at"):
+        find_run(nested / "epoch_0001" / "best")
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "{", '{"checkpoint_sub_dir": "..", "early_stopping": []}', '{"early_stopping": 3}']
+)
+def test_unusable_stored_names_are_those_of_no_directory(content: str, tmp_path: Path) -> None:
+    (tmp_path / PARAMS_FILE).write_text(content)
+    assert RunDirectory.stored(tmp_path) == RunDirectory(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["x" * 246, "a\0b", "x/" * 2050])
+def test_a_path_that_no_run_can_have(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no run at .*: the path (has|holds|is)") as caught:
+        find_run(tmp_path / name)
+    assert len(str(caught.value)) <= 300
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "history.json"])
+def test_a_failed_run_with_something_odd_in_it_is_not_replaced(name: str, tmp_path: Path) -> None:
+    (tmp_path / PARAMS_FILE).write_text("{}")
+    if name == "checkpoint":
+        (tmp_path / name).write_text("a file")
+    else:
+        (tmp_path / name).mkdir()
+    with pytest.raises(UsageError, match="holds another run"):
+        RunDirectory(tmp_path).check_free(overwrite=False)
+    with pytest.raises(UsageError, match=f"{name} is in the way: it is no (file|directory) of a run; move it away"):
+        RunDirectory(tmp_path).claim(overwrite=True)
 
 
 def test_no_run(tmp_path: Path) -> None:

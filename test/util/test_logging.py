@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,3 +141,17 @@ def test_a_reader_that_has_gone_away_is_no_error(
     monkeypatch.setattr("sys.stdout", Closed())
     handler.emit(logging.LogRecord("tfaip", logging.INFO, __file__, 1, "lost", None, None))
     assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with RunLog() as run_log:
+            run_log.write_to(tmp_path / "train.log")
+            for _ in range(50):
+                logger("test").warning("x" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert capsys.readouterr().err == f"warning: {tmp_path / 'train.log'} cannot be written: File too large\n"
+    assert (tmp_path / "train.log").stat().st_size <= 1000

@@ -10,9 +10,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.model.exportgraph import ExportGraphs
 from tfaip.model.servedmodel import ServedModel, quiet_tensorflow
+from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
 SERVE_DIR = "serve"
@@ -40,13 +41,22 @@ class ServingExporter:
         self._archive: Any = None
 
     def write(self, directory: Path) -> None:
-        """Write the SavedModel with the current weights into `directory` (created)."""
+        """Write the SavedModel with the current weights into `directory` (created).
+
+        Raises:
+            TfaipError: TensorFlow cannot write it, as on a full disk.
+        """
         with quiet_tensorflow():
             if self._archive is None:
                 self._archive = self._trace()
             elif keras.backend.backend() != "tensorflow":
                 self._update_copies()
-            self._archive.write_out(str(directory), verbose=False)
+            import tensorflow as tf
+
+            try:
+                self._archive.write_out(str(directory), verbose=False)
+            except tf.errors.OpError as error:
+                raise TfaipError(f"{directory} cannot be written: {shorten_text(str(error.message), 160)}") from error
 
     @staticmethod
     def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:

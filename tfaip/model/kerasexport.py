@@ -47,6 +47,8 @@ class KerasExporter:
                 if name not in self._models:
                     self._models[name] = _functional(graph, self._graphs.inputs, name)
                 self._models[name].save(directory / f"{name}{SUFFIX}")
+            except OSError:  # a full disk; the graph is not to blame
+                raise
             except Exception as error:  # whatever an operation says to a tensor without values
                 raise TfaipError(
                     f"graph {name!r} cannot be written as a .keras file, which holds only layers and operations of "

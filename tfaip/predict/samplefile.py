@@ -81,7 +81,9 @@ class SampleWriter:
         self._parts = PARTS if with_inputs else PARTS[1:]
 
     def __enter__(self) -> Self:
-        self._file: IO[bytes] = open(self._temporary, "wb")  # noqa: SIM115 (closed in __exit__)
+        # Left by a process that was killed; a new file is never written through a link.
+        self._temporary.unlink(missing_ok=True)
+        self._file: IO[bytes] = open(self._temporary, "xb")  # noqa: SIM115 (closed in __exit__)
         self._form: _Form = _JsonLines(self._file) if self._path.suffix == JSON_SUFFIX else _Columns(self._file)
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
+from tfaip.util.files import failures_named
 
 _NO_TENSORFLOW = "tensorboard.compat.notf"
 _EVENT_FILE = re.compile(r"events\.out\.tfevents\.(\d+)\.")
@@ -131,7 +133,9 @@ class _EventFile:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.summary.writer.record_writer import RecordWriter
 
-        directory.mkdir(parents=True, exist_ok=True)
+        self._path = directory
+        with failures_named(directory):
+            directory.mkdir(parents=True, exist_ok=True)
         earlier = [int(match[1]) for path in directory.iterdir() if (match := _EVENT_FILE.match(path.name))]
         second = max([int(time.time()), *(1 + other for other in earlier)])
         name = f"events.out.tfevents.{second:010d}.{socket.gethostname()}.{os.getpid()}"
@@ -140,13 +144,17 @@ class _EventFile:
         self.add_event(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
     def add_event(self, event: Any) -> None:
-        self._records.write(event.SerializeToString())
+        with failures_named(self._path):
+            self._records.write(event.SerializeToString())
 
     def flush(self) -> None:
-        self._file.flush()
+        with failures_named(self._path):
+            self._file.flush()
 
     def close(self) -> None:
-        self._file.close()
+        # What could not be written has been reported, or is reported by the error that ends the training.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 def _string_tensor(values: list[bytes]) -> Any:

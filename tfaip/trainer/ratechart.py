@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tfaip.errors import UsageError
+from tfaip.util.text import shorten_text
 from tfaip.util.textplot import Curve, needs_log_scale
 
 # So few points are shown as such.
@@ -47,4 +48,4 @@ def write_png(path: Path, x_label: str, rates: Mapping[str, Curve], scores: Mapp
     try:
         figure.savefig(path, format="png", dpi=100)
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{shorten_text(str(path))} cannot be written: {error.strerror}") from error

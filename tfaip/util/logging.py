@@ -90,6 +90,21 @@ def _last_record(error: BaseException) -> logging.LogRecord:
     return logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place)
 
 
+class _RunFile(logging.FileHandler):
+    """The file of a run; a full disk is reported once instead of a traceback per line."""
+
+    _has_failed = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
+        """Say once that the file cannot be written."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._has_failed:
+            self._has_failed = True
+            print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
+
+
 class RunLog:
     """Context that writes what is logged to the file of a run, and the error that ends it.
 
@@ -110,7 +125,7 @@ class RunLog:
 
     def write_to(self, path: Path) -> None:
         """Append everything from the beginning of the block on to `path`."""
-        self._file = logging.FileHandler(path, encoding="utf-8")
+        self._file = _RunFile(path, encoding="utf-8")
         self._file.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
         logging.getLogger(ROOT).addHandler(self._file)
         logging.getLogger(ROOT).removeHandler(self._memory)
@@ -126,4 +141,6 @@ class RunLog:
             if error is not None:
                 self._file.handle(_last_record(error))
             logging.getLogger(ROOT).removeHandler(self._file)
-            self._file.close()
+            # Nothing that the log cannot hold changes how the run ended.
+            with contextlib.suppress(OSError):
+                self._file.close()

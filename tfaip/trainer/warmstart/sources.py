@@ -12,6 +12,7 @@ from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory, model_of_run
 from tfaip.trainer.transfer import Source
 from tfaip.trainer.warmstart.savedmodel import is_saved_model, read_saved_model
 from tfaip.util.logging import logger
+from tfaip.util.manifest import MANIFEST_FILE, read_manifest, verify_files
 from tfaip.util.names import path_problem
 from tfaip.util.text import shorten
 
@@ -87,4 +88,7 @@ def _of_saved_model(path: Path, trim_graph_name: bool) -> Source:
     if path.name == SERVE_DIR and (path.parent / WEIGHTS_FILE).is_file():
         # Our own export: the same weights, under the paths that a SavedModel does not keep.
         return Source(str(path), load_weights_of(path.parent))
+    if path.name == SERVE_DIR and (path.parent / MANIFEST_FILE).is_file():
+        names = [name for name in read_manifest(path.parent)["files"] if name.split("/")[0] == SERVE_DIR]
+        verify_files(path.parent, names)
     return read_saved_model(path, trim_graph_name)
