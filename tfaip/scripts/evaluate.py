@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.trust import top_package
 from tfaip.scripts.results import check_files, print_results, write_results
 from tfaip.scripts.roof import run_command
 from tfaip.scripts.stored import take_trusted, take_words
@@ -39,7 +40,7 @@ def _work(argv: Sequence[str]) -> None:
         raise UsageError(f"which scenario? expected: {PROG} --prediction FILE --scenario SCENARIO; see {PROG} --help")
     trusted, flags = take_trusted(flags)
     scenario, params = _scenario(names[0], trusted)
-    args = _parse(f"{PROG} --scenario {names[0]}", params, flags)
+    args = _parse(f"{PROG} --scenario {names[0]}", params, flags, [top_package(scenario.__module__), *trusted])
     with scenario.create_evaluator(args.evaluator) as evaluator:
         for sample in _samples(args.prediction):
             evaluator.update_state(sample)
@@ -64,10 +65,10 @@ def _scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     return scenario, scenario.default_params()
 
 
-def _parse(prog: str, params: Any, flags: Sequence[str]) -> Any:
+def _parse(prog: str, params: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
     from tfaip.params.cli import ParamsParser
 
-    parser = ParamsParser(prog=prog, description="Evaluate predicted samples.")
+    parser = ParamsParser(prog, "Evaluate predicted samples.", trusted)
     parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
     parser.add_option("--out", type=str | None, help="Write the results as JSON into this file")
     parser.add_params("evaluator", type(params.evaluator), default=params.evaluator, metadata={"fix_dc": True})

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tfaip.params.trust import top_package
 from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import load_trainer_params, take_trusted
 
@@ -29,25 +30,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _work(argv: Sequence[str]) -> None:
     if asks_for_usage(argv, USAGE, f"which run? expected: {PROG} OUTPUT_DIR [flags]; see {PROG} --help"):
         return
+    from tfaip.trainer.permission import read_permission
     from tfaip.trainer.run_directory import RunDirectory, find_run
 
     root, checkpoint = find_run(Path(argv[0]))
     trusted, flags = take_trusted(argv[1:])
-    scenario, stored = load_trainer_params(RunDirectory(root).params_file, trusted)
+    params_file = RunDirectory(root).params_file
+    permission = read_permission(params_file).and_trusted(trusted)
+    scenario, stored = load_trainer_params(params_file, permission)
     # The run may have been moved since it was written.
     stored.output_dir = str(root)
-    params = _parse(f"{PROG} {argv[0]}", scenario, stored, flags)
+    params = _parse(f"{PROG} {argv[0]}", scenario, stored, flags, trusted)
 
     from tfaip.device.devices import prepare_devices
 
     prepare_devices(params.device)
-    scenario.create_trainer(params, restore=True, checkpoint=checkpoint).train()
+    trainer = scenario.create_trainer(params, restore=True, checkpoint=checkpoint)
+    trainer.permission = permission
+    trainer.train()
 
 
-def _parse(prog: str, scenario: Any, stored: Any, flags: Sequence[str]) -> Any:
+def _parse(prog: str, scenario: Any, stored: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
     from tfaip.params.cli import ParamsParser
 
-    parser = ParamsParser(prog=prog, description="Continue a training.")
+    parser = ParamsParser(prog, "Continue a training.", [top_package(scenario.__module__), *trusted])
     parser.add_params("trainer", type(stored), default=stored)
     return parser.parse(flags).trainer
 

@@ -30,6 +30,7 @@ from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.history import History, read_history
 from tfaip.trainer.loop import LoopParts, TrainingLoop
 from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.permission import Permission, record_permission
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import flat_params, stored_params
@@ -51,6 +52,9 @@ class Trainer(Generic[P]):
         restore: continue the run in `params.output_dir` from its newest checkpoint.
         checkpoint: with `restore`: continue from this checkpoint, by name, instead of the newest.
     """
+
+    permission: Permission | None = None
+    """Set by commands: what was typed for the run is recorded in the user's state directory."""
 
     def __init__(
         self,
@@ -270,4 +274,6 @@ class Trainer(Generic[P]):
         self._params.import_root = import_root(type(self._scenario))
         stored = copy.copy(self._params)
         stored.device = stored.device.without_cluster()  # it is another one whenever the run is started
+        if self.permission is not None:
+            record_permission(directory.params_file, stored, type(self._scenario), self.permission)
         save_params(directory.params_file, stored)
