@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +22,12 @@ from hypothesis import HealthCheck, settings
 
 from test.support.commands import CommandResult, finish_command, kill_group, start_command
 from test.support.leaks import find_leaks, take_snapshot
+
+# Commands record there what was typed; never in the home of whoever runs the tests. Shared by parallel test processes.
+STATE_PREFIX = os.path.join(tempfile.gettempdir(), "tfaip-test-state-")
+if not os.environ.get("XDG_STATE_HOME", "").startswith(STATE_PREFIX):
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tfaip-test-state-")
+    atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 # The same examples in every run, and no deadline: a busy machine is not a failure.
 settings.register_profile(

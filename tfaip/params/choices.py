@@ -78,7 +78,9 @@ class ClassChoice:
         try:
             return ensure_dataclass(find_class(name, self.declared, trusted, flag))
         except UntrustedName as error:
-            raise UsageError(f"{error.refusal}: choose the class on the command line") from error
+            raise UsageError(
+                f"{error.refusal}: choose the class on the command line, or {error.how_to_trust()}"
+            ) from error
 
     def _imported(self, name: str, flag: str) -> type:
         module_name, _, attribute = name.partition(":")

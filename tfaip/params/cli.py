@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, get_origin
@@ -18,6 +18,7 @@ from tfaip.params.resolve import NO_META, Resolver
 from tfaip.params.schema import MISSING, Entry, Leaf, Node, walk_entries
 from tfaip.params.sources import COMMAND_LINE, Settings, Source, label
 from tfaip.params.tree import node_fields, post_init
+from tfaip.params.trust import check_packages
 from tfaip.params.values import parse_words
 from tfaip.util.text import ERROR_LIMIT, shorten_text
 
@@ -41,6 +42,7 @@ class _Root:
 _CONFIG = "config"
 _HELP = _Option("help", bool, False, NO_META)
 _PRINT = _Option("print_config", bool, False, NO_META)
+_TRUST = _Option("trust", list[str], (), NO_META)
 
 
 class ParamsParser:
@@ -57,11 +59,14 @@ class ParamsParser:
     Args:
         prog: the command as the user types it, for `--help`.
         description: what it does, for `--help`.
+        trusted: packages that config files may name classes and functions of, besides tfaip, those of the params, and
+            what `--trust PKG ...` adds.
     """
 
-    def __init__(self, prog: str, description: str = "") -> None:
+    def __init__(self, prog: str, description: str = "", trusted: Iterable[str] = ()) -> None:
         self.prog = prog
         self.description = description
+        self._trusted = list(trusted)
         self._options: list[_Option] = []
         self._roots: list[_Root] = []
         self._former: dict[str, str] = {}
@@ -111,13 +116,16 @@ class ParamsParser:
             UsageError: something is wrong with a flag or with a config file; one line.
             SystemExit: after `--help` and `--print_config`, with code 0.
         """
-        words = split_arguments(argv, repeatable=[_CONFIG], short={"-h": _HELP.name})
+        words = split_arguments(argv, repeatable=[_CONFIG, _TRUST.name], short={"-h": _HELP.name})
         wants_help = _parse_option(_HELP, words).value
         print_config = _parse_option(_PRINT, words).value
+        if words.get(_TRUST.name) == []:
+            raise UsageError("--trust needs the name of a package")
+        trusted = [*self._trusted, *check_packages(_parse_option(_TRUST, words).value)]
         options = [_parse_option(option, words) for option in self._options]
         sources = [*_config_sources(words), Source(COMMAND_LINE, words)]
         settings = Settings([replace(source, former=self._former) for source in sources])
-        resolver = Resolver(settings)
+        resolver = Resolver(settings, trusted)
         roots = [resolver.root(root.name, root.declared, root.default, root.meta) for root in self._roots]
         if wants_help:
             print(help_text(self.prog, self.description, options, roots))
@@ -168,7 +176,7 @@ def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence
     for key, origin in settings.unused():
         kind, shown = ("flag ", label(key, origin)) if origin == COMMAND_LINE else ("", label(key, origin))
         entries = [entry for root in roots for entry in walk_entries(root)]
-        known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name]
+        known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name, _TRUST.name]
         hint = _elsewhere(key, entries)
         foreign = foreign_flag(key)
         missing = foreign_hint(key)

@@ -40,6 +40,7 @@ def help_text(prog: str, description: str, options: Sequence[Leaf], roots: Seque
 _GENERAL = (
     ("--help, -h", "Show this text, for the classes chosen by the other flags."),
     ("--config FILE [FILE ...]", "Read flags from YAML or JSON; later files and flags win."),
+    ("--trust PKG [PKG ...]", "Packages that files may name classes of, besides tfaip and the scenario's own."),
     ("--print_config", "Print all values and where they come from, as a config file."),
 )
 

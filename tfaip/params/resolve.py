@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING
 from typing import Any, get_origin
 
@@ -49,12 +49,14 @@ class Resolver:
 
     Args:
         settings: all sources.
+        trusted: packages that config files may name classes and functions of.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, trusted: Iterable[str] = ()) -> None:
         self.settings = settings
+        self._given = frozenset(trusted)
         self._claimed: set[str] = set()
-        self._trusted: frozenset[str] = frozenset()
+        self._trusted = self._given
 
     def root(self, name: str, declared: Any, default: Any, meta: Mapping[str, Any] = NO_META) -> Node:
         """Resolve a tree.
@@ -72,7 +74,7 @@ class Resolver:
         place = _Place("", name, meta)
         # The code of these packages runs already; a config file may name more of their classes.
         self._trusted = trusted_packages(
-            declared, frozenset() if default is None else trusted_packages(type(default), self._trusted)
+            declared, self._given if default is None else trusted_packages(type(default), self._trusted)
         )
         return self._node(place, declared, MISSING if default is None else default, optional=False)
 
@@ -275,7 +277,7 @@ def _converted(hit: Hit, declared: Any, place: _Place, trusted: frozenset[str]) 
         try:
             value = Decoder(trusted).decode(value, declared, shown)
         except UntrustedName as error:
-            raise UsageError(f"{error.refusal}: name it on the command line") from error
+            raise UsageError(f"{error.refusal}: name it on the command line, or {error.how_to_trust()}") from error
         except UsageError:
             # YAML takes 1e-3 for a string, and a name of an enum is as good as its value.
             if not isinstance(value, str):

@@ -66,8 +66,13 @@ def save_params(path: str | Path, params: Any) -> None:
     Resources below the directory of the file are stored relative to it.
     """
     path = Path(path)
-    document = {VERSION_KEY: FORMAT_VERSION, PACKAGE_KEY: tfaip.__version__, **encode(params, path.parent)}
-    write_text(path, json.dumps(document, indent=2) + "\n")
+    write_text(path, params_text(params, path.parent))
+
+
+def params_text(params: Any, directory: Path) -> str:
+    """Return what `save_params` writes into a file of this directory."""
+    document = {VERSION_KEY: FORMAT_VERSION, PACKAGE_KEY: tfaip.__version__, **encode(params, directory)}
+    return json.dumps(document, indent=2) + "\n"
 
 
 def load_params(path: str | Path, cls: type[T], *, trusted: Iterable[str] = ()) -> T:

@@ -6,11 +6,12 @@ import dataclasses
 import importlib
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import renames
-from tfaip.util.text import shorten
+from tfaip.util.text import shorten, shorten_text
 
 _NAME = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*):([A-Za-z_]\w*)", re.ASCII)
 _OWN_PACKAGE = "tfaip"
@@ -39,6 +40,21 @@ def trusted_packages(declared: Any, trusted: frozenset[str]) -> frozenset[str]:
     return trusted if declared is object else trusted | {top_package((get_origin(declared) or declared).__module__)}
 
 
+def check_packages(packages: Iterable[str]) -> list[str]:
+    """Return the packages of `--trust`.
+
+    Raises:
+        UsageError: if one is not the name of a top-level package.
+    """
+    packages = list(packages)
+    for name in packages:
+        if not name.isidentifier():
+            top = top_package(name)
+            hint = f": --trust {top}" if top.isidentifier() else ""
+            raise UsageError(f"--trust {shorten_text(name)}: expected the name of a top-level package{hint}")
+    return packages
+
+
 class UntrustedName(UsageError):
     """A file names something that it must not.
 
@@ -48,8 +64,12 @@ class UntrustedName(UsageError):
     """
 
     def __init__(self, refusal: str, package: str) -> None:
-        super().__init__(f"{refusal}; if you know the file, trust it: --trust {package}")
-        self.refusal = refusal
+        self.refusal, self.package = refusal, package
+        super().__init__(f"{refusal}; if you know the file, {self.how_to_trust()}")
+
+    def how_to_trust(self) -> str:
+        """Return what to type."""
+        return f"trust it: --trust {self.package}"
 
 
 def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) -> type:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tfaip.params.trust import top_package
 from tfaip.scripts.dryrun import add_dry_run, listed, print_plan, read_data
 from tfaip.scripts.roof import asks_for_usage, run_command
 
@@ -38,7 +39,8 @@ def _work(argv: Sequence[str]) -> None:
     scenario: Any = load_scenario(argv[0])
     default = scenario.default_trainer_params()
     default.output_dir = ""  # needs no answer
-    parser = ParamsParser(prog=f"{PROG} {argv[0]}", description=f"Measure the input pipeline of {scenario.__name__}.")
+    description, own = f"Measure the input pipeline of {scenario.__name__}.", top_package(scenario.__module__)
+    parser = ParamsParser(f"{PROG} {argv[0]}", description, [own])
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
     add_dry_run(parser)
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.trust import top_package
 from tfaip.scripts.dryrun import add_dry_run, listed, print_plan
 from tfaip.scripts.models import exported_model
 from tfaip.scripts.results import check_files, print_results, write_results
@@ -43,7 +44,7 @@ def _work(argv: Sequence[str]) -> None:
         raise UsageError(f"which scenario? expected: {PROG} --prediction FILE --scenario SCENARIO; see {PROG} --help")
     trusted, flags = take_trusted(flags)
     scenario, params = _scenario(names[0], trusted)
-    args = _parse(f"{PROG} --scenario {names[0]}", params, flags)
+    args = _parse(f"{PROG} --scenario {names[0]}", params, flags, [top_package(scenario.__module__), *trusted])
     if args.dry_run:
         first = next(_samples(args.prediction), None)
         if first is None:
@@ -82,10 +83,10 @@ def _scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     return scenario, scenario.default_params()
 
 
-def _parse(prog: str, params: Any, flags: Sequence[str]) -> Any:
+def _parse(prog: str, params: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
     from tfaip.params.cli import ParamsParser
 
-    parser = ParamsParser(prog=prog, description="Evaluate predicted samples.")
+    parser = ParamsParser(prog, "Evaluate predicted samples.", trusted)
     parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
     parser.add_option("--out", type=str | None, help="Write the results as JSON into this file")
     add_dry_run(parser)

@@ -74,7 +74,7 @@ def parse_flags(prog: str, models: Models) -> tuple[SimpleNamespace, list[Any]]:
     lav = LAVParams(model_path=str(models.paths[0]))
     if stored is not None:
         lav.pipeline, lav.random_seed = stored.gen.setup.val, stored.random_seed
-    parser = ParamsParser(prog=prog, description=f"Load and validate {models.scenario.__name__}.")
+    parser = ParamsParser(prog, f"Load and validate {models.scenario.__name__}.", models.all_trusted())
     parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
     add_outputs(parser)
     add_dry_run(parser)

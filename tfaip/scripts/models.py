@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.trust import top_package
 from tfaip.scripts.stored import take_trusted, take_words
 from tfaip.util.backend import prefer_backend
 from tfaip.util.text import shorten_text
@@ -35,6 +36,10 @@ class Models:
     scenario: Any
     params: Any
     training_data: Any
+
+    def all_trusted(self) -> list[str]:
+        """Return the packages that files may name classes of, with the scenario's own."""
+        return [top_package(self.scenario.__module__), *self.trusted]
 
 
 def take_models(argv: Sequence[str], flag: str, prog: str, usage: str, several: bool) -> Models | None:

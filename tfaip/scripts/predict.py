@@ -74,9 +74,8 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     predict = PredictorParams()
     if stored is not None:
         predict.pipeline, predict.random_seed = stored.gen.setup.val, stored.random_seed
-    parser = ParamsParser(
-        prog=f"{PROG} {FLAG} {' '.join(map(str, models.paths))}", description=f"Apply {models.scenario.__name__}."
-    )
+    prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
+    parser = ParamsParser(prog, f"Apply {models.scenario.__name__}.", models.all_trusted())
     parser.add_option(
         "--dump",
         type=str | None,

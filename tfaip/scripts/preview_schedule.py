@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfaip.params.trust import top_package
 from tfaip.scripts.dryrun import add_dry_run, listed, print_plan
 from tfaip.scripts.results import check_files
 from tfaip.scripts.roof import asks_for_usage, run_command
@@ -70,7 +71,8 @@ def _work(argv: Sequence[str]) -> None:
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
     from tfaip.params.cli import ParamsParser
 
-    parser = ParamsParser(prog=prog, description=f"Show the learning rate of a training of {scenario.__name__}.")
+    description, own = f"Show the learning rate of a training of {scenario.__name__}.", top_package(scenario.__module__)
+    parser = ParamsParser(prog, description, [own])
     parser.add_option("--png", type=str, help="Write the picture to this file")
     add_dry_run(parser)
     default = scenario.default_trainer_params()

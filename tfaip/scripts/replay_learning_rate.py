@@ -68,7 +68,7 @@ def _work(argv: Sequence[str]) -> None:
     recorded = _of_run(path, trusted) if path.is_dir() else _of_file(path)
     if config:
         recorded = replace(recorded, learning_rate=_of_config(Path(config[0]), recorded.history))
-    args = _parse(f"{PROG} {argv[0]}", recorded.learning_rate, flags)
+    args = _parse(f"{PROG} {argv[0]}", recorded.learning_rate, flags, trusted)
     if not len(recorded.history):
         raise UsageError(f"{path} records no epoch: nothing to replay")
     args.learning_rate.check_run(recorded.best, recorded.history.names(), logs_lav=False)
@@ -90,11 +90,13 @@ def _of_run(path: Path, trusted: Sequence[str]) -> _Recorded:
     from tfaip.trainer.best import BestModel
     from tfaip.trainer.history import read_history
     from tfaip.trainer.lognames import VALIDATION_PREFIX
+    from tfaip.trainer.permission import read_permission
     from tfaip.trainer.run_directory import RunDirectory, find_run
     from tfaip.util.backend import import_backend
 
     directory = RunDirectory(find_run(path)[0])
-    scenario, params = load_trainer_params(directory.params_file, trusted)
+    permission = read_permission(directory.params_file).and_trusted(trusted)
+    scenario, params = load_trainer_params(directory.params_file, permission)
     history = read_history(Path(params.history_file or directory.history_file))
     import_backend()
     names = history.names()
@@ -126,11 +128,11 @@ def _of_config(path: Path, history: History) -> LearningRateParams:
     return params
 
 
-def _parse(prog: str, default: LearningRateParams, flags: Sequence[str]) -> Any:
+def _parse(prog: str, default: LearningRateParams, flags: Sequence[str], trusted: Sequence[str]) -> Any:
     from tfaip.params.cli import ParamsParser
     from tfaip.trainer.scheduler import SCHEDULES, LearningRateParams
 
-    parser = ParamsParser(prog=prog, description="Show the rates that other params give with the recorded scores.")
+    parser = ParamsParser(prog, "Show the rates that other params give with the recorded scores.", trusted)
     parser.add_option("--png", type=str, help="Write the picture to this file")
     add_dry_run(parser)
     parser.add_params("learning_rate", LearningRateParams, default=default, metadata={"choices": SCHEDULES})

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tfaip.params.trust import top_package
 from tfaip.scripts.dryrun import add_dry_run, print_plan
 from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import load_trainer_params, take_trusted
@@ -31,14 +32,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _work(argv: Sequence[str]) -> None:
     if asks_for_usage(argv, USAGE, f"which run? expected: {PROG} OUTPUT_DIR [flags]; see {PROG} --help"):
         return
+    from tfaip.trainer.permission import read_permission
     from tfaip.trainer.run_directory import RunDirectory, find_run
 
     root, checkpoint = find_run(Path(argv[0]))
     trusted, flags = take_trusted(argv[1:])
-    scenario, stored = load_trainer_params(RunDirectory(root).params_file, trusted)
+    params_file = RunDirectory(root).params_file
+    permission = read_permission(params_file).and_trusted(trusted)
+    scenario, stored = load_trainer_params(params_file, permission)
     # The run may have been moved since it was written.
     stored.output_dir = str(root)
-    args = _parse(f"{PROG} {argv[0]}", scenario, stored, flags)
+    args = _parse(f"{PROG} {argv[0]}", scenario, stored, flags, trusted)
     params = args.trainer
 
     from tfaip.device.devices import prepare_devices
@@ -46,6 +50,7 @@ def _work(argv: Sequence[str]) -> None:
 
     prepare_devices(params.device)
     trainer = scenario.create_trainer(params, restore=True, checkpoint=checkpoint)
+    trainer.permission = permission
     if args.dry_run:
         _plan(trainer, scenario)
         return
@@ -63,10 +68,10 @@ def _plan(trainer: Any, scenario: Any) -> None:
     print_plan(what, f"checkpoints, models and values into {params.output_dir}")
 
 
-def _parse(prog: str, scenario: Any, stored: Any, flags: Sequence[str]) -> Any:
+def _parse(prog: str, scenario: Any, stored: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
     from tfaip.params.cli import ParamsParser
 
-    parser = ParamsParser(prog=prog, description="Continue a training.")
+    parser = ParamsParser(prog, "Continue a training.", [top_package(scenario.__module__), *trusted])
     add_dry_run(parser)
     parser.add_params("trainer", type(stored), default=stored)
     return parser.parse(flags)

@@ -5,18 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
+from tfaip.params.trust import check_packages
 from tfaip.util.backend import BACKENDS, select_backend
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
 
+if TYPE_CHECKING:
+    from tfaip.trainer.permission import Permission
+
 
 def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split `--trust PKG [PKG ...]` off the flags; returns the packages and the other flags."""
-    return take_words("--trust", "the name of a package", flags)
+    """Split `--trust PKG [PKG ...]` off the flags, which may come several times.
+
+    Returns:
+        the packages and the other flags.
+
+    Raises:
+        UsageError: it names no package.
+    """
+    trusted: list[str] = []
+    while True:
+        words, flags = take_words("--trust", "the name of a package", flags)
+        if not words:
+            return check_packages(trusted), list(flags)
+        trusted += words
 
 
 def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -43,12 +59,12 @@ def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], l
     return flags[start + 1 : end], [*flags[:start], *flags[end:]]
 
 
-def load_trainer_params(path: Path, trusted: Sequence[str]) -> tuple[Any, Any]:
+def load_trainer_params(path: Path, permission: Permission) -> tuple[Any, Any]:
     """The scenario class that stored trainer params name, and the params.
 
     Args:
         path: a `trainer_params.json`.
-        trusted: packages that the file may name classes of, besides tfaip and the scenario's own.
+        permission: what the file may name, besides tfaip and the scenario's own package.
 
     Raises:
         UsageError: the file cannot be read, or names something that it must not.
@@ -62,9 +78,11 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> tuple[Any, Any]:
     if isinstance(backend, str) and backend in BACKENDS:
         os.environ.setdefault("KERAS_BACKEND", backend)
     select_backend()
-    scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"), file=path)
+    scenario = load_trusted_scenario(
+        _scenario_id(path, content), content.get("import_root"), permission.import_root, path
+    )
     package = scenario.__module__.split(".")[0]
-    params = load_params(path, scenario.trainer_params_cls(), trusted=[package, *trusted])
+    params = load_params(path, scenario.trainer_params_cls(), trusted=[package, *permission.packages])
     _leave_out_cluster(params, path)
     return scenario, params
 

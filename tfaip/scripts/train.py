@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tfaip.params.trust import top_package
 from tfaip.scripts.roof import asks_for_usage, run_command
+from tfaip.scripts.stored import take_trusted
+
+if TYPE_CHECKING:
+    from tfaip.trainer.permission import Permission
 
 PROG = "tfaip-train"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -16,7 +21,8 @@ Train a scenario.
 SCENARIO  a module or package (pkg.scenario, pkg), with :Class if it defines several scenarios, or a path; the working
           directory belongs to the Python path. A shipped one to try: tfaip.scenario.tutorial.full
 
-  --dry_run  take one batch through everything, say what would be trained, write nothing
+  --dry_run              take one batch through everything, say what would be trained, write nothing
+  --trust PKG [PKG ...]  packages that a config file may name classes of, besides tfaip and the scenario's own
 
 {PROG} SCENARIO --help shows all flags of a scenario; {PROG} SCENARIO --print_config their values."""
 
@@ -32,25 +38,33 @@ def _work(argv: Sequence[str]) -> None:
         missing = f"the scenario comes first: {PROG} SCENARIO {argv[0]} ...; see {PROG} --help"
     if asks_for_usage(argv, USAGE, missing):
         return
-    from tfaip.scenario.loading import load_scenario
+    from tfaip.scenario.loading import import_root, is_given_by_path, load_scenario
+    from tfaip.trainer.permission import Permission
     from tfaip.util.backend import select_backend
 
     select_backend()  # before the code of the scenario, which may import Keras
-    train_with_flags(f"{PROG} {argv[0]}", load_scenario(argv[0]), argv[1:])
+    trusted, flags = take_trusted(argv[1:])
+    scenario = load_scenario(argv[0])
+    root = import_root(scenario) if is_given_by_path(argv[0]) else None
+    train_with_flags(f"{PROG} {argv[0]}", scenario, flags, Permission(tuple(trusted), root))
 
 
-def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: Any = None) -> None:
+def train_with_flags(
+    prog: str, scenario: Any, flags: Sequence[str], permission: Permission, default: Any = None
+) -> None:
     """Parse the flags of a training and run it.
 
     Args:
         prog: how the command was called, for messages.
         scenario: the scenario class.
-        flags: command line behind the scenario.
+        flags: the command line after the scenario.
+        permission: what files may name; recorded with the run.
         default: trainer params to start from; None: those of the scenario.
     """
     from tfaip.params.cli import ParamsParser
 
-    parser = ParamsParser(prog=prog, description=f"Train {scenario.__name__}.")
+    trusted = [top_package(scenario.__module__), *permission.packages]
+    parser = ParamsParser(prog, f"Train {scenario.__name__}.", trusted)
     parser.add_option("--dry_run", help="Build everything, take one batch through all of it, write nothing, exit")
     default = default if default is not None else scenario.default_trainer_params()
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
@@ -64,6 +78,7 @@ def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: An
     prepare_devices(args.trainer.device)
     with user_logs(scenario, args.trainer):
         trainer = scenario.create_trainer(args.trainer)
+        trainer.permission = permission
         if args.dry_run:
             trainer.dry_run()
         else:

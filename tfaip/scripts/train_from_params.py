@@ -31,9 +31,12 @@ def _work(argv: Sequence[str]) -> None:
     if asks_for_usage(argv, USAGE, f"which params? expected: {PROG} trainer_params.json [flags]; see {PROG} --help"):
         return
     trusted, flags = take_trusted(argv[1:])
-    scenario, stored = load_trainer_params(Path(argv[0]), trusted)
+    from tfaip.trainer.permission import read_permission
+
+    permission = read_permission(Path(argv[0])).and_trusted(trusted)
+    scenario, stored = load_trainer_params(Path(argv[0]), permission)
     stored.output_dir = None
-    train_with_flags(f"{PROG} {argv[0]}", scenario, flags, default=stored)
+    train_with_flags(f"{PROG} {argv[0]}", scenario, flags, permission, default=stored)
 
 
 if __name__ == "__main__":

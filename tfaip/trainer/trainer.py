@@ -30,6 +30,7 @@ from tfaip.trainer.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.history import History, read_history
 from tfaip.trainer.loop import LoopParts, TrainingLoop
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
+from tfaip.trainer.permission import Permission, record_permission
 from tfaip.trainer.returnnfile import is_learning_rate_file
 from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
@@ -57,6 +58,9 @@ class Trainer(Generic[P]):
     Raises:
         UsageError: a value in the params does not fit the type of its field.
     """
+
+    permission: Permission | None = None
+    """Set by commands: what was typed for the run is recorded in the user's state directory."""
 
     def __init__(
         self,
@@ -326,4 +330,6 @@ class Trainer(Generic[P]):
         self._params.import_root = import_root(type(self._scenario))
         stored = copy.copy(self._params)
         stored.device = stored.device.without_cluster()  # it is another one whenever the run is started
+        if self.permission is not None:
+            record_permission(directory.params_file, stored, type(self._scenario), self.permission)
         save_params(directory.params_file, stored)

@@ -25,7 +25,7 @@ def leave_start_directory() -> None:
     if sys.argv[0] == "-m" and not sys.flags.safe_path and _same(sys.path[0], here):
         del sys.path[0]
     sys.path[:] = [p for p in sys.path if not _same(p, scripts) and (not _same(p, here) or _real(p) in named)]
-    if _same(os.path.dirname(package), here):
+    if here is not None and _same(os.path.dirname(package), here):
         # tfaip itself is run from here; data workers must not find another installation.
         add_directory(here, first=True)
 

@@ -1,0 +1,181 @@
+"""What a user has permitted the stored params of a run to name, recorded outside of the run.
+
+Stored params name classes and functions. They were typed when the training was started, so a resume need not ask for
+them again. But a file must never bring its own permission: the record is in the user's state directory, one small file
+per run, and holds the checksum of the params that were stored. A run that was copied, moved or edited has no record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.params.serialization import from_dict, params_text, parse_json, to_dict
+from tfaip.params.trust import UntrustedName, top_package
+from tfaip.util import importpath
+from tfaip.util.logging import logger
+
+MAX_RECORDS = 1000
+"""Of so many runs; those that were not started or resumed for longest are forgotten."""
+_MAX_BYTES = 2**16
+_MAX_PARAMS_BYTES = 2**26
+_RECORD = re.compile(r"[0-9a-f]{32}\.json|\.tmp-\w+", re.ASCII)
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What the stored params of a run may name because the user has typed it.
+
+    Args:
+        packages: their classes and functions may be named, besides those of tfaip and of the scenario's own package.
+        import_root: directory that the scenario was imported from, if the user gave its path; None: it was named.
+    """
+
+    packages: tuple[str, ...] = ()
+    import_root: str | None = None
+
+    def and_trusted(self, packages: Iterable[str]) -> Permission:
+        """Return the same with further packages (`--trust`)."""
+        return replace(self, packages=tuple(dict.fromkeys([*self.packages, *packages])))
+
+
+def read_permission(params_file: Path) -> Permission:
+    """Return what is recorded for a run; nothing if there is no record, or not one of exactly this file.
+
+    Args:
+        params_file: the `trainer_params.json` of the run.
+    """
+    try:
+        record = parse_json(_read_private(_record_of(params_file)), "record")
+        if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
+            return Permission()
+        return _checked(record.get("packages"), record.get("import_root"))
+    except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
+        log.debug("no record of what was typed for %s: %s", params_file, error)
+        return Permission()
+
+
+def record_permission(params_file: Path, params: Any, scenario: type, permission: Permission) -> None:
+    """Record what the params name, right before they are stored. Without a place for records nothing happens.
+
+    Args:
+        params_file: where they will be stored; what is there now stays permitted until then.
+        params: all names in them were typed by the user, permitted before, or come from code that runs.
+        scenario: class of the scenario.
+        permission: `import_root` is recorded with them.
+    """
+    try:
+        packages = _needed_packages(params, top_package(scenario.__module__))
+        path = _record_of(params_file)
+        if not packages and permission.import_root is None:
+            path.unlink(missing_ok=True)
+            return
+        checksums = [hashlib.sha256(params_text(params, params_file.parent).encode()).hexdigest()]
+        with contextlib.suppress(OSError, ValueError):
+            checksums.append(_checksum(params_file))
+        record = {
+            "run": _run_of(params_file),
+            "params_sha256": checksums,
+            "packages": packages,
+            "import_root": permission.import_root,
+        }
+        _write_private(path, json.dumps(record, indent=2) + "\n")
+        _forget_oldest(path.parent)
+    except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
+        log.debug("what was typed for %s could not be recorded: %s", params_file, error)
+
+
+def _needed_packages(params: Any, own: str) -> list[str]:
+    """Return the packages that must be trusted to read the params again, by the rule that reads them."""
+    needed: list[str] = []
+    while True:
+        try:
+            from_dict(type(params), to_dict(params), trusted=[own, *needed])
+            return needed
+        except UntrustedName as error:
+            if error.package in needed:
+                raise
+            needed.append(error.package)
+
+
+def _checked(packages: Any, root: Any) -> Permission:
+    """Return what a record says, as far as it is of the right form."""
+    if not isinstance(packages, list) or not all(isinstance(name, str) and name.isidentifier() for name in packages):
+        raise ValueError("packages is no list of names")
+    if root is not None and not (isinstance(root, str) and root.isprintable() and os.path.isabs(root)):
+        raise ValueError("import_root is no absolute path")
+    # A run that was put there later must not become importable by it.
+    is_usable = root is not None and os.path.isdir(root) and not importpath.is_stored(root)
+    return Permission(tuple(packages), root if is_usable else None)
+
+
+def _run_of(params_file: Path) -> str:
+    return str(params_file.parent.resolve())
+
+
+def _record_of(params_file: Path) -> Path:
+    """Return the file of the record; raises RuntimeError if the user has no home."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    directory = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    name = hashlib.sha256(os.fsencode(_run_of(params_file))).hexdigest()[:32]
+    return directory / "tfaip" / "runs" / f"{name}.json"
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(_read(path, _MAX_PARAMS_BYTES)[0]).hexdigest()
+
+
+def _read_private(path: Path) -> str:
+    """Read a file that only the user can have written."""
+    content, status = _read(path, _MAX_BYTES)
+    for found in (status, path.parent.stat()):
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ValueError(f"{path} may be changed by other users")
+    return content.decode()
+
+
+def _read(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    # A FIFO would let the process wait, a link could lead anywhere.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+            raise ValueError(f"{path} is not a file of at most {limit} bytes")
+        return file.read(limit), status
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Replace a file atomically, also where several processes do so."""
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o700)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")  # mode 0600
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _forget_oldest(directory: Path) -> None:
+    ages: list[tuple[float, Path]] = []
+    for path in directory.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # of another process
+            if _RECORD.fullmatch(path.name):
+                ages.append((path.lstat().st_mtime, path))
+    for _, path in sorted(ages)[:-MAX_RECORDS]:
+        path.unlink(missing_ok=True)
