@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from pathlib import Path
 
 import keras
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -104,3 +107,56 @@ def test_nothing_is_assigned_if_something_does_not_fit() -> None:
     with pytest.raises(TfaipError):
         assign_arrays(variables_by_path(layer), arrays, "best/")
     assert keras.ops.convert_to_numpy(layer.bias.value).tolist() == [0.0, 0.0]
+
+
+def with_header(path: Path, header: object, data: bytes = b"") -> Path:
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def array(dtype: object, shape: object, *offsets: object) -> dict[str, object]:
+    return {"x": {"dtype": dtype, "shape": shape, "data_offsets": list(offsets)}}
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (array("F8_E4M3", [4], 0, 4), "'x' has the type 'F8_E4M3', expected one of BOOL"),
+        (array("F8_E8M0", [4], 0, 4), "'x' has the type 'F8_E8M0'"),
+        (array("F4", [8], 0, 4), "'x' has the type 'F4'"),
+        (array(["F32"], [1], 0, 4), r"'x' has the type \['F32'\]"),
+        (array("F32", [0, 2**62], 0, 0), "'x' has the shape .0, 4611686018427387904., which is not possible"),
+        (array("F32", [2**62], 0, 0), "'x' has the shape"),
+        (array("F32", [2**40, 0, 2**40], 0, 0), "."),
+        (array("F32", [0] * 100, 0, 0), "'x' has the shape"),
+        (array("F32", [-1], 0, 4), r"'x' has the shape \[-1\]"),
+        (array("F32", [1.0], 0, 4), r"'x' has the shape \[1.0\]"),
+        (array("F32", "1", 0, 4), "'x' has the shape '1'"),
+        (array("F32", [1], 4, 0), r"'x' lies at \[4, 0\]"),
+        (array("F32", [2], 0, 8), "it names more data than it holds"),
+        (array("F32", [1], 10**30, 10**30 + 4), "."),
+        ({"x": 3}, "'x' has the type None"),
+        ({"x" * 10_000: 3}, "'xxx"),
+        ([], "header: expected a JSON object, got list"),
+        ({"x": [[[]]] * 3, "__metadata__": 3}, "'x' has the type None"),
+    ],
+)
+def test_headers_that_say_something_impossible(header: object, reason: str, tmp_path: Path) -> None:
+    path = with_header(tmp_path / WEIGHTS_FILE, header, bytes(4))
+    with pytest.raises(TfaipError, match=f"cannot be read as weights: .*{reason}") as caught:
+        load_arrays(path)
+    assert len(str(caught.value).replace(str(tmp_path), "")) <= 300
+
+
+def test_arrays_that_share_their_bytes(tmp_path: Path) -> None:
+    shared = {f"x{i}": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]} for i in range(3)}
+    with pytest.raises(TfaipError, match="it names more data than it holds"):
+        load_arrays(with_header(tmp_path / WEIGHTS_FILE, shared, bytes(4)))
+
+
+def test_types_of_accelerators_and_complex_numbers_come_back(tmp_path: Path) -> None:
+    arrays = {"b": np.ones(3, ml_dtypes.bfloat16), "c": np.full(2, 1j, np.complex64)}
+    save_arrays(tmp_path / WEIGHTS_FILE, arrays)
+    loaded = load_arrays(tmp_path / WEIGHTS_FILE)
+    assert {name: array.dtype for name, array in loaded.items()} == {"b": ml_dtypes.bfloat16, "c": np.complex64}

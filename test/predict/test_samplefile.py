@@ -7,14 +7,18 @@ import io
 import json
 import pickle
 import resource
+import struct
+import tracemalloc
 import zipfile
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from test.util.test_archives import overlapping
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
+from tfaip.predict import samplefile
 from tfaip.predict.samplefile import SampleWriter, read_samples
 
 SUFFIXES = [".jsonl", ".npz"]
@@ -220,3 +224,65 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(suffix, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(tmp_path.iterdir()) == []
+
+
+def npy_of(header):
+    """A `.npy` file with this header and no data."""
+    text = repr(header).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+def header_of(dtype, shape):
+    return npy_of({"descr": dtype, "fortran_order": False, "shape": shape})
+
+
+HOSTILE = {
+    "text type": ("f.jsonl", b'{"outputs": {"y": ["a"]}, "arrays": {"/outputs/y": ["<U500000000", [1]]}}\n'),
+    "subarray type": ("f.jsonl", b'{"outputs": {"y": [1]}, "arrays": {"/outputs/y": ["(1000000000,)f8", [1]]}}\n'),
+    "object type": ("f.jsonl", b'{"outputs": {"y": [1]}, "arrays": {"/outputs/y": ["O", [1]]}}\n'),
+    "type of another kind": ("f.jsonl", b'{"outputs": {"y": [1]}, "arrays": {"/outputs/y": [{"a": 1}, [1]]}}\n'),
+    "shape of another kind": ("f.jsonl", b'{"outputs": {"y": [1]}, "arrays": {"/outputs/y": ["int8", {"a": 1}]}}\n'),
+    "large shape": ("f.jsonl", b'{"outputs": {"y": [1]}, "arrays": {"/outputs/y": ["int8", [4611686018427387904]]}}\n'),
+    "arrays of another kind": ("f.jsonl", b'{"outputs": {"y": [1]}, "arrays": 3}\n'),
+    "large number": ("f.jsonl", b'{"outputs": {"y": [1%s]}, "arrays": {"/outputs/y": ["int8", [1]]}}\n' % (b"0" * 99)),
+    "depth": ("f.jsonl", b'{"outputs": ' + b"[" * 500 + b"]" * 500 + b', "arrays": {}}\n'),
+    "many values": ("f.jsonl", b'{"outputs": [' + b"[]," * 9_000_000 + b'[]], "arrays": {}}\n'),
+    "overlapping members": ("f.npz", overlapping(500, header_of("|u1", (10**6,)) + bytes(10**6))),
+    "large array": ("f.npz", zip_of({"count.npy": header_of("<f8", (10**9,))})),
+    "large items": ("f.npz", zip_of({"count.npy": header_of("<U500000000", (1,))})),
+    "items without size": ("f.npz", zip_of({"count.npy": header_of("<U0", (2**62,))})),
+    "rows without size": ("f.npz", zip_of({"count.npy": header_of("<f4", (2**62, 0))})),
+    "negative shape": ("f.npz", zip_of({"count.npy": header_of("<f4", (-1, 0))})),
+    "deep header": ("f.npz", zip_of({"count.npy": npy_of("(" * 5000)})),
+    "same name twice": ("f.npz", zip_of({"count": b"", "count.npy": header_of("<f4", (0,))})),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_file_takes_no_more_memory_than_its_own_size(case, tmp_path):
+    name, content = HOSTILE[case]
+    (tmp_path / name).write_bytes(content)
+    tracemalloc.start()
+    with pytest.raises(UsageError, match=f"{name} holds no predicted samples, or is damaged") as caught:
+        list(read_samples(tmp_path / name))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    message = str(caught.value).replace(str(tmp_path), "")
+    assert "\n" not in message
+    assert len(message) <= 300
+    assert peak < 3 * len(content) + (4 << 20)
+
+
+def test_a_line_that_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(samplefile, "_LINE_BYTES", 1 << 20)  # 64 MiB take long
+    with (
+        pytest.raises(UsageError, match=r"takes 5 MiB as JSON, of at most 1: write a .npz file instead"),
+        SampleWriter(tmp_path / "f.jsonl") as writer,
+    ):
+        writer.write(Sample(outputs={"y": np.full(1_100_000, 100, np.uint8)}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_samples_without_content(tmp_path):
+    samples = [Sample(outputs={"y": np.zeros((0, 3))}) for _ in range(1000)]
+    assert len(round_trip(tmp_path / "f.npz", samples)) == 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.history import EpochRecord, History, read_history
+from tfaip.trainer.ratereplay import replay
+from tfaip.trainer.scheduler import NewbobRelParams
 
 NAN, INF = float("nan"), float("inf")
 
@@ -176,3 +179,74 @@ def test_an_edited_history_goes_on() -> None:
     assert run.edited(file, epoch=1).epochs == [1, 7]
     assert run.edited(History(), epoch=2).epochs == [1, 2]
     assert file.rates_only() == History({1: EpochRecord(0.5), 3: EpochRecord(0.5), 7: EpochRecord(0.125)})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"1": {"lr": 1%s}}' % ("0" * 400), "lr' is <integer of 1329 bits>, which is too large"),
+        ('{"1": {"lr": 1e999}}', "lr is inf, expected a finite rate from 0"),
+        ('{"1": {"lr": -1e-9}}', "lr is -1e-09, expected a finite rate from 0"),
+        ('{"1": {"effective_lr": NaN}}', "effective_lr is nan, expected a finite rate from 0"),
+        ('{"1": {"values": {"s": 1%s}}}' % ("0" * 400), "'s' is <integer of 1329 bits>, which is too large"),
+        ('{"1": {"values": {"%s": null}}}' % ("s" * 10_000), "is None, expected a number"),
+        ('{"%s": {"lr": 1}}' % ("1" * 4000), "at most nine digits"),
+        ('{"1": {}, "01": {}}', "epoch '01': epochs count from 1"),
+        ('{"1": {}, "1": {}}', "key '1' is given twice"),
+        ('{"1": {"%s": 1}}' % ("x" * 10_000), "epoch '1': unknown"),
+        ('{"1": {"meta": %s}}' % ("[" * 500 + "]" * 500), "nested too deeply"),
+        ('{"1": {"lr": "%s"}}' % ("x" * 10_000), "expected a number"),
+    ],
+)
+def test_a_hostile_file_is_one_short_line(text: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "history.json").write_text(text)
+    with pytest.raises(UsageError, match=reason) as caught:
+        read_history(tmp_path / "history.json")
+    message = str(caught.value).replace(str(tmp_path), "")
+    assert "\n" not in message
+    assert len(message) <= 300
+
+
+def test_very_many_epochs(tmp_path: Path) -> None:
+    # If each epoch looked at all others, this would take hours.
+    count = 20_000
+    file = tmp_path / "history.json"
+    file.write_text("{" + ", ".join(f'"{e}": {{"lr": 1, "values": {{"s": 1}}}}' for e in range(1, count + 1)) + "}")
+    replayed = replay(NewbobRelParams(lr=1.0, monitor="s", decay=1.0), read_history(file))
+    assert (len(replayed), replayed.last_epoch(count), replayed.most_recent_rate(count)) == (count, count - 1, 1.0)
+
+
+def test_memory_of_a_long_history(tmp_path: Path) -> None:
+    file = tmp_path / "history.json"
+    file.write_text(json.dumps(History({e: EpochRecord(0.1, {"s": 1 / e}) for e in range(1, 3001)}).to_dict()))
+    tracemalloc.start()
+    read_history(file)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3000 * 3000
+
+
+def test_the_last_evaluated_epochs() -> None:
+    history = scores(1.0, 2.0, None, 3.0)
+    assert history.last_evaluated("s", 2, before=5) == [2, 4]
+    assert history.last_evaluated("s", 2, before=4) == [1, 2]
+    assert history.last_evaluated("s", 10**30, before=9) == [1, 2, 4]
+    assert history.last_evaluated("other", 2, before=5) == []
+
+
+def test_epochs_that_arrive_in_any_order() -> None:
+    history = History()
+    for epoch in (3, 1, 5, 2):
+        history.record(epoch, EpochRecord(0.1 * epoch, {"s": float(epoch)}))
+    assert history.epochs == [1, 2, 3, 5]
+    assert list(history.to_dict()) == ["1", "2", "3", "5"]
+    assert (4 in history, 5 in history) == (False, True)
+    assert history.last_evaluated("s", 2, before=4) == [2, 3]
+
+
+def test_name_and_value_in_one_call() -> None:
+    history = History({1: EpochRecord(0.1, {"val_loss": 2.0, "loss": 3.0})})
+    assert history.error_key(1, "loss") == "loss"
+    assert history.error_key(1, ["lav_l0_cer", "val_loss", "loss"]) == "val_loss"
+    assert history.error(1, ["lav_l0_cer", "val_loss", "loss"]) == ("val_loss", 2.0)
+    assert (history.error_key(1, "cer"), history.error(1, []), history.error(2, "loss")) == (None, None, None)

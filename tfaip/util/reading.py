@@ -76,8 +76,12 @@ def read_bytes(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> byt
         OSError: see `open_file`.
     """
     with open_file(path, limit) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(size + 1)
         # The size of some files of the system is only known when they have been read.
-        content = file.read(limit + 1)
+        while len(content) > size and len(content) <= limit:
+            size = len(content)
+            content += file.read(MIB)
     if len(content) > limit:
         raise _too_large(limit)
     return content
