@@ -35,11 +35,20 @@ from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import flat_params, stored_params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, logger, only_warnings
+from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.typing import Logs
 
 P = TypeVar("P", bound=TrainerParams)
 
 log = logger(__name__)
+
+# What subclasses of tfaip 1.2 could override, and what does this now.
+_NOT_CALLED = {
+    "fit": "train, or setup_callbacks",
+    "setup_data": "DataBase.create_pipeline",
+    "setup_steps_per_epoch": "DataBase.create_pipeline, or set samples_per_epoch",
+    "restore_trainer": "train",
+}
 
 
 class Trainer(Generic[P]):
@@ -53,6 +62,7 @@ class Trainer(Generic[P]):
 
     Raises:
         UsageError: a value in the params does not fit the type of its field.
+        TypeError: a subclass has a method of an older version that is not called any more.
     """
 
     def __init__(
@@ -62,6 +72,7 @@ class Trainer(Generic[P]):
         restore: bool = False,
         checkpoint: str | None = None,
     ) -> None:
+        refuse_uncalled(type(self), Trainer, _NOT_CALLED)
         prepare(params, "trainer")
         if scenario.params is not params.scenario:
             prepare(scenario.params, "scenario")
