@@ -29,6 +29,7 @@ from test.params.cli_params import (
     RunParams,
     SGDOptimizer,
 )
+from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, config_files, renames
 from tfaip.params.cli import ParamsParser
@@ -385,6 +386,33 @@ def test_print_config_property(tmp_path_factory: pytest.TempPathFactory, params:
         parse("--print_config", default=params)
     file.write_text(out.getvalue(), encoding="utf-8")
     assert parse("--config", str(file), default=RunParams()) == params
+
+
+def test_the_printed_config_selects_own_classes_in_a_process_that_has_not_imported_them(tmp_path: Path) -> None:
+    chosen = ["--optimizer", "test.params.own_parts:OwnOptimizer", "--optimizer.power", "3"]
+    chosen += ["--run.graph.layers", "Dense", "test.params.own_parts:OwnLayerParams"]
+    file = tmp_path / "printed.yaml"
+    code = (
+        "import sys\n"
+        "from test.params.test_cli import make_parser\n"
+        "run = make_parser().parse(sys.argv[1:]).run\n"
+        "print(run.optimizer, run.graph.layers)"
+    )
+    printed = run_python("-c", code, *chosen, "--print_config")
+    file.write_text(printed, encoding="utf-8")
+    again = run_python("-c", code, "--run.output_dir", "x", "--config", str(file))
+    assert 'optimizer: "test.params.own_parts:OwnOptimizer"  # command line\n' in printed
+    assert 'run.graph.layers: [Dense, "test.params.own_parts:OwnLayerParams"]  # command line\n' in printed
+    assert again == (
+        "OwnOptimizer(clip_norm=None, weight_decay=0.0, power=3.0) "
+        "[DenseLayerParams(units=8, bias=True), OwnLayerParams(units=8, size=5)]\n"
+    )
+
+
+def run_python(*args: str) -> str:
+    result = finish_command(start_python(*args))
+    assert (result.rc, result.stderr) == (0, "")
+    return result.stdout
 
 
 @dataclass

@@ -11,8 +11,11 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.specs import TensorSpec, as_specs
 from tfaip.params.generics import type_argument
+from tfaip.util.overriding import refuse_uncalled
 
 P = TypeVar("P", bound=DataBaseParams)
+
+_FOR_USERS = ("get_or_create_pipeline", "preload")
 
 
 class DataBase(Generic[P]):
@@ -43,6 +46,14 @@ class DataBase(Generic[P]):
     def params(self) -> P:
         """The params that the data was built from."""
         return self._params
+
+    def check_hooks(self) -> None:
+        """Raise unless everything that the class overrides will be called.
+
+        Raises:
+            TypeError: if it overrides what is there to be called by users only.
+        """
+        refuse_uncalled(type(self), DataBase, dict.fromkeys(_FOR_USERS, "create_pipeline"))
 
     def _input_layer_specs(self) -> Mapping[str, Any]:
         raise NotImplementedError(f"override _input_layer_specs in {type(self).__name__} and return {{key: spec}}")

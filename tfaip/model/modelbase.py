@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
+from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.generics import type_argument
+from tfaip.util.overriding import overrides
 from tfaip.util.typing import Tensor, TensorDict
 
 if TYPE_CHECKING:
@@ -15,9 +17,8 @@ if TYPE_CHECKING:
     from tfaip.data.pipeline.definitions import Sample
     from tfaip.model.exportgraph import ExportGraph
     from tfaip.model.graphbase import GenericGraphBase
-    from tfaip.model.modelbaseparams import ModelBaseParams
 
-P = TypeVar("P", bound="ModelBaseParams")
+P = TypeVar("P", bound=ModelBaseParams)
 
 
 class ModelBase(Generic[P]):
@@ -51,11 +52,12 @@ class ModelBase(Generic[P]):
     def create_graph(self, **kwargs: Any) -> GenericGraphBase[Any]:
         """Build the outermost graph; `kwargs` are further constructor arguments.
 
-        The params build it (`ModelBaseParams.create_graph`) unless the model names a class itself.
+        The params build it (`ModelBaseParams.create_graph`) unless the model names another class.
         """
-        if type(self).root_graph_cls is not ModelBase.root_graph_cls:
-            return self.root_graph_cls()(self._params, name="graph", **kwargs)
-        return self._params.create_graph(name="graph", **kwargs)
+        params, graph_cls = self._params, self.root_graph_cls()
+        if overrides(type(params), ModelBaseParams, "graph_cls") and params.graph_cls() is graph_cls:
+            return params.create_graph(name="graph", **kwargs)
+        return graph_cls(params, name="graph", **kwargs)
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         """Losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""

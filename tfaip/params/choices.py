@@ -31,8 +31,8 @@ class ClassChoice:
         self.declared = get_origin(declared) or declared
         self.enforced = bool(meta.get("enforce_choices"))
         self.any_class = bool(meta.get("disable_subclass_check"))
-        listed = [cls for cls in meta.get("choices") or () if isinstance(cls, type)]
-        found = listed if self.enforced else [*(listed or _subclasses(self.declared)), *also]
+        self._listed = [cls for cls in meta.get("choices") or () if isinstance(cls, type)]
+        found = self._listed if self.enforced else [*(self._listed or _subclasses(self.declared)), *also]
         self.classes: list[type] = list(dict.fromkeys(found))
 
     def names(self) -> list[str]:
@@ -44,7 +44,12 @@ class ClassChoice:
         short = self._names(cls)[0]
         if cls in self.classes and sum(short in self._names(other) for other in self.classes) == 1:
             return short
-        return f"{cls.__module__}:{cls.__qualname__}"
+        return full_name(cls)
+
+    def lasting_name_of(self, cls: type) -> str:
+        """Return a name that selects `cls` in another process, too, where its module need not be imported."""
+        is_imported = cls in self._listed or cls.__module__ == self.declared.__module__
+        return self.name_of(cls) if is_imported else full_name(cls)
 
     def select(self, name: str, flag: str, trusted: frozenset[str] | None = None) -> type:
         """The class of a name.
@@ -62,7 +67,7 @@ class ClassChoice:
         matches = [cls for cls in self.classes if name == cls.__name__]
         matches = matches or [cls for cls in self.classes if name in self._names(cls)]
         if len(matches) > 1:
-            full = shorten_text(", ".join(f"{cls.__module__}:{cls.__qualname__}" for cls in matches), ERROR_LIMIT)
+            full = shorten_text(", ".join(map(full_name, matches)), ERROR_LIMIT)
             raise UsageError(f"{flag}: {shorten_text(name)} may be any of {full}: name it completely")
         if matches:
             return matches[0]
@@ -110,6 +115,11 @@ class ClassChoice:
             names += [f"{''.join(words)}Params", "".join(words)]
         names += [alternative] if (alternative := vars(cls).get("__alt_name__")) else []
         return list(dict.fromkeys(reversed(names)))
+
+
+def full_name(cls: type) -> str:
+    """`module:Class`."""
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _stem(cls: type) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, get_origin
 
 from tfaip.params.choices import ClassChoice
@@ -79,11 +79,15 @@ def _flags(root: Node) -> Iterator[tuple[str, str, str]]:
     for entry in walk_entries(root):
         if isinstance(entry, Node) and entry.choice is None:
             continue
-        yield entry.flag, yaml_value(shown_value(entry)), entry.origin
+        yield entry.flag, yaml_value(shown_value(entry, ClassChoice.lasting_name_of)), entry.origin
 
 
-def shown_value(entry: Entry) -> Any:
+def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = ClassChoice.name_of) -> Any:
     """What a config file says for an entry, as plain values: classes by name.
+
+    Args:
+        entry: of a resolved tree.
+        name_of: how a class is named.
 
     Raises:
         TypeError: the value of a leaf cannot be written.
@@ -91,12 +95,9 @@ def shown_value(entry: Entry) -> Any:
     if isinstance(entry, Leaf):
         return encode(entry.value, None, f"--{entry.flag}")
     if isinstance(entry, Node):
-        return _class_name(entry.choice, entry.cls)
+        is_chosen = entry.choice is not None and entry.cls is not None
+        return name_of(entry.choice, get_origin(entry.cls) or entry.cls) if is_chosen else None
     if entry.entries is None:
         return None
-    names = {item.name: _class_name(entry.choice, item.cls) for item in entry.entries}
+    names = {item.name: name_of(entry.choice, get_origin(item.cls) or item.cls) for item in entry.entries}
     return names if entry.keyed else list(names.values())
-
-
-def _class_name(choice: ClassChoice | None, cls: Any) -> str | None:
-    return None if choice is None or cls is None else choice.name_of(get_origin(cls) or cls)

@@ -122,7 +122,8 @@ class _Conformer:
         if any(node is above for above in self._above):
             raise UsageError(f"{place.label} contains itself: give it a copy")
         self._above.append(node)
-        types_of = field_types(type(node))
+        cls: Any = type(node)
+        types_of = field_types(cls)
         for field in node_fields(node):
             if not hasattr(node, field.name):
                 continue  # declared with init=False, and not set yet

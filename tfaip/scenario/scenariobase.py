@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.errors import UsageError
+from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.generics import type_argument
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.serialization import load_params
 from tfaip.params.tree import node_fields
 from tfaip.scenario.arguments import further_arguments
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.util.overriding import overrides
 
 if TYPE_CHECKING:
     from tfaip.data.data import DataBase
@@ -209,7 +210,7 @@ class ScenarioBase(Generic[SP, TP]):
         if not isinstance(params, evaluator_cls.params_cls()):
             raise UsageError(
                 f"{evaluator_cls.__name__} needs {evaluator_cls.params_cls().__name__}, got {type(params).__name__}: "
-                "set the evaluator of the scenario params (default_params of ScenarioBase does)"
+                "set the evaluator of the scenario params (ScenarioBase.default_params does)"
             )
         return evaluator_cls(params, **kwargs)
 
@@ -247,18 +248,19 @@ class ScenarioBase(Generic[SP, TP]):
         """The data, built from `params.data`."""
         params = self._params.data
         arguments = further_arguments(self, "data", self._offered("data"))
-        if overrides(type(self), ScenarioBase, "data_cls"):
-            return self.data_cls()(params, **arguments)
-        return params.create(**arguments)
+        data_cls = _other_class(self, "data_cls", params, DataBaseParams)
+        data: DataBase[Any] = params.create(**arguments) if data_cls is None else data_cls(params, **arguments)
+        data.check_hooks()
+        return data
 
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
         params = self._params.model
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
-        if overrides(type(self), ScenarioBase, "model_cls"):
-            return self.model_cls()(params, **arguments)
-        return params.create(**arguments)
+        model_cls = _other_class(self, "model_cls", params, ModelBaseParams)
+        model: ModelBase[Any] = params.create(**arguments) if model_cls is None else model_cls(params, **arguments)
+        return model
 
     @cached_property
     def graph(self) -> GenericGraphBase[Any]:
@@ -278,17 +280,19 @@ class ScenarioBase(Generic[SP, TP]):
         }
 
 
-def overrides(cls: type, base: type, name: str) -> bool:
-    """Return True if a class has a method of its own in place of the one of `base`."""
-    method, inherited = inspect.getattr_static(cls, name), inspect.getattr_static(base, name)
-    return method is not inherited
-
-
 def _class_of(scenario: type[ScenarioBase[Any, Any]], hook: str, params: Any) -> Any:
     """What an overridden hook gives, else what the params name; None if they name nothing."""
     if overrides(scenario, ScenarioBase, hook):
         return getattr(scenario, hook)()
     return None if type(params) is DataBaseParams else params.cls()
+
+
+def _other_class(scenario: ScenarioBase[Any, Any], hook: str, params: Any, base: type) -> Any:
+    """The class that an overridden hook names; None if there is none, or the params name the same and build it."""
+    if not overrides(type(scenario), ScenarioBase, hook):
+        return None
+    cls = getattr(scenario, hook)()
+    return None if overrides(type(params), base, "cls") and params.cls() is cls else cls
 
 
 def _default_data_params(data_cls: Any, declared: Any) -> Any:

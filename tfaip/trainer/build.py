@@ -84,6 +84,8 @@ def build_parts(
     if devices.num_shares > 1:
         # A rest cannot be split equally; the next epoch begins with the samples that this one leaves out.
         train.params = replace(train.params, batch_drop_remainder=True)
+    if params.lav_every_n > 0:
+        scenario.new_evaluator()  # one that cannot be built is named before the first epoch instead of after it
     epoch_steps = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     model = build_training_model(params, scenario, epoch_steps, devices, warmstarter)
     sample_data = val if val is not None else train.to_mode(PipelineMode.EVALUATION)

@@ -37,6 +37,7 @@ from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import flat_params, require_state, stored_params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
+from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import Logs
 from tfaip.util.userlogs import console_unless_configured, user_logs
@@ -44,6 +45,14 @@ from tfaip.util.userlogs import console_unless_configured, user_logs
 P = TypeVar("P", bound=TrainerParams)
 
 log = logger(__name__)
+
+# What subclasses of tfaip 1.2 could override, and what does this now.
+_NOT_CALLED = {
+    "fit": "train, or setup_callbacks",
+    "setup_data": "DataBase.create_pipeline",
+    "setup_steps_per_epoch": "DataBase.create_pipeline, or set samples_per_epoch",
+    "restore_trainer": "train",
+}
 
 
 class Trainer(Generic[P]):
@@ -57,6 +66,7 @@ class Trainer(Generic[P]):
 
     Raises:
         UsageError: a value in the params does not fit the type of its field.
+        TypeError: a subclass has a method of an older version that is not called any more.
     """
 
     permission: Permission | None = None
@@ -69,6 +79,7 @@ class Trainer(Generic[P]):
         restore: bool = False,
         checkpoint: str | None = None,
     ) -> None:
+        refuse_uncalled(type(self), Trainer, _NOT_CALLED)
         prepare(params, "trainer")
         if scenario.params is not params.scenario:
             prepare(scenario.params, "scenario")

@@ -14,6 +14,7 @@ from tfaip.trainer.transfer.table import shape_text, transfer_table
 from tfaip.trainer.warmstart.params import FLAG, WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
 from tfaip.util.logging import logger
+from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.pathpatterns import matching_paths
 
 _SHOWN = 5
@@ -29,6 +30,7 @@ class WarmStarter:
     """
 
     def __init__(self, params: WarmStartParams) -> None:
+        refuse_uncalled(type(self), WarmStarter, {"apply_weights": "apply", "_trim": "read_sources"})
         self._params = params
 
     @property
