@@ -39,11 +39,15 @@ def require_writable(path: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Replace the content of the file `path` atomically by `text` (UTF-8)."""
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:  # a full disk, or Ctrl-C
+        temporary.unlink(missing_ok=True)
+        raise
     _sync_directory(path.parent)
 
 
