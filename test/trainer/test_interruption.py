@@ -14,6 +14,7 @@ import pytest
 
 from test.support.commands import finish_command, start_python
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train
+from tfaip.errors import TfaipError
 from tfaip.trainer.checkpoint import read_checkpoint
 from tfaip.trainer.signals import EXIT_CODES, StopRequest, TrainingInterrupted
 
@@ -78,6 +79,20 @@ with StopRequest() as stop:
 def test_exit_codes() -> None:
     assert TrainingInterrupted(signal.SIGINT).exit_code == 130
     assert str(TrainingInterrupted(signal.SIGTERM)) == "training stopped by SIGTERM"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_script_that_does_not_catch_it_ends_without_a_traceback(number: signal.Signals, code: int) -> None:
+    script = f"import signal, tfaip.trainer.signals as s; raise s.TrainingInterrupted(signal.{number.name})"
+    result = finish_command(start_python("-c", script))
+    assert (result.rc, result.stdout, result.stderr) == (code, "", "")
+
+
+def test_it_is_an_ordinary_exception_for_who_catches_it() -> None:
+    for kind in (Exception, TfaipError, SystemExit):
+        with pytest.raises(kind, match="training stopped by SIGINT") as info:
+            raise TrainingInterrupted(signal.SIGINT)
+        assert isinstance(info.value, TrainingInterrupted)
 
 
 class SignalAt(keras.callbacks.Callback):

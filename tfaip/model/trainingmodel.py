@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -126,7 +127,10 @@ class TrainingModel(keras.Model):
             inputs: Keras tensors by name, with the batch dimension.
             targets: likewise.
         """
-        self.graph.predict(inputs)
+        with warnings.catch_warnings():
+            # Of a call that fails Keras warns at length, twice, before it raises the error.
+            warnings.filterwarnings("ignore", message=".*looks like it has unbuilt state", category=UserWarning)
+            self.graph.predict(inputs)
         # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
         self._trace(inputs, targets, with_training=True)
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
 
 from tfaip.device.cluster import leave_at_once
 from tfaip.errors import TfaipError, UsageError
-from tfaip.util.logging import is_debug, setup_console
+from tfaip.util.logging import TRACEBACK_NOTE, is_debug, setup_console
+from tfaip.util.origin import find_place, message_of
 from tfaip.util.text import LINE_LIMIT, shorten, shorten_text
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
@@ -33,6 +39,16 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
 
 
 def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None) -> int:
+    received: list[signal.Signals] = []
+    with _raised(received):
+        exit_code = _exit_code_of(work, argv)
+    # Native code that calls Python may have made another error of it.
+    if received and exit_code in (FAILURE, INTERRUPTED):
+        return 128 + received[0]
+    return exit_code
+
+
+def _exit_code_of(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None) -> int:
     try:
         setup_console()
         try:
@@ -41,7 +57,11 @@ def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None) -> i
             sys.stdout.flush()
     except BrokenPipeError as error:
         return FAILURE if _reader_left() else _report(error, FAILURE)
+    except Terminated:
+        print("SIGTERM: stopped", file=sys.stderr)
+        return INTERRUPTED
     except KeyboardInterrupt:
+        print("SIGINT: stopped", file=sys.stderr)
         return INTERRUPTED
     except UsageError as error:
         return _report(error, USAGE)
@@ -57,6 +77,36 @@ def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None) -> i
     except Exception as error:
         return _report(error, FAILURE)
     return 0
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: what is half-written is removed."""
+
+
+@contextlib.contextmanager
+def _raised(received: list[signal.Signals]) -> Iterator[None]:
+    """Context in which SIGTERM and SIGINT are raised as exceptions; a second one ends the process at once.
+
+    Args:
+        received: gets the first signal.
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        received.append(signal.Signals(number))
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+    defaults: dict[signal.Signals, Any] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    if threading.current_thread() is not threading.main_thread():
+        defaults = {}
+    ours = [number for number, default in defaults.items() if signal.getsignal(number) == default]
+    for number in ours:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, defaults[number])
 
 
 def _reader_left() -> bool:
@@ -99,10 +149,23 @@ def _report(error: Exception, exit_code: int) -> int:
     if debug:
         traceback.print_exception(error)
         return exit_code
-    notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
-    kind = "" if isinstance(error, TfaipError) else f"{type(error).__name__}: "
-    hint = "" if isinstance(error, TfaipError) else " (TFAIP_LOG_LEVEL=debug shows where)"
-    # Errors of libraries may be pages long, and names of files hold any character.
-    text = shorten_text(f"{kind}{error}{notes}", LINE_LIMIT - len(f"error: {hint}"))
-    print(f"error: {text}{hint}", file=sys.stderr)
+    print("\n".join(_lines(error, exit_code)), file=sys.stderr)
     return exit_code
+
+
+def _lines(error: Exception, exit_code: int) -> list[str]:
+    """What is printed of an error: one line, and a second one that says where, if that was in the user's own code."""
+    all_notes = getattr(error, "__notes__", [])
+    log_notes = [note for note in all_notes if note.startswith(TRACEBACK_NOTE)]
+    notes = "".join(f"; {note}" for note in all_notes if note not in log_notes)
+    place, text = find_place(error), " ".join(message_of(error).split())
+    kind = "" if isinstance(error, TfaipError) else f"{type(error).__name__}: "
+    hint = "TFAIP_LOG_LEVEL=debug shows the traceback" if not log_notes else log_notes[0]
+    end = ""
+    if place is not None and exit_code == USAGE:
+        end = f" (in {place})"
+    elif place is None and kind:
+        end = f" ({hint})"
+    # Errors of libraries may be pages long, and names of files hold any character.
+    line = shorten_text(f"error: {kind}{text}{notes}", max(LINE_LIMIT - len(end), LINE_LIMIT // 3)) + end
+    return [line] if place is None or exit_code == USAGE else [line, f"  in {place} ({hint})"]

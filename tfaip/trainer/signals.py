@@ -17,8 +17,10 @@ from tfaip.errors import TfaipError
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
-class TrainingInterrupted(TfaipError):
+class TrainingInterrupted(TfaipError, SystemExit):
     """The training ended early, on request, after writing a checkpoint.
+
+    A script that does not catch it ends with the exit code of the signal and without a traceback.
 
     Args:
         signal_number: the signal that asked for it.
@@ -26,7 +28,7 @@ class TrainingInterrupted(TfaipError):
 
     def __init__(self, signal_number: signal.Signals) -> None:
         super().__init__(f"training stopped by {signal_number.name}")
-        self.exit_code = EXIT_CODES[signal_number]
+        self.exit_code = self.code = EXIT_CODES[signal_number]
 
 
 class StopRequest:

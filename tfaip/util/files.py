@@ -96,7 +96,7 @@ def write_text(path: Path, text: str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        except OSError:
+        except BaseException:  # a full disk, or Ctrl-C
             temporary.unlink(missing_ok=True)
             raise
         _sync_directory(path.parent)

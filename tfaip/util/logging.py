@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
+from tfaip.util.origin import is_foreseen, without_styles
 
 ROOT = "tfaip"
+# Begins the note of an error whose traceback is in the log of a run.
+TRACEBACK_NOTE = "the traceback is in "
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
@@ -83,9 +86,17 @@ class _ConsoleFormatter(logging.Formatter):
         return message if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {message}"
 
 
+class _FileFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_styles(super().format(record))
+
+
 def _last_record(error: BaseException) -> logging.LogRecord:
-    """What the file says of the error that ended a run; where it came from only if it was not foreseen."""
-    place = None if isinstance(error, TfaipError) else (type(error), error, error.__traceback__)
+    """The record of the error that ended a run, with its traceback unless the message says enough."""
+    place = None if is_foreseen(error) else (type(error), error, error.__traceback__)
     text = f"the run ended with {type(error).__name__}: {error}"
     return logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place)
 
@@ -126,7 +137,7 @@ class RunLog:
     def write_to(self, path: Path) -> None:
         """Append everything from the beginning of the block on to `path`."""
         self._file = _RunFile(path, encoding="utf-8")
-        self._file.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+        self._file.setFormatter(_FileFormatter())
         logging.getLogger(ROOT).addHandler(self._file)
         logging.getLogger(ROOT).removeHandler(self._memory)
         self._memory.setTarget(self._file)
@@ -140,6 +151,8 @@ class RunLog:
         if self._file is not None:
             if error is not None:
                 self._file.handle(_last_record(error))
+                if not is_foreseen(error):
+                    error.add_note(f"{TRACEBACK_NOTE}{self._file.baseFilename}")
             logging.getLogger(ROOT).removeHandler(self._file)
             # Nothing that the log cannot hold changes how the run ended.
             with contextlib.suppress(OSError):

@@ -88,7 +88,7 @@ class FailurePolicy:
         error = _raisable(failed.error)
         if failed.trace is None:
             raise error
-        log.error("traceback of the worker:\n%s", failed.trace)
+        log.debug("traceback of the worker:\n%s", failed.trace)
         raise error from WorkerTraceback(failed.trace)
 
 

@@ -63,7 +63,7 @@ class Feed:
             self._iterator = None
         self._stack.close()
         if self._error is not None and error is not self._error:
-            raise self._error from None
+            raise self._error from self._error.__cause__
 
     def position_after(self, batches: int) -> Position | None:
         """Where the data stands after the first `batches` batches (at least 1); forgets earlier positions."""

@@ -1,0 +1,207 @@
+"""Errors in a user's own code: two lines at most, with the place in that code; the traceback is in the run's log."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tfaip.scripts.train import main
+
+pytestmark = pytest.mark.backend
+
+IMPORTS = """
+import keras
+from test.support.tiny.model import TinyGraph, TinyModel
+from test.support.tiny.scenario import *
+from tfaip.imports import EvaluatorBase, EvaluatorParams
+"""
+GRAPH = """
+class Params(TinyModelParams):
+    def graph_cls(self): return Graph
+    @staticmethod
+    def cls(): return Model
+
+class Graph(TinyGraph):
+    def build_graph(self, inputs, training=None):
+        {in_graph}
+        return super().build_graph(inputs, training)
+
+class Model(TinyModel):
+    def _loss(self, inputs, targets, outputs):
+        {in_model}
+        return super()._loss(inputs, targets, outputs)
+
+class ScenarioParams(ScenarioBaseParams[TinyDataParams, Params]):
+    pass
+
+class PipelineParams(TrainerPipelineParams[TinyGeneratorParams, TinyGeneratorParams]):
+    pass
+
+class Training(TrainerParams[ScenarioParams, PipelineParams]):
+    pass
+
+class Bad(ScenarioBase[ScenarioParams, Training]):
+    @classmethod
+    def default_trainer_params(cls):
+        params = super().default_trainer_params()
+        params.scenario.export_serve, params.samples_per_epoch = False, 8
+        return params
+"""
+PROCESSOR = """
+class BadJitterParams(JitterParams):
+    @staticmethod
+    def cls(): return BadJitter
+
+class BadJitter(Jitter):
+    def apply(self, sample):
+        return self.helper(sample)
+
+    def helper(self, sample):
+        raise KeyError("no such pixel")  # HERE
+
+class Bad(TinyScenario):
+    @classmethod
+    def default_trainer_params(cls):
+        params = super().default_trainer_params()
+        params.scenario.data.pre_proc.processors = [BadJitterParams()]
+        params.gen.setup.train.num_processes = {processes}
+        return params
+"""
+GENERATOR = """
+class BadGeneratorParams(TinyGeneratorParams):
+    @staticmethod
+    def cls(): return BadGenerator
+
+class BadGenerator(TinyGenerator):
+    def load(self):
+        return open("/nowhere/data")  # HERE
+
+class Bad(TinyScenario):
+    @classmethod
+    def default_trainer_params(cls):
+        params = super().default_trainer_params()
+        params.gen.train = BadGeneratorParams()
+        return params
+"""
+EVALUATOR = """
+class BadEvaluator(EvaluatorBase[EvaluatorParams]):
+    def update_state(self, sample):
+        self.nothing.append(sample)  # HERE
+
+class Bad(TinyScenario):
+    @classmethod
+    def evaluator_cls(cls): return BadEvaluator
+
+    @classmethod
+    def default_trainer_params(cls):
+        params = super().default_trainer_params()
+        params.lav_every_n, params.epochs = 1, 1
+        return params
+"""
+CALLBACK = """
+class BadCallback(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        1 / 0  # HERE
+
+class Bad(TinyScenario):
+    @classmethod
+    def create_trainer(cls, *args, **kwargs):
+        trainer = super().create_trainer(*args, **kwargs)
+        train = trainer.train
+        trainer.train = lambda: train([BadCallback()])
+        return trainer
+"""
+POST_INIT = """
+@pai_dataclass
+@dataclass
+class BadJitterParams(JitterParams):
+    def __post_init__(self):
+        self.amount / 0  # HERE
+
+class Bad(TinyScenario):
+    @classmethod
+    def default_trainer_params(cls):
+        params = super().default_trainer_params()
+        params.scenario.data.pre_proc.processors = [BadJitterParams()]
+        return params
+"""
+STYLED = 'raise ValueError("bad layer")  # HERE'
+CASES = {
+    "graph": (GRAPH.format(in_graph=STYLED, in_model="pass"), "ValueError: bad layer"),
+    "operation": (
+        GRAPH.format(in_graph='keras.ops.matmul(inputs["x"], keras.ops.zeros([7, 7]))  # HERE', in_model="pass"),
+        "Error: ",
+    ),
+    "model": (GRAPH.format(in_graph="pass", in_model=STYLED), "ValueError: bad layer"),
+    "processor": (PROCESSOR.format(processes=0), "KeyError: 'no such pixel'; in BadJitter.apply, sample"),
+    "worker": (PROCESSOR.format(processes=1), "KeyError: 'no such pixel'; in BadJitter.apply, sample"),
+    "generator": (GENERATOR, "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/data'"),
+    "evaluator": (EVALUATOR, "AttributeError: 'BadEvaluator' object has no attribute 'nothing'"),
+    "callback": (CALLBACK, "ZeroDivisionError: division by zero"),
+    "params": (POST_INIT, "ZeroDivisionError: "),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty working directory; afterwards the toolkit's logger and the imported modules are as before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delenv("TFAIP_LOG_LEVEL", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    root, modules = logging.getLogger("tfaip"), set(sys.modules)
+    before = (root.level, root.propagate, root.handlers[:])
+    yield
+    root.level, root.propagate, root.handlers[:] = before
+    for name in set(sys.modules) - modules:
+        if name.startswith("bad_"):
+            del sys.modules[name]
+
+
+def line_of(file: Path) -> int:
+    """Number of the line that is marked."""
+    return next(number for number, line in enumerate(file.read_text().splitlines(), 1) if line.endswith("# HERE"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, message = CASES[name]
+    file = tmp_path / f"bad_{name}.py"
+    file.write_text(IMPORTS + code)
+    assert main([f"bad_{name}", "--trainer.output_dir", "run"]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("error: ")
+    assert message in first
+    assert len(first) <= 300
+    assert second.startswith(f"  in {file}:{line_of(file)} in ")
+    assert "\x1b" not in first + second
+    # What fails while the model is built leaves no run.
+    log = tmp_path / "run" / "train.log"
+    assert log.exists() == (name not in ("graph", "operation", "model", "params"))
+    if log.exists():
+        assert second.endswith(f"(the traceback is in {log})")
+        assert f'{file.name}", line {line_of(file)}' in log.read_text()
+        assert "\x1b" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("undefined + 1  # HERE", "fails to import: NameError: name 'undefined' is not defined"),
+        ("def f(:  # HERE", "fails to import: SyntaxError: invalid syntax"),
+        ("import no_such_module_here  # HERE", "fails to import: ModuleNotFoundError: No module named"),
+    ],
+)
+def test_a_scenario_that_cannot_be_imported(
+    code: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad_import.py"
+    file.write_text(f"\n\n{code}\n")
+    assert main(["bad_import", "--trainer.output_dir", "run"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert f"(in {file}:3" in line

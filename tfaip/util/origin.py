@@ -1,0 +1,117 @@
+"""Where an error of a user's own code was raised, among the frames of the toolkit and of libraries."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaip.errors import TfaipError
+
+_OURS = Path(__file__).resolve().parents[1]
+_STANDARD = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
+_INSTALLED = ("site-packages", "dist-packages")
+# Installed packages that are never the user's own; an installed scenario may be.
+_LIBRARIES = frozenset(
+    [
+        *("_pytest", "absl", "google", "h5py", "jax", "jaxlib", "keras", "ml_dtypes", "numpy", "onnxruntime"),
+        *("opt_einsum", "optree", "pluggy", "rich", "safetensors", "scipy", "sklearn", "tensorboard", "tensorflow"),
+        *("tf2onnx", "wrapt", "yaml"),
+    ]
+)
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
+_STYLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# Keras puts a page around the message of an error in a layer.
+_KERAS_CALL = re.compile(r"Exception encountered when calling .*?\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
+_KERAS_SHAPES = re.compile(r"Could not automatically infer the output shape .*? Error encountered:\s+", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user's code.
+
+    Args:
+        file: path of the file.
+        line: number of the line.
+        function: that was running; None: unknown.
+    """
+
+    file: str
+    line: int
+    function: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
+
+
+def message_of(error: BaseException) -> str:
+    """Return the text of an error without terminal styles; of Keras' page about a failed call the message alone."""
+    text = str(error)
+    if inner := _KERAS_CALL.match(text):
+        text = inner[1]
+    return without_styles(_KERAS_SHAPES.sub("", text))
+
+
+def without_styles(text: str) -> str:
+    """Return a text without the codes that colour a terminal."""
+    return _STYLE.sub("", text)
+
+
+def find_place(error: BaseException) -> Place | None:
+    """Find the last line of the user's own code that led to an error.
+
+    Errors that the toolkit raises itself describe what is wrong; there only what caused them is looked at.
+
+    Returns:
+        the place; None: only the toolkit and libraries took part.
+    """
+    for one in _chain(error):
+        if isinstance(one, SyntaxError) and one.filename and one.lineno and _is_users(one.filename):
+            return Place(one.filename, one.lineno)
+        frames = [] if isinstance(one, TfaipError) else list(_frames(one))
+        # A scenario that is installed lies beside the libraries.
+        for accepts in (_is_users, _is_installed):
+            found = [place for place in frames if accepts(place.file)]
+            if found:
+                return found[-1]
+    return None
+
+
+def is_foreseen(error: BaseException) -> bool:
+    """True if the message of an error says enough: the toolkit raised it, not after an error of other code."""
+    return isinstance(error, TfaipError) and find_place(error) is None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in seen:
+        yield current
+        seen.append(current)
+        current = current.__cause__
+
+
+def _frames(error: BaseException) -> Iterator[Place]:
+    """The frames that a message quotes, as those of a worker process, and then those of the error itself."""
+    for file, line, function in _FRAME.findall(str(error)):
+        yield Place(file, int(line), function or None)
+    for frame in traceback.extract_tb(error.__traceback__):
+        yield Place(frame.filename, frame.lineno or 0, frame.name)
+
+
+def _is_users(file: str) -> bool:
+    path = Path(file)
+    if not path.is_file() or set(_INSTALLED) & set(path.parts):
+        return False
+    path = path.resolve()
+    return not any(path.is_relative_to(root) for root in (_OURS, *_STANDARD))
+
+
+def _is_installed(file: str) -> bool:
+    """True for a file of an installed package that is no known library."""
+    path = Path(file)
+    below = [path.parts[index + 1] for index, part in enumerate(path.parts[:-1]) if part in _INSTALLED]
+    return bool(below) and below[-1].removesuffix(".py") not in _LIBRARIES and not path.is_relative_to(_OURS)
