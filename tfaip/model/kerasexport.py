@@ -13,11 +13,12 @@ from tfaip.errors import TfaipError
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.model.layerbase import inlined_layers
 from tfaip.util.archives import require_uncompressed
+from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
 KERAS_DIR = "keras"
 SUFFIX = ".keras"
-_SHOWN_CHARACTERS = 300
+_SHOWN_CHARACTERS = 120
 
 
 class KerasExporter:
@@ -49,8 +50,7 @@ class KerasExporter:
             except Exception as error:  # whatever an operation says to a tensor without values
                 raise TfaipError(
                     f"graph {name!r} cannot be written as a .keras file, which holds only layers and operations of "
-                    f"Keras on symbolic tensors ({type(error).__name__}: {error}); switch it off with "
-                    "--scenario.export_keras False"
+                    f"Keras on symbolic tensors ({type(error).__name__}: {shorten_text(str(error), _SHOWN_CHARACTERS)})"
                 ) from error
 
     @staticmethod
@@ -67,7 +67,7 @@ class KerasExporter:
         except Exception as error:
             # The innermost reason stands last, behind the whole config of the model.
             reason = " ".join(str(error).split()).rpartition("Exception encountered: ")[2]
-            raise TfaipError(f"{path} cannot be loaded: {reason[:_SHOWN_CHARACTERS]}") from error
+            raise TfaipError(f"{path} cannot be loaded: {shorten_text(reason, _SHOWN_CHARACTERS)}") from error
 
         def predict(inputs: TensorDict) -> dict[str, np.ndarray]:
             outputs: dict[str, np.ndarray] = model.predict_on_batch({n: inputs[n] for n in model.input})

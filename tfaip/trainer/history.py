@@ -197,12 +197,16 @@ class History:
             raise TfaipError(f"not a history (expected epoch -> lr, effective_lr, values, meta): {error}") from error
 
 
-def read_history(path: Path) -> History:
+def read_history(path: str | Path) -> History:
     """Read a `history.json`.
+
+    Args:
+        path: of the file.
 
     Raises:
         UsageError: the file cannot be read, or holds something else.
     """
+    path = Path(path)
     try:
         return History.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
