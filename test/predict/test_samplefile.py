@@ -220,3 +220,10 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(suffix, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_paths_may_be_strings(tmp_path):
+    name = str(tmp_path / "s.jsonl")
+    with SampleWriter(name) as writer:
+        writer.write(Sample(outputs={"y": 1}))
+    assert [sample.outputs for sample in read_samples(name)] == [{"y": 1}]

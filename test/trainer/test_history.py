@@ -176,3 +176,10 @@ def test_an_edited_history_goes_on() -> None:
     assert run.edited(file, epoch=1).epochs == [1, 7]
     assert run.edited(History(), epoch=2).epochs == [1, 2]
     assert file.rates_only() == History({1: EpochRecord(0.5), 3: EpochRecord(0.5), 7: EpochRecord(0.125)})
+
+
+def test_a_path_may_be_a_string(tmp_path: Path) -> None:
+    (tmp_path / "history.json").write_text('{"1": {"lr": 0.5}}')
+    assert read_history(str(tmp_path / "history.json")) == read_history(tmp_path / "history.json")
+    with pytest.raises(UsageError, match="missing.json cannot be read"):
+        read_history(str(tmp_path / "missing.json"))

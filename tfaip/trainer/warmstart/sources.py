@@ -19,7 +19,7 @@ _AVERAGES = "optimizer/average/"
 log = logger(__name__)
 
 
-def read_source(path: Path, trim_graph_name: bool = True) -> Source:
+def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     """The weights that lie at `path`.
 
     Args:
@@ -32,6 +32,7 @@ def read_source(path: Path, trim_graph_name: bool = True) -> Source:
         UsageError: there is nothing of this kind.
         TfaipError: it is damaged.
     """
+    path = Path(path)
     if not path.is_dir():
         raise UsageError(f"no model at {path}: {'not a directory' if path.exists() else 'the path does not exist'}")
     if (path / WEIGHTS_FILE).is_file():
