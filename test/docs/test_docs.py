@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,6 +69,17 @@ def test_python_of_the_scenario_page(tmp_path: Path) -> None:
     assert result.rc == 0, result
     assert "val_acc" in result.stdout
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_table_of_commands_is_complete() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    listed = re.findall(r"^\| `(tfaip-[\w-]+)", (DOCS / "command_line.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(project["scripts"])
+
+
+def test_tables_of_rates_come_after_their_unit() -> None:
+    text = (DOCS / "learning_rate.md").read_text()
+    assert 0 < text.index("in units of 0.001") < text.index("\n| rate | ")
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))

@@ -192,3 +192,11 @@ def test_a_model_that_no_training_wrote_names_no_data(two_graphs, tmp_path):
     model = shutil.copytree(two_graphs[0], tmp_path / "model")
     (model / "training_data.json").unlink()
     assert load_training_data(model, LavScenario) is None
+
+
+def test_a_single_generator_is_told_at_the_call(two_graphs):
+    model, _ = two_graphs
+    for lav in (lav_of(model, LavScenario), LavScenario.create_multi_lav(LAVParams(), [model])):
+        for value in (TinyGeneratorParams(), 3):
+            with pytest.raises(TypeError, match="run takes the params of several generators, got .*: put them into a"):
+                lav.run(value)

@@ -200,5 +200,7 @@ def test_the_difference_is_relative_to_the_largest_value() -> None:
 def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = scale_graphs()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match="tensorflow, which is not installed: .* --scenario.export_serve False"):
+    with pytest.raises(UsageError, match="tensorflow, which is not installed: install it$"):
         ServingExporter(graphs)
+    with pytest.raises(UsageError, match="not installed: install it; switch it off with --scenario.export_serve False"):
+        ExportFormats(graphs, [SERVE_DIR])

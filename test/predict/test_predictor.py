@@ -274,3 +274,25 @@ def test_half_precision_gives_outputs_in_float32(tutorial):
     assert full.dtype == half.dtype == np.float32
     # bfloat16 has 8 bits: 0.4 % per operation, and a softmax has a slope of at most 1/4 per logit.
     assert 0 < np.max(np.abs(full - half)) < 0.1
+
+
+@pytest.mark.parametrize("value", [np.ones((3, 4)), {"x": np.ones((3, 4))}, [np.ones(4)], "x", 3, Sample(inputs={})])
+def test_what_is_no_data_is_told_at_the_call(value, graph):
+    predictor = predictor_of(graph)
+    with pytest.raises(TypeError, match=r"predict takes the params of a data generator, got \w+: .*predict_raw\("):
+        predictor.predict(value)
+    with pytest.raises(TypeError, match=r"predict_raw takes samples, as in predict_raw\(\[Sample\(") as error:
+        predictor.predict_raw(value)
+    assert len(str(error.value)) <= 300
+    if not isinstance(value, Sample):
+        with pytest.raises(TypeError, match=r"expected a Sample, as in .*, got "):
+            predictor.raw()(value)
+    if not isinstance(value, dict):
+        with pytest.raises(TypeError, match="predict of TinyGraph takes a dict of a batch by name, .*, got "):
+            graph.predict(value)
+
+
+def test_samples_may_come_in_any_iterable(graph):
+    samples = [Sample(inputs={"x": x}) for x in points(3)]
+    for given in (samples, tuple(samples), iter(samples), (sample for sample in samples), [], np.array(samples)):
+        assert len(list(predictor_of(graph).predict_raw(given))) in (0, 3)

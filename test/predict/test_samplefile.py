@@ -286,3 +286,10 @@ def test_a_line_that_could_not_be_read_again_is_not_written(tmp_path, monkeypatc
 def test_many_samples_without_content(tmp_path):
     samples = [Sample(outputs={"y": np.zeros((0, 3))}) for _ in range(1000)]
     assert len(round_trip(tmp_path / "f.npz", samples)) == 1000
+
+
+def test_paths_may_be_strings(tmp_path):
+    name = str(tmp_path / "s.jsonl")
+    with SampleWriter(name) as writer:
+        writer.write(Sample(outputs={"y": 1}))
+    assert [sample.outputs for sample in read_samples(name)] == [{"y": 1}]

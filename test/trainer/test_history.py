@@ -250,3 +250,10 @@ def test_name_and_value_in_one_call() -> None:
     assert history.error_key(1, ["lav_l0_cer", "val_loss", "loss"]) == "val_loss"
     assert history.error(1, ["lav_l0_cer", "val_loss", "loss"]) == ("val_loss", 2.0)
     assert (history.error_key(1, "cer"), history.error(1, []), history.error(2, "loss")) == (None, None, None)
+
+
+def test_a_path_may_be_a_string(tmp_path: Path) -> None:
+    (tmp_path / "history.json").write_text('{"1": {"lr": 0.5}}')
+    assert read_history(str(tmp_path / "history.json")) == read_history(tmp_path / "history.json")
+    with pytest.raises(UsageError, match="missing.json cannot be read"):
+        read_history(str(tmp_path / "missing.json"))

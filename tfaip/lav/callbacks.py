@@ -55,8 +55,8 @@ class TensorBoardCallback(LAVCallback):
         directory: gets `lav_l0/`, `lav_l1/` ... as the directory of a run.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: str | Path) -> None:
+        self._directory = Path(directory)
         self._count = 0
 
     def on_lav_end(self, generator_params: DataGeneratorParams, results: dict[str, Any]) -> None:

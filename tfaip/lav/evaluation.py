@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from numbers import Real
 from types import TracebackType
@@ -92,6 +92,19 @@ class SampleScores:
     def result(self) -> dict[str, Any]:
         """The results of the evaluator."""
         return self._evaluator.result()
+
+
+def require_generators(generator_params: Iterable[DataGeneratorParams]) -> Iterable[DataGeneratorParams]:
+    """Return the argument.
+
+    Raises:
+        TypeError: if it is no iterable, for example the params of a single generator.
+    """
+    if not isinstance(generator_params, Iterable) or isinstance(generator_params, DataGeneratorParams):
+        raise TypeError(
+            f"run takes the params of several generators, got {type(generator_params).__name__}: put them into a list"
+        )
+    return generator_params
 
 
 def evaluation_pipeline(

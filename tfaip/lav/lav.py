@@ -10,7 +10,7 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
 from tfaip.lav.callbacks import LAVCallback, on_sample_of
-from tfaip.lav.evaluation import PredictionEvaluation
+from tfaip.lav.evaluation import PredictionEvaluation, require_generators
 from tfaip.lav.params import LAVParams
 from tfaip.predict.benchmark import BenchmarkResults
 from tfaip.scenario.exported import load_weights
@@ -69,10 +69,15 @@ class LAV:
             for each generator the losses, the metrics, and the results of the evaluator, by name; lazily.
 
         Raises:
+            TypeError: if `generator_params` is no iterable.
             UsageError: there is no model, or the evaluator and a metric share a name.
             TfaipError: the weights are damaged.
         """
-        callbacks = list(callbacks or [])
+        return self._results(require_generators(generator_params), list(callbacks or []), run_eagerly)
+
+    def _results(
+        self, generator_params: Iterable[DataGeneratorParams], callbacks: Sequence[LAVCallback], run_eagerly: bool
+    ) -> Iterator[dict[str, Any]]:
         with precision_scope(self._params.device.precision):
             evaluation = PredictionEvaluation(
                 self._loaded(),

@@ -18,7 +18,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.lav.callbacks import LAVCallback, on_sample_of
-from tfaip.lav.evaluation import SampleScores, built, evaluation_pipeline, merged
+from tfaip.lav.evaluation import SampleScores, built, evaluation_pipeline, merged, require_generators
 from tfaip.lav.params import LAVParams
 from tfaip.model.evaluationmodel import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
 from tfaip.predict.benchmark import BenchmarkResults
@@ -73,10 +73,15 @@ class MultiLAV:
             lazily.
 
         Raises:
+            TypeError: if `generator_params` is no iterable.
             UsageError: a directory is not that of a model, or the models differ in their pre-processing.
             TfaipError: weights are damaged.
         """
-        callbacks = list(callbacks or [])
+        return self._results(require_generators(generator_params), list(callbacks or []), run_eagerly)
+
+    def _results(
+        self, generator_params: Iterable[DataGeneratorParams], callbacks: Sequence[LAVCallback], run_eagerly: bool
+    ) -> Iterator[dict[str, dict[str, Any]]]:
         with precision_scope(self._params.device.precision):
             models = load_models(self._paths, self._scenario, self._trusted)
             steps = [EvaluationStep(built(EvaluationModel(m.model, m.graph), m), run_eagerly) for m in models]

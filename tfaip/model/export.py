@@ -31,10 +31,7 @@ class ServingExporter:
 
     def __init__(self, graphs: ExportGraphs) -> None:
         if importlib.util.find_spec("tensorflow") is None:
-            raise UsageError(
-                "exporting a SavedModel needs tensorflow, which is not installed: install it, or switch the export off "
-                "with --scenario.export_serve False"
-            )
+            raise UsageError("exporting a SavedModel needs tensorflow, which is not installed: install it")
         self._graphs = graphs
         # Without a name TensorFlow would call them inputs, inputs_1 ...
         self._specs = {n: keras.InputSpec(shape=t.shape, dtype=t.dtype, name=n) for n, t in graphs.inputs.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from tfaip.model.layerbase import ParamsLayer
@@ -41,7 +42,19 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         return self(inputs, targets=targets, **given)
 
     def predict(self, inputs: TensorDict) -> TensorDict:
-        """Call the prediction graph."""
+        """Call the prediction graph.
+
+        Args:
+            inputs: a batch by name.
+
+        Raises:
+            TypeError: if `inputs` is no dict.
+        """
+        if not isinstance(inputs, Mapping):
+            raise TypeError(
+                f"predict of {type(self).__name__} takes a dict of a batch by name, as in {{'x': array}}, got "
+                f"{type(inputs).__name__}"
+            )
         return self(inputs, training=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> TensorDict:

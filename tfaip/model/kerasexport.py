@@ -18,7 +18,7 @@ from tfaip.util.typing import TensorDict
 
 KERAS_DIR = "keras"
 SUFFIX = ".keras"
-_SHOWN_CHARACTERS = 150
+_SHOWN_CHARACTERS = 120
 
 
 class KerasExporter:
@@ -52,8 +52,7 @@ class KerasExporter:
             except Exception as error:  # whatever an operation says to a tensor without values
                 raise TfaipError(
                     f"graph {name!r} cannot be written as a .keras file, which holds only layers and operations of "
-                    f"Keras on symbolic tensors ({type(error).__name__}: {shorten_text(str(error), 80)}); switch it "
-                    "off with --scenario.export_keras False"
+                    f"Keras on symbolic tensors ({type(error).__name__}: {shorten_text(str(error), _SHOWN_CHARACTERS)})"
                 ) from error
 
     @staticmethod

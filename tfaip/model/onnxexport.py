@@ -38,8 +38,8 @@ class OnnxExporter:
     def __init__(self, graphs: ExportGraphs) -> None:
         if keras.backend.backend() != "tensorflow":
             raise UsageError(
-                f"ONNX files are written on the tensorflow backend, this is {keras.backend.backend()}: train with "
-                "--scenario.export_onnx False, then run 'KERAS_BACKEND=tensorflow tfaip-export DIR --format onnx'"
+                f"ONNX files are written on the tensorflow backend, this is {keras.backend.backend()}: add them to the "
+                "finished model with 'KERAS_BACKEND=tensorflow tfaip-export DIR --format onnx'"
             )
         if importlib.util.find_spec("tf2onnx") is None:
             raise UsageError("exporting ONNX needs tf2onnx, which is not installed: pip install 'tfaip[onnx]'")
@@ -58,7 +58,7 @@ class OnnxExporter:
             if missing:
                 raise TfaipError(
                     f"graph {name!r} cannot be written as ONNX, which has no counterpart of the TensorFlow operations "
-                    f"{', '.join(missing)}; switch it off with --scenario.export_onnx False"
+                    f"{', '.join(missing)}"
                 )
             (directory / f"{name}{SUFFIX}").write_bytes(model.SerializeToString())
 
@@ -104,8 +104,32 @@ def _converted(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> t
         )
     finally:
         log.disabled = disabled
+    _name_dimensions(model.graph)
     known = {schema.name for schema in onnx.defs.get_all_schemas()}
     return model, sorted({node.op_type for node in model.graph.node if node.op_type not in known})
+
+
+def _name_dimensions(graph: Any) -> None:
+    """Call variable dimensions `batch` and `time`, where the converter has numbers.
+
+    Equal names mean equal sizes. So `time` is the only variable dimension of all inputs; of several ones, and of
+    outputs, whose length a layer may change, each has the name of its tensor too: `x_time`, `img_1`, `img_2`.
+    """
+    variable = [(tensor, _variable_axes(tensor)) for tensor in graph.input]
+    is_alone = sum(len(axes) for _, axes in variable) == 1
+    for tensor, axes in [*variable, *((tensor, _variable_axes(tensor)) for tensor in graph.output)]:
+        dimensions = tensor.type.tensor_type.shape.dim
+        if dimensions and not dimensions[0].HasField("dim_value"):
+            dimensions[0].dim_param = "batch"
+        for axis in axes:
+            name = "time" if is_alone and tensor in graph.input else f"{tensor.name}_time"
+            dimensions[axis].dim_param = name if len(axes) == 1 else f"{tensor.name}_{axis}"
+
+
+def _variable_axes(tensor: Any) -> list[int]:
+    """The axes of variable length after the first, which is the batch."""
+    dimensions = tensor.type.tensor_type.shape.dim
+    return [axis for axis in range(1, len(dimensions)) if not dimensions[axis].HasField("dim_value")]
 
 
 def _rewrite_sign_bits(graph: Any, operations: list[Any]) -> list[Any]:

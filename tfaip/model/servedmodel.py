@@ -47,7 +47,8 @@ class ServedModel:
         TfaipError: it is damaged, or has no such endpoint.
     """
 
-    def __init__(self, directory: Path, endpoint: str | None = None) -> None:
+    def __init__(self, directory: str | Path, endpoint: str | None = None) -> None:
+        directory = Path(directory)
         if not is_saved_model(directory):
             raise UsageError(f"no SavedModel at {directory}: it has no {SAVED_MODEL_FILE}")
         if importlib.util.find_spec("tensorflow") is None:
@@ -113,6 +114,8 @@ class ServedModel:
         Raises:
             UsageError: an input is missing.
         """
+        if not isinstance(inputs, Mapping):
+            raise TypeError(f"a SavedModel takes a dict of inputs {sorted(self._types)}, got {type(inputs).__name__}")
         missing = sorted(set(self._types) - set(inputs))
         if missing:
             raise UsageError(f"the SavedModel {self._directory} wants {sorted(self._types)}, not given: {missing}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import keras
+import numpy as np
 
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataGeneratorParams
@@ -29,6 +30,7 @@ from tfaip.scenario.exported import load_exported
 from tfaip.util.backend import compiles_each_shape
 from tfaip.util.logging import logger
 from tfaip.util.progress import track
+from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 
 log = logger(__name__)
@@ -86,15 +88,32 @@ class Predictor:
         self._step = self._create_step(model)
 
     def predict(self, generator_params: DataGeneratorParams) -> Iterator[Sample]:
-        """Predict the samples of a generator."""
+        """Predict the samples of a generator.
+
+        Raises:
+            TypeError: if it is given anything else than params of a generator, for example an array.
+        """
         return self.predict_database(self._data, generator_params)
 
     def predict_raw(self, samples: Iterable[Sample]) -> Iterator[Sample]:
-        """Predict samples as a generator would give them, before the pre-processing; they may be endless."""
+        """Predict samples as a generator would give them, before the pre-processing; they may be endless.
+
+        Raises:
+            TypeError: if it is given anything else than samples.
+        """
+        if isinstance(samples, (Sample, Mapping, str)) or not isinstance(samples, Iterable):
+            raise _no_samples(samples)
+        if isinstance(samples, (Sequence, np.ndarray)) and len(samples) and not isinstance(samples[0], Sample):
+            raise _no_samples(samples)
         return self.predict(RawDataGeneratorParams(samples=samples))
 
     def predict_database(self, database: DataBase[Any], generator_params: DataGeneratorParams) -> Iterator[Sample]:
         """Predict the samples of a generator with the processors of other data than the predictor's own."""
+        if not isinstance(generator_params, DataGeneratorParams):
+            raise TypeError(
+                f"predict takes the params of a data generator, got {type(generator_params).__name__}: give samples in "
+                "memory to predict_raw, as in predict_raw([Sample(inputs={'x': array})])"
+            )
         return self.predict_pipeline(self._pipeline(database, generator_params))
 
     def predict_pipeline(self, pipeline: DataPipeline) -> Iterator[Sample]:
@@ -195,6 +214,8 @@ class RawPredictor:
         Raises:
             TfaipError: the processors made no sample of it, or several.
         """
+        if not isinstance(sample, Sample):
+            raise TypeError(f"expected a Sample, as in Sample(inputs={{'x': array}}), got {type(sample).__name__}")
         self._samples[:] = [sample]
         predicted = list(self._run())
         if len(predicted) != 1:
@@ -202,6 +223,12 @@ class RawPredictor:
                 f"the processors made {len(predicted)} samples of one, expected 1: predict_raw gives them all"
             )
         return predicted[0]
+
+
+def _no_samples(value: Any) -> TypeError:
+    return TypeError(
+        f"predict_raw takes samples, as in predict_raw([Sample(inputs={{'x': array}})]), got {shorten(value)}"
+    )
 
 
 def _behind(items: Iterable[T], distance: int) -> Iterator[T]:

@@ -74,7 +74,8 @@ class SampleWriter:
         TfaipError: while writing, as of a full disk.
     """
 
-    def __init__(self, path: Path, with_inputs: bool = False) -> None:
+    def __init__(self, path: str | Path, with_inputs: bool = False) -> None:
+        path = Path(path)
         check_target(path)
         self._path = path
         self._temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
@@ -143,12 +144,16 @@ def check_target(path: Path) -> None:
     require_writable(path)
 
 
-def read_samples(path: Path) -> Iterator[Sample]:
+def read_samples(path: str | Path) -> Iterator[Sample]:
     """The samples that a `SampleWriter` wrote; what was no array comes back as JSON has it (tuples as lists).
+
+    Args:
+        path: of the file.
 
     Raises:
         UsageError: the file is missing, or no such file.
     """
+    path = Path(path)
     check_suffix(path)
     try:
         yield from _read_lines(path) if path.suffix == JSON_SUFFIX else _read_columns(path)

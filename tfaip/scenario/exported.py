@@ -14,7 +14,7 @@ from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
 
 
-def load_exported_params(path: Path, trusted: Iterable[str] = ()) -> tuple[Scenario, Any]:
+def load_exported_params(path: str | Path, trusted: Iterable[str] = ()) -> tuple[Scenario, Any]:
     """The scenario class that a model directory names, and its params; needs no backend.
 
     Args:
@@ -24,6 +24,7 @@ def load_exported_params(path: Path, trusted: Iterable[str] = ()) -> tuple[Scena
     Raises:
         UsageError: no model directory, a damaged one, or one that names what it must not.
     """
+    path = Path(path)
     require_model(path)
     file = path / SCENARIO_PARAMS_FILE
     scenario_id = read_json(file).get("scenario_id")
@@ -60,7 +61,7 @@ def backend_of(path: Path) -> str | None:
         return None  # older ones have no manifest; damage is found when something is read
 
 
-def load_exported(path: Path, trusted: Iterable[str] = ()) -> ScenarioBase[Any, Any]:
+def load_exported(path: str | Path, trusted: Iterable[str] = ()) -> ScenarioBase[Any, Any]:
     """Rebuild an exported model from the code of its scenario and the weights of the directory.
 
     Args:
@@ -73,7 +74,7 @@ def load_exported(path: Path, trusted: Iterable[str] = ()) -> ScenarioBase[Any, 
     """
     scenario, params = load_exported_params(path, trusted)
     loaded = scenario(params)
-    load_weights(loaded, path)
+    load_weights(loaded, Path(path))
     return loaded
 
 

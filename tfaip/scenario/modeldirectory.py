@@ -14,7 +14,7 @@ import numpy as np
 from tfaip import __version__
 from tfaip.model.export import SERVE_DIR
 from tfaip.model.exportgraph import ExportGraphs
-from tfaip.model.formats import ExportFormats
+from tfaip.model.formats import BY_COMMAND, IN_TRAINING, Advice, ExportFormats
 from tfaip.model.kerasexport import KERAS_DIR
 from tfaip.model.onnxexport import ONNX_DIR
 from tfaip.model.variables import variables_by_path
@@ -120,7 +120,7 @@ def add_formats(
         UsageError: a format cannot be written here.
         TfaipError: a graph cannot be expressed in a format, or gives other outputs there.
     """
-    formats = ExportFormats(export_graphs(scenario), names)
+    formats = ExportFormats(export_graphs(scenario), names, BY_COMMAND)
     formats.check(inputs)
     path = path.resolve()  # `.` has no name, and a link stays a link
     origin = {name: value for name, value in read_manifest(path).items() if name != "files"}
@@ -133,17 +133,20 @@ def add_formats(
         write_manifest(directory, origin)
 
 
-def create_formats(scenario: ScenarioBase[Any, Any], names: Sequence[str]) -> ExportFormats | None:
+def create_formats(
+    scenario: ScenarioBase[Any, Any], names: Sequence[str], advice: Advice = IN_TRAINING
+) -> ExportFormats | None:
     """What writes the graphs of a scenario for other programs; None if no format is asked for.
 
     Args:
         scenario: its graph must be built.
         names: of `tfaip.model.formats.FORMATS`.
+        advice: as in `ExportFormats`.
 
     Raises:
         UsageError: a format cannot be written here.
     """
-    return ExportFormats(export_graphs(scenario), names) if names else None
+    return ExportFormats(export_graphs(scenario), names, advice) if names else None
 
 
 def export_graphs(scenario: ScenarioBase[Any, Any]) -> ExportGraphs:

@@ -51,6 +51,7 @@ def _work(argv: Sequence[str]) -> None:
 
     import_backend()
     from tfaip.lav.samplebatch import sample_inputs
+    from tfaip.model.formats import BY_COMMAND
     from tfaip.scenario.exported import load_weights
     from tfaip.scenario.modeldirectory import add_formats, create_formats
 
@@ -58,7 +59,7 @@ def _work(argv: Sequence[str]) -> None:
     written = ", ".join(f"{path / name}/" for name in formats)
     load_weights(scenario, path)
     if is_dry:
-        create_formats(scenario, formats)
+        create_formats(scenario, formats, BY_COMMAND)
         # A model directory is replaced as a whole: its parent must be writable.
         require_writable(path.resolve().with_name(f"{TEMPORARY_PREFIX}{path.name}"))
         print_plan(f"convert {path} ({models.scenario.__name__})", written)

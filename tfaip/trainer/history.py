@@ -243,6 +243,9 @@ class History:
 def read_history(path: str | Path) -> History:
     """Read a `history.json`, or a `learning_rate_file` of RETURNN, which is read as text and never run.
 
+    Args:
+        path: of the file.
+
     Raises:
         UsageError: the file cannot be read, or holds something else.
     """

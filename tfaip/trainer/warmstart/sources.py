@@ -22,7 +22,7 @@ _AVERAGES = "optimizer/average/"
 log = logger(__name__)
 
 
-def read_source(path: Path, trim_graph_name: bool = True) -> Source:
+def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     """The weights that lie at `path`.
 
     Args:
@@ -35,6 +35,7 @@ def read_source(path: Path, trim_graph_name: bool = True) -> Source:
         UsageError: there is nothing of this kind.
         TfaipError: it is damaged.
     """
+    path = Path(path)
     problem = path_problem(path)
     if problem is not None:
         raise UsageError(f"no model at {shorten(str(path))}: the path {problem}")
