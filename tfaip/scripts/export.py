@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfaip.errors import UsageError
-from tfaip.scripts.models import open_verified
+from tfaip.scripts.models import Models, open_verified
 from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import take_words
 from tfaip.util.backend import prefer_backend
+from tfaip.util.text import shorten_text
 
 PROG = "tfaip-export"
 USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
@@ -38,10 +40,38 @@ def _work(argv: Sequence[str]) -> None:
     _check(formats)
     if "onnx" in formats:
         prefer_backend("tensorflow")
-    models = open_verified(Path(argv[0]), flags)
-    if models.flags:
-        raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
+    path = Path(argv[0])
+    with _alone_at(path):
+        models = open_verified(path, flags)
+        if models.flags:
+            raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
+        _write(models, formats)
+    print("written: " + ", ".join(f"{path / name}/" for name in formats))
 
+
+@contextlib.contextmanager
+def _alone_at(path: Path) -> Iterator[None]:
+    """Hold the directory that a model lies in, as a training holds that of its run.
+
+    Raises:
+        UsageError: a process may be about to replace the model.
+    """
+    from tfaip.scenario.exported import require_model
+    from tfaip.util.files import locked_directory
+
+    require_model(path)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked_directory(path.resolve().parent))
+        except BlockingIOError as error:
+            raise UsageError(
+                f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
+                "wait for its end, or export a copy of the model"
+            ) from error
+        yield
+
+
+def _write(models: Models, formats: Sequence[str]) -> None:
     from tfaip.util.backend import import_backend
 
     import_backend()
@@ -53,7 +83,6 @@ def _work(argv: Sequence[str]) -> None:
     load_weights(scenario, path)
     inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
     add_formats(scenario, path, formats, inputs)
-    print("written: " + ", ".join(f"{path / name}/" for name in formats))
 
 
 def _check(formats: Sequence[str]) -> None:
