@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
+from tfaip.util.text import shorten_text
 
 _BRANCHES = {PipelineMode.TRAINING: "train", PipelineMode.EVALUATION: "val"}
 
@@ -25,4 +26,4 @@ def no_file(kind: str, mode: PipelineMode, name: str) -> UsageError:
 def unreadable(kind: str, path: str | Path, error: Exception) -> UsageError:
     """The error that a file cannot be read, with the reason and without naming the file twice."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-    return UsageError(f"cannot read the {kind} file {path}: {reason}")
+    return UsageError(f"cannot read the {kind} file {shorten_text(str(path), 160)}: {reason}")
