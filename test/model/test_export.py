@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from tfaip.model.export import SERVE_DIR, ServingExporter
 from tfaip.model.exportcheck import compare_outputs
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.model.formats import ExportFormats
+from tfaip.model.kerasexport import KERAS_DIR
 from tfaip.model.servedmodel import ServedModel
+from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict
 
 pytestmark = [
@@ -204,3 +207,21 @@ def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -
         ServingExporter(graphs)
     with pytest.raises(UsageError, match="not installed: install it; switch it off with --scenario.export_serve False"):
         ExportFormats(graphs, [SERVE_DIR])
+
+
+@pytest.mark.parametrize("name", [SERVE_DIR, KERAS_DIR])
+def test_a_full_disk_is_told_as_such(name: str, tmp_path: Path) -> None:
+    formats = ExportFormats(scale_graphs(), [name])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with (
+            pytest.raises(TfaipError, match="^.*model.* cannot be written: .*File too large") as caught,
+            commit_directory(tmp_path / "model") as directory,
+        ):
+            formats.write(directory)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(str(caught.value)) <= 400
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

@@ -191,6 +191,28 @@ def test_a_format_that_cannot_be_written_again_is_named(run: Path, caplog: pytes
         assert read_manifest(best)["added_formats"] == ["onnx"]
 
 
+def test_a_model_that_a_training_may_replace_gets_no_formats(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files_below(run)
+    with RunDirectory(run).locked():
+        assert export.main([str(run / "best"), "--format", "keras"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "best may be replaced by another process, which trains or exports there: wait for its end" in line
+    assert files_below(run) == before
+
+
+def test_a_format_is_added_in_the_directory_of_the_model(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(run / "best")
+    assert export.main([".", "--format", "keras"]) == 0
+    monkeypatch.chdir(run)
+    (run / "link").symlink_to("export")
+    shutil.copytree(run / "best", run / "export")
+    assert export.main(["link", "--format", "keras"]) == 0
+    assert (run / "link").is_symlink()
+    for name in ("best", "export"):
+        verify_files(run / name)
+        assert kernel_in(run / name / "keras" / "serve.keras") == 6.0
+
+
 def test_a_damaged_format_is_not_carried_over(run: Path) -> None:
     train(falling(run, [1.0] * 4, export_final=True), restore=True)
     with_format(run, model="export")

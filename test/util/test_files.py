@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from test.support.commands import finish_command, start_python
+from test.support.commands import REPOSITORY, finish_command, start_python
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util import files
 from tfaip.util.files import (
@@ -328,3 +329,16 @@ def test_a_file_that_cannot_be_read_is_named_beside_the_one_that_is_written(tmp_
     ):
         shutil.copyfile(tmp_path / "words.txt", directory / "words.txt")
     assert names(tmp_path) == []
+
+
+def test_few_modules_remove_files() -> None:
+    """Each of them removes what it has made itself, or checks what it removes; another one must do the same."""
+    removal = re.compile(r"\brmtree\(|\bos\.(remove|unlink|rename|renames|replace|rmdir)\(|\.(unlink|rmdir|rename)\(")
+    sources = (REPOSITORY / "tfaip").rglob("*.py")
+    found = {str(path.relative_to(REPOSITORY)) for path in sources if removal.search(path.read_text())}
+    assert found == {
+        "tfaip/util/files.py",
+        "tfaip/trainer/oldrun.py",  # what a run wrote, when it is replaced
+        "tfaip/scenario/modeldirectory.py",  # a format in a directory that is not committed yet
+        "tfaip/predict/samplefile.py",  # its temporary file
+    }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfaip.errors import UsageError
 from tfaip.scripts.dryrun import print_plan, take_dry_run
-from tfaip.scripts.models import open_verified
+from tfaip.scripts.models import Models, exported_model, open_verified
 from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import take_words
 from tfaip.util.backend import prefer_backend
@@ -43,10 +44,37 @@ def _work(argv: Sequence[str]) -> None:
     _check(formats)
     if "onnx" in formats:
         prefer_backend("tensorflow")
-    models = open_verified(Path(argv[0]), flags)
-    if models.flags:
-        raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
+    path = exported_model(Path(argv[0]))
+    with _alone_at(path):
+        models = open_verified(path, flags)
+        if models.flags:
+            raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
+        _write(models, formats, is_dry)
 
+
+@contextlib.contextmanager
+def _alone_at(path: Path) -> Iterator[None]:
+    """Hold the directory that a model lies in, as a training holds that of its run.
+
+    Raises:
+        UsageError: a process may be about to replace the model.
+    """
+    from tfaip.scenario.exported import require_model
+    from tfaip.util.files import locked_directory
+
+    require_model(path)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked_directory(path.resolve().parent))
+        except BlockingIOError as error:
+            raise UsageError(
+                f"{shorten_text(str(path), 120)} may be replaced by another process, which trains or exports there: "
+                "wait for its end, or export a copy of the model"
+            ) from error
+        yield
+
+
+def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
     from tfaip.util.backend import import_backend
 
     import_backend()

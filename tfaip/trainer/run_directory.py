@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +24,7 @@ from tfaip.trainer.directory_names import (
     checkpoint_parts,
 )
 from tfaip.trainer.oldrun import remove_run
-from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, remove_temporaries
+from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_temporaries
 from tfaip.util.logging import logger
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, read_json_object
 from tfaip.util.names import path_problem
@@ -216,22 +214,16 @@ class RunDirectory:
         Raises:
             UsageError: another process trains in it, or it cannot be created.
         """
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.root, os.O_RDONLY)
-        except OSError as error:
-            shown = shorten_text(str(self.root), 160)
-            raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
-        try:
+        shown = shorten_text(str(self.root), 160)
+        with contextlib.ExitStack() as stack:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.root.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked_directory(self.root))
+            except BlockingIOError as error:
+                raise UsageError(f"another process trains in {shown}: choose another --trainer.output_dir") from error
             except OSError as error:
-                raise UsageError(
-                    f"another process trains in {self.root}: choose another --trainer.output_dir"
-                ) from error
+                raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
             yield
-        finally:
-            os.close(descriptor)
 
     def claim(self, overwrite: bool) -> None:
         """Make the (locked) directory this run's own: check it once more, then remove the run that is there.

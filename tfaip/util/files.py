@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ __all__ = [
     "is_ours",
     "link_entry",
     "link_tree",
+    "locked_directory",
     "remove_directory",
     "remove_temporaries",
     "require_writable",
@@ -76,6 +78,22 @@ def failures_named(path: Path) -> Iterator[None]:
 
 def _is_below(filename: Any, path: Path) -> bool:
     return TEMPORARY_PREFIX in str(filename) or Path(str(filename)).is_relative_to(path)
+
+
+@contextlib.contextmanager
+def locked_directory(path: Path) -> Iterator[None]:
+    """Hold an existing directory for this process alone; released also when the process dies.
+
+    Raises:
+        BlockingIOError: another process holds it.
+        OSError: it cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:

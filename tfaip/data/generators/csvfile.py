@@ -66,7 +66,7 @@ class CsvGenerator(DataGenerator[P]):
         try:
             with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig", newline="") as file:
                 return list(self._parse(path, csv.DictReader(file, delimiter=self.params.delimiter, strict=True)))
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except (OSError, ValueError, csv.Error) as error:  # not UTF-8, or a name that no file can have
             raise unreadable("CSV", path, error) from error
 
     def _parse(self, path: str, reader: csv.DictReader[str]) -> Iterator[Row]:

@@ -87,7 +87,7 @@ class ListsFileGenerator(DataGenerator[P]):
 def _read_lines(path: Path, ignore_prefix: str) -> list[str]:
     try:
         lines = [line.strip() for line in read_bytes(path, TABLE_BYTES).decode("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # not UTF-8, or a name that no file can have
         raise unreadable("list", path, error) from error
     samples = [line for line in lines if line and not (ignore_prefix and line.startswith(ignore_prefix))]
     if not samples:
