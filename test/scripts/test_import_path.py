@@ -107,10 +107,10 @@ def test_the_whole_work_imports_nothing_from_a_model_that_is_the_working_directo
     started = [
         start_command("lav", "--export_dir", ".", cwd=best, env=env),
         console_script("predict", "--export_dir", ".", "--dump", "../p.jsonl", cwd=best, env=env),
-        # With data workers, from the directory of the checkpoints.
+        # With data workers.
         start_command(
             *("resume_training", ".", "--trainer.epochs", "5", "--train.num_processes", "1"),
-            cwd=hostile / "checkpoint",
+            cwd=hostile,
             env=env,
         ),
     ]
@@ -129,14 +129,6 @@ def test_the_scenario_of_a_model_directory_is_not_imported(how: str, hostile: Pa
     assert "put the directory that holds tiny on the PYTHONPATH" in result.stderr
 
 
-def test_the_directory_of_stored_params_of_another_name(whole: Path, tmp_path: Path, marker: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    params = Path(shutil.copy(whole / "run" / PARAMS_FILE, tmp_path / "elsewhere" / "params.json"))
-    write_shadows(params.parent, marker)
-    result = finish_command(start_command("train_from_params", "params.json", "--help", cwd=params.parent, env=paths()))
-    assert (result.rc, imported(marker)) == (2, []), result
-
-
 def test_elsewhere_the_working_directory_comes_after_installed_packages(
     whole: Path, tmp_path: Path, marker: Path
 ) -> None:
@@ -147,8 +139,11 @@ def test_elsewhere_the_working_directory_comes_after_installed_packages(
         for start in STARTS.values()
         for env in (paths(), {**paths(), "PYTHONSAFEPATH": "1"})
     ]
+    # A scenario that is named beside a stored file.
+    evaluate = ("--scenario", "tiny", "--prediction", "x.jsonl", "--help")
+    started += [start("evaluate", *evaluate, cwd=project, env=paths()) for start in STARTS.values()]
     results: list[CommandResult] = [finish_command(process) for process in started]
-    assert [result.rc for result in results] == [0] * len(STARTS) * 2, results
+    assert [result.rc for result in results] == [0] * len(STARTS) * 3, results
     assert imported(marker) == []
 
 

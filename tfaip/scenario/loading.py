@@ -173,20 +173,17 @@ def import_root(scenario: Scenario) -> str | None:
     return None if name == "tfaip" or paths[0] is None else str(Path(paths[0]).absolute().parent)
 
 
-def load_trusted_scenario(
-    scenario_id: str, root: object = None, typed_root: str | None = None, file: Path | None = None
-) -> Scenario:
+def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str | None = None) -> Scenario:
     """Import the scenario that a stored file names; log which package is trusted by that.
 
-    Modules are searched for after all installed ones in `typed_root` and in the working directory, unless that is the
-    directory of a model, of a run, or of `file`.
+    Modules are searched for after all installed ones in `typed_root` and in the working directory, unless that belongs
+    to a model or a run.
 
     Args:
         scenario_id: `module:Class`.
         root: what the file gives as `import_root`. It is only named in the message, never imported from: a file must
             not lead to code.
         typed_root: where the user has imported the scenario from, as far as the user's own record says.
-        file: that names the scenario.
 
     Raises:
         UsageError: no such form, a module of the standard library, or no scenario.
@@ -209,14 +206,13 @@ def load_trusted_scenario(
         raise UsageError(f"scenario_id {shorten(scenario_id)} names a module of the standard library: not imported")
     if typed_root is not None:
         importpath.add_directory(typed_root, first=False)
-    besides = None if file is None else str(file.absolute().parent)
-    has_added = importpath.add_working_directory(first=False, besides=besides)
+    has_added = importpath.add_working_directory(first=False)
     try:
         scenario = _scenario_in(module_name, class_name)
     except UsageError as error:
         if not _is_there(package, typed_root or root):
             # It was given by its path, or the working directory was another one.
-            why = "" if has_added else "; nothing is imported from the directory of a model, a run or stored params"
+            why = "" if has_added else "; nothing is imported from the directory of a model or a run"
             raise UsageError(f"{error}{why}; {_how_to_find(package, root)}") from error
         raise
     if package != "tfaip":

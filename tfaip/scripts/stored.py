@@ -78,9 +78,7 @@ def load_trainer_params(path: Path, permission: Permission) -> tuple[Any, Any]:
     if isinstance(backend, str) and backend in BACKENDS:
         os.environ.setdefault("KERAS_BACKEND", backend)
     select_backend()
-    scenario = load_trusted_scenario(
-        _scenario_id(path, content), content.get("import_root"), permission.import_root, path
-    )
+    scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"), permission.import_root)
     package = scenario.__module__.split(".")[0]
     params = load_params(path, scenario.trainer_params_cls(), trusted=[package, *permission.packages])
     _leave_out_cluster(params, path)

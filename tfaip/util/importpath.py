@@ -30,13 +30,12 @@ def leave_start_directory() -> None:
         add_directory(here, first=True)
 
 
-def add_working_directory(first: bool, besides: str | None = None) -> bool:
+def add_working_directory(first: bool) -> bool:
     """Let modules be imported from the working directory.
 
     Args:
         first: before the installed packages, for what the user typed; else after all of them, so that nothing there
             can take the place of an installed module. Then the directory of a model or of a run is never added.
-        besides: a further directory that is never added.
 
     Returns:
         False if the directory was not added because of what it holds.
@@ -44,7 +43,7 @@ def add_working_directory(first: bool, besides: str | None = None) -> bool:
     here = _working_directory()
     if here is None:
         return True
-    if not first and (is_stored(here) or (besides is not None and _same(besides, here))):
+    if not first and is_stored(here):
         return False
     add_directory(here, first)
     return True
