@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,45 @@ def test_the_names_here_exist() -> None:
     for flag in sorted(set(RETURNN_OPTIONS.values()) - {"learning_rate", "learning_rate.modulation"}):
         # Whatever else may be wrong with this value, the flag is known.
         assert "unknown" not in complaint("--learning_rate", "NewbobMultiEpoch", f"--{flag}=1"), flag
+
+
+@pytest.mark.parametrize(
+    ("flag", "answer"),
+    [
+        (
+            "--pretrain",
+            "pretraining in stages does not exist yet; .*--warmstart.allow_partial True",
+        ),
+        ("--pretrain.repetitions", "pretraining in stages does not exist yet; .*--warmstart.model"),
+        ("--pretrain.construction_algo", "pretraining in stages does not exist yet; .*--warmstart.model"),
+        ("--pretrain_repetitions", "pretraining in stages does not exist yet; .*--warmstart.model"),
+        ("--trainer.pretrain", "pretraining in stages does not exist yet; .*--warmstart.model"),
+        ("--pretrain_learning_rate", "pretraining .* controlled in all epochs; .*--learning_rate.rates"),
+        ("--use_learning_rate_control_always", "pretraining .* controlled in all epochs; .*--learning_rate.rates"),
+        ("--copy_param_mode", "copying parts of .* does not exist yet; .*--warmstart.allow_partial True"),
+        ("--pretrain.copy_param_mode", "copying parts of .* does not exist yet; .*--warmstart.allow_partial True"),
+        ("--param_variational_noise", "noise on weights does not exist yet; .*--optimizer.gradient_noise.stddev"),
+    ],
+)
+def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: str) -> None:
+    with pytest.raises(UsageError, match=f"^unknown flag {flag}: {answer}") as caught:
+        tiny_params(flag, "1")
+    assert len(str(caught.value)) <= 300
+    for named in re.findall(r"--([\w.]+)", str(caught.value).partition(": ")[2]):
+        assert "unknown" not in complaint("--learning_rate", "NewbobMultiEpoch", f"--{named}=1"), named
+
+
+@pytest.mark.parametrize(
+    ("flag", "here"),
+    [
+        ("--preload_from_files", "--warmstart.model"),
+        ("--preload_from_files.encoder.filename", "--warmstart.model"),
+        ("--import_model_train_epoch1", "--warmstart.model"),
+        ("--num_epochs", "--trainer.epochs"),
+        ("--max_seqs", "--train.batch_size"),
+        ("--gradient_clip_global_norm", "--optimizer.clip_global_norm"),
+    ],
+)
+def test_further_names_of_returnn(flag: str, here: str) -> None:
+    with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
+        tiny_params(flag, "1")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train, weight
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAbsParams, NewbobRelParams
 from tfaip.trainer.trainer import Trainer
+from tfaip.util.manifest import write_manifest
 
 pytestmark = pytest.mark.backend
 
@@ -225,3 +227,70 @@ def test_a_dry_run_has_no_later_epochs_and_leaves_the_history_alone(tmp_path: Pa
     LineScenario.create_trainer(params).dry_run()
     assert list(tmp_path.iterdir()) == []
     assert params.learning_rate.rates == {3: 0.5}
+
+
+RATES_OF_RETURNN = "{\n2: EpochData(learningRate=0.25, error={'dev_score': 2.0}),\n}\n"
+
+
+def test_a_rate_file_of_returnn_gives_rates_and_is_never_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, run = tmp_path / "learning_rates", tmp_path / "run"
+    file.write_text(RATES_OF_RETURNN)
+    trainer = train(falling(run, ConstantParams(lr=1.0), epochs=3, history_file=str(file)))
+    assert weight(trainer) == 10 - 1 - 0.25 - 1
+    assert f"rates of 1 epochs are those in {file}" in caplog.messages
+    assert file.read_text() == RATES_OF_RETURNN
+    assert rates_of(run) == [1.0, 0.25, 1.0]
+    assert json.loads((run / "trainer_params.json").read_text())["history_file"] is None
+    again = train(falling(run, ConstantParams(lr=1.0), epochs=4), restore=True)
+    assert weight(again) == 10 - 1 - 0.25 - 1 - 1
+    with pytest.raises(UsageError, match="a learning_rate_file of RETURNN, which gives rates to a new training only"):
+        train(falling(run, ConstantParams(lr=1.0), epochs=5, history_file=str(file)), restore=True)
+    assert file.read_text() == RATES_OF_RETURNN
+    # Without an output directory there is no history at all.
+    assert weight(train(falling(None, ConstantParams(lr=1.0), epochs=3, history_file=str(file)))) == 7.75
+
+
+@pytest.mark.parametrize("rate", ["-0.25", "nan", "inf", "True", "1" + "0" * 400, "'fast'"])
+def test_rates_of_returnn_that_are_none(rate: str, tmp_path: Path) -> None:
+    file = tmp_path / "learning_rates"
+    file.write_text(RATES_OF_RETURNN.replace("0.25", rate))
+    with pytest.raises(UsageError, match="learning_rates: not a history .*: epoch '2': .*lr.* is ") as caught:
+        train(falling(tmp_path / "run", ConstantParams(lr=1.0), epochs=3, history_file=str(file)))
+    assert len(str(caught.value).replace(str(tmp_path), "")) <= 300
+    assert not (tmp_path / "run").exists()
+
+
+def replaced(state: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    return {**state, name: value}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: {name: value for name, value in state.items() if name != "backend"},
+        lambda state: replaced(state, "epoch", "3"),
+        lambda state: replaced(state, "epoch", -1),
+        lambda state: replaced(state, "step", True),
+        lambda state: replaced(state, "history", []),
+        lambda state: replaced(state, "history", {"1": {"lr": -1}}),
+        lambda state: replaced(state, "position", {"consumed": "x" * 10_000}),
+        lambda state: replaced(state, "random", {}),
+        lambda state: replaced(state, "random", {**state["random"], "python": [3, [1], None]}),
+        lambda state: replaced(state, "random", {**state["random"], "numpy": ["MT19937", ["a"], 1, 0, 0.0]}),
+        lambda state: replaced(state, "params", None),
+    ],
+)
+def test_a_state_of_another_form_is_damage(
+    change: Callable[[dict[str, Any]], dict[str, Any]], three_epochs: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(three_epochs, tmp_path / "copy"))
+    for checkpoint in (copy / "checkpoint").glob("epoch_*"):
+        state = json.loads((checkpoint / "state.json").read_text())
+        (checkpoint / "state.json").write_text(json.dumps(change(state)))
+        write_manifest(checkpoint, {})
+    with pytest.raises(TfaipError) as caught:
+        resumed(three_epochs, copy)
+    assert len(str(caught.value).replace(str(tmp_path), "")) <= 300
+    assert "\n" not in str(caught.value)

@@ -13,6 +13,7 @@ from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.scheduler import (
     FEEDBACK,
+    ConstantParams,
     Decision,
     Divisor,
     FeedbackParams,
@@ -21,6 +22,7 @@ from tfaip.trainer.scheduler import (
     NewbobAbsParams,
     NewbobMultiEpochParams,
     NewbobRelParams,
+    PolynomialDecayParams,
     ReduceOnPlateauParams,
 )
 
@@ -367,3 +369,36 @@ def test_a_resume_at_any_epoch_gives_the_same_rates(params: FeedbackParams, scor
             history.record(epoch, EpochRecord(again.rate(epoch, history), values))
         assert [history[epoch].lr for epoch in history.epochs] == whole[:-1]
         assert again.rate(len(scores) + 1, history) == whole[-1]
+
+
+def test_listed_rates_know_no_bounds_also_if_lr_is_one_of_them() -> None:
+    for cls in (ConstantParams, NewbobRelParams):
+        params = cls(lr=1e-5, rates=[1e-5, 1e-4, 1e-3], min_lr=2e-4)
+        history = History()
+        rates = [history.set_default_rate(epoch, params.rate(epoch, history)) for epoch in range(1, 6)]
+        assert rates == [1e-5, 1e-4, 1e-3, 1e-3, 1e-3]
+        # Without a listed rate of epoch 1 `lr` is its rate.
+        for listed in ([], {2: 1e-4}):
+            with pytest.raises(ValueError, match="min_lr 0.0002 is above lr 1e-05"):
+                cls(lr=1e-5, rates=listed, min_lr=2e-4)
+    with pytest.raises(ValueError, match="min_lr 0.0002 is above lr 1e-05"):
+        PolynomialDecayParams(lr=1e-5, rates=[1e-5], min_lr=2e-4)
+
+
+def test_a_rate_after_a_decision() -> None:
+    params = NewbobRelParams(lr=1.0, decay=0.5, growth=1.5)
+    assert [params.changed_rate(0.25, decision) for decision in Decision] == [0.25, 0.125, 0.375]
+
+
+def test_what_is_monitored() -> None:
+    assert NewbobRelParams().monitored() == []
+    assert NewbobRelParams(best_monitor="val_acc").monitored() == ["val_acc"]
+    assert NewbobRelParams(monitor="loss", best_monitor="val_acc").monitored() == ["loss"]
+    assert NewbobRelParams(monitor=["a", "b"]).monitored() == ["a", "b"]
+
+
+@pytest.mark.parametrize(("name", "cls"), [("hold_epochs", NewbobRelParams), ("window_epochs", NewbobMultiEpochParams)])
+def test_numbers_of_epochs_without_end(name: str, cls: type) -> None:
+    history = History({epoch: EpochRecord(1.0, {"s": 1.0}) for epoch in range(1, 4)})
+    params = cls(lr=1.0, monitor="s", **{name: 10**18})
+    assert params.rate(4, history) in (0.5, 1.0)
