@@ -51,7 +51,8 @@ class Snapshot:
 def take_snapshot() -> Snapshot:
     """The state of this process and of its children as it is now."""
     return Snapshot(
-        threads=frozenset(threading.enumerate()),
+        # A thread of a backend that has called Python (and asked for its name, to log something) has such a stand-in.
+        threads=frozenset(t for t in threading.enumerate() if not isinstance(t, threading._DummyThread)),
         children=child_processes(),
         segments=shared_memory_segments(),
         variables={name: value for name, value in os.environ.items() if name not in IGNORED_VARIABLES},

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 
+from test.support.runs import history
 from test.support.tiny.scenario import Jitter, JitterParams, TinyScenario, TinyTrainerParams
+from test.trainer.line import line_params, train
 from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, GeneratingDataProcessor, MappingDataProcessor
+from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
+from tfaip.params import pai_dataclass
 from tfaip.trainer.signals import TrainingInterrupted
 
 pytestmark = pytest.mark.backend
 
 
 class StopAfter(keras.callbacks.Callback):
-    """Sends SIGTERM to this process after a number of batches."""
+    """Sends SIGTERM to this process after a number of batches of an epoch."""
 
-    def __init__(self, batches: int) -> None:
+    def __init__(self, batches: int, epoch: int = 1) -> None:
         super().__init__()
-        self.batches = batches
+        self.batches, self.epoch, self.running = batches, epoch, 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self.running = epoch + 1
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if batch + 1 == self.batches:
+        if (self.running, batch + 1) == (self.epoch, self.batches):
             signal.raise_signal(signal.SIGTERM)
 
 
@@ -93,6 +103,80 @@ def test_dropped_samples_are_counted_and_told(tmp_path: Path, monkeypatch: pytes
     dropped = newest_state(tmp_path / "run")["history"]["1"]["meta"]["dropped"]
     assert dropped > 0
     assert f"dropped training samples so far: {dropped} invalid" in (tmp_path / "run" / "train.log").read_text()
+
+
+@pai_dataclass
+@dataclass
+class DropLineParams(DataProcessorParams):
+    @staticmethod
+    def cls() -> type[DataProcessor[Any]]:
+        return DropLine
+
+
+@pai_dataclass
+@dataclass
+class PairLineParams(DataProcessorParams):
+    @staticmethod
+    def cls() -> type[DataProcessor[Any]]:
+        return PairLine
+
+
+class DropLine(MappingDataProcessor[DropLineParams]):
+    """Odd numbers are invalid, and 6 cannot be processed."""
+
+    def apply(self, sample: Sample) -> Sample:
+        if sample.inputs["x"][0] == 6:
+            raise ValueError("six")
+        return sample.new_invalid() if sample.inputs["x"][0] % 2 else sample
+
+
+class PairLine(GeneratingDataProcessor[PairLineParams]):
+    """Each sample twice, the second time only if it is not a multiple of 4."""
+
+    def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
+        for sample in samples:
+            yield sample
+            yield sample.new_invalid() if sample.inputs["x"][0] % 4 == 0 else sample
+
+
+@pytest.mark.parametrize(
+    ("processors", "on_error"),
+    [([DropLineParams()], "skip"), ([DropLineParams(), PairLineParams()], "skip:1")],
+    ids=["mapping", "generating"],
+)
+def test_dropped_samples_are_counted_over_resumes(tmp_path: Path, processors: list[Any], on_error: str) -> None:
+    """After epoch 2, and again after batch 1 of epoch 4, the training goes on in another trainer."""
+
+    def params(name: str, epochs: int) -> Any:
+        made = line_params([float(x) for x in range(1, 10)], None, tmp_path / name, epochs=epochs, samples_per_epoch=5)
+        made.scenario.data.pre_proc = SequentialProcessorPipelineParams(processors=processors)
+        made.gen.setup.train.on_error, made.steps_per_execution = on_error, 1
+        return made
+
+    train(params("whole", 6))
+    train(params("parts", 2))
+    with pytest.raises(TrainingInterrupted):
+        train(params("parts", 6), StopAfter(1, epoch=4), restore=True)
+    train(params("parts", 6), restore=True)
+    assert history(tmp_path / "parts") == history(tmp_path / "whole")
+    counts = [record["meta"]["dropped"] for record in history(tmp_path / "parts").values()]
+    if len(processors) == 1:
+        # A pass gives 2, 4, 8. Before these it has dropped 1, 2 and 5 samples, and 6 at its end. The epochs of 5
+        # samples end with 4 in pass 2, 2 in pass 4, 8 in pass 5, 4 in pass 7, 2 in pass 9, 8 in pass 10.
+        assert counts == [6 + 2, 6 * 3 + 1, 6 * 4 + 5, 6 * 6 + 2, 6 * 8 + 1, 6 * 9 + 5]
+    assert counts == sorted(set(counts))
+
+
+def test_the_seconds_of_an_epoch_count_over_resumes(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(TrainingInterrupted):
+        TinyScenario.create_trainer(tiny_params(run)).train([StopAfter(2)])
+    before = newest_state(run)["seconds"]
+    assert before > 0
+    TinyScenario.create_trainer(tiny_params(run), restore=True).train()
+    after = newest_state(run)
+    assert after["history"]["1"]["meta"]["seconds"] > round(before, 3)
+    assert after["seconds"] == 0
 
 
 @pytest.mark.parametrize(

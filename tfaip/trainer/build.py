@@ -41,6 +41,7 @@ from tfaip.trainer.run_directory import RunDirectory
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import TrainState
 from tfaip.trainer.validation import EpochEvaluation
+from tfaip.trainer.validationdata import has_validation_data
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
 
@@ -96,8 +97,9 @@ def build_parts(
         raise UsageError(f"the best model follows {best.monitor}, but LAV is off: set --trainer.lav_every_n")
     logged = [*names, *(f"{VALIDATION_PREFIX}{name}" for name in names if validates)]
     params.learning_rate.check_run(best, logged, params.lav_every_n > 0)
-    if not validates and not best.follows_lav:
-        log.info("no validation: the best model follows %s of the training", best.monitor)
+    if not validates:
+        where = "" if best.follows_lav else " of the training"
+        log.info("no validation: the best model follows %s%s", best.monitor, where)
     progress = create_progress(params.progress_bar_mode if devices.is_chief else ProgressBarMode.PLAIN)
     events = TensorBoardEvents(
         directory,
@@ -202,6 +204,10 @@ def data_pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> Dat
         scenario: gives the data.
         mode: TRAINING or EVALUATION.
     """
+    return _preloaded(_read_pipeline(params, scenario, mode), params)
+
+
+def _read_pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> DataPipeline:
     is_training = mode is PipelineMode.TRAINING
     setup = params.gen.setup.train if is_training else params.gen.setup.val
     generator = params.gen.train_gen() if is_training else params.gen.val_gen()
@@ -210,10 +216,12 @@ def data_pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> Dat
         pipeline = pipeline.to_mode(mode)
     assert params.random_seed is not None  # noqa: S101 (set by the trainer)
     pipeline.seed = params.random_seed
-    return _preloaded(pipeline, params) if params.preload_data else pipeline
+    return pipeline
 
 
 def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
+    if not params.preload_data:
+        return pipeline
     started = time.monotonic()
     preloaded = pipeline.as_preloaded(shows_bar(params.progress_bar_mode))
     log.info("%s data is in memory after %.1f s", pipeline.mode.value, time.monotonic() - started)
@@ -224,11 +232,10 @@ def _validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | N
     # Without validation its data, files that nobody named, need not exist.
     if params.val_every_n == 0 or params.gen.val_gen() is None:
         return None
-    pipeline = data_pipeline(params, scenario, PipelineMode.EVALUATION)
-    try:
-        return pipeline if len(pipeline.generator) > 0 else None
-    except TypeError:
-        return pipeline  # of unknown length
+    pipeline = _read_pipeline(params, scenario, PipelineMode.EVALUATION)
+    if not has_validation_data(params.gen, pipeline):
+        return None
+    return _preloaded(pipeline, params)
 
 
 def _output(params: Params, scenario: Scenario, directory: RunDirectory | None, sample_data: DataPipeline) -> RunOutput:

@@ -12,6 +12,7 @@ import keras
 from tfaip import __version__
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.failures import DropCounts
 from tfaip.data.pipeline.feed import Feed
 from tfaip.device.devices import Devices
 from tfaip.lav.evaluation import EvaluationStopped
@@ -94,6 +95,7 @@ class TrainingLoop:
         updates = parts.params.checkpoint_every_n_updates()
         self._save_every = None if updates is None else updates * parts.params.train_accum_steps
         self._rate = 0.0
+        self._started = time.monotonic()
         self._divergence = DivergenceCheck(parts.model, parts.params.train_accum_steps)
         # A run that stopped within an epoch continues with the means that it had reached.
         self._resumed_metrics = self._state.metric_arrays() if self._state.progress.step else None
@@ -142,7 +144,7 @@ class TrainingLoop:
         shown.current, shown.n = standing.current, standing.n
 
     def _run_epoch(self, epoch: int) -> Logs:
-        started = time.monotonic()
+        self._started = time.monotonic() - self._state.progress.seconds
         self._steps = self._steps_of_epoch()
         self._rate = rate = self._begin_rate(epoch)
         self._divergence.begin_epoch(epoch, self._state.progress.step)
@@ -151,7 +153,7 @@ class TrainingLoop:
         drawings = {TRAIN: self._parts.events.draw()}
         measured = self._evaluate(epoch, values)
         measured = Measured({**values, **measured.values}, {**drawings, **measured.drawings})
-        return self._end_of_epoch(epoch, rate, measured, time.monotonic() - started)
+        return self._end_of_epoch(epoch, rate, measured)
 
     def _begin_rate(self, epoch: int) -> float:
         """Set the rate of an epoch, which is the one in the history if somebody has chosen it there."""
@@ -169,7 +171,7 @@ class TrainingLoop:
         self._model.optimizer.begin_epoch(base, epoch - 1, self._steps, progress.step, is_listed)
         return rate if chosen is None else chosen
 
-    def _end_of_epoch(self, epoch: int, rate: float, measured: Measured, seconds: float) -> Logs:
+    def _end_of_epoch(self, epoch: int, rate: float, measured: Measured) -> Logs:
         """The one order at the end of an epoch.
 
         The history comes first, since all decisions read it. The best model is exported before the checkpoint that
@@ -178,11 +180,11 @@ class TrainingLoop:
         for TensorBoard, which may draw random numbers. Files for readers come last.
         """
         progress, values = self._state.progress, measured.values
-        dropped = self._parts.train.dropped
+        dropped = DropCounts(*progress.position.dropped)
         optimizer = self._model.optimizer
         meta = {
             "updates": int(optimizer.updates),
-            "seconds": round(seconds, 3),
+            "seconds": round(self._seconds(), 3),
             "dropped": dropped.total,
             "position": progress.position.to_dict(),
             "versions": {"tfaip": __version__, "keras": keras.__version__},
@@ -192,7 +194,7 @@ class TrainingLoop:
         with_rate = {**values, "lr": optimizer.next_rate() if effective is None else effective}
         if self._parts.params.learning_rate.keeps_best(epoch, progress.history):
             self._state.keep_best(epoch)
-        progress.epoch, progress.step, progress.samples = epoch, 0, 0
+        progress.epoch, progress.step, progress.samples, progress.seconds = epoch, 0, 0, 0.0
         self._show_standing()
         with self._model.optimizer.with_averages():
             if self._parts.best.is_best(progress.history, epoch):
@@ -313,7 +315,12 @@ class TrainingLoop:
             # Within fit the values live in the compiled loop, not in the variables.
             self._model.jax_state_sync()
         progress = self._state.progress
+        progress.seconds = self._seconds()
         self._parts.output.save_checkpoint(lambda: self._state.capture(before), progress.epoch, progress.step)
+
+    def _seconds(self) -> float:
+        """Since the beginning of the running epoch, without the time between a stop and the resume."""
+        return time.monotonic() - self._started
 
     def _stop_if_asked(self, saved: bool = False) -> None:
         self._parts.stop.agree()

@@ -44,6 +44,7 @@ class Progress:
         epoch: completed epochs.
         step: batches of the running epoch that are trained; 0 between epochs.
         samples: samples in these batches.
+        seconds: what the running epoch took in earlier processes, and in this one up to the last checkpoint.
         position: where the stream of training samples stands after these batches.
         history: records of the completed epochs.
     """
@@ -51,6 +52,7 @@ class Progress:
     epoch: int = 0
     step: int = 0
     samples: int = 0
+    seconds: float = 0.0
     position: Position = field(default_factory=Position)
     history: History = field(default_factory=History)
 
@@ -114,6 +116,7 @@ class TrainState:
             "epoch": progress.epoch,
             "step": progress.step,
             "samples": progress.samples,
+            "seconds": progress.seconds,
             "position": progress.position.to_dict(),
             "history": progress.history.to_dict(),
             "backend": keras.backend.backend(),
@@ -143,6 +146,7 @@ class TrainState:
                 epoch=checkpoint.state["epoch"],
                 step=checkpoint.state["step"],
                 samples=checkpoint.state["samples"],
+                seconds=checkpoint.state.get("seconds", 0.0),
                 position=Position.from_dict(checkpoint.state["position"]),
                 history=History.from_dict(checkpoint.state["history"]),
             )

@@ -146,7 +146,10 @@ def test_resume_at_any_position_gives_the_remaining_batches(
     stop = min(stop, len(whole) - 1)
     position = Position.from_dict(json.loads(json.dumps(whole[stop][1].to_dict())))
     done = min((stop + 1) * batch_size, 70)
-    assert epoch(make(), position, 70 - done) == whole[stop + 1 :]
+    rest = epoch(make(), position, 70 - done)
+    assert rest == whole[stop + 1 :]
+    # What was dropped is not part of the comparison of positions.
+    assert [behind.dropped for _, behind in rest] == [behind.dropped for _, behind in whole[stop + 1 :]]
 
 
 @pytest.mark.parametrize("processes", [0, 1])
@@ -243,6 +246,8 @@ def test_positions_survive_json() -> None:
     for position in (Position(3, 9, 7, (1, 4)), Position(0, 1, 0, failed=((4,), (0, 1, 2)))):
         assert Position.from_dict(json.loads(json.dumps(position.to_dict()))) == position
     assert Position(0, 0, 0, (1, 4)).to_dict() == VALID
+    dropped = Position(0, 5, 2, dropped=(2, 0, 1))
+    assert Position.from_dict(json.loads(json.dumps(dropped.to_dict()))).dropped == (2, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -250,6 +255,7 @@ def test_positions_survive_json() -> None:
     [{}, {key: 0 for key in VALID if key != "pending"}, {**VALID, "extra": 1}]
     + [{**VALID, "emitted": wrong} for wrong in (-1, "0", True, [0])]
     + [{**VALID, "pending": wrong} for wrong in (None, 3, [-1], ["1"], [[1]], "12")]
+    + [{**VALID, "dropped": wrong} for wrong in (None, 3, [1, 2], [1, 2, -1], [[1], 2, 3], "123")]
     + [{**VALID, "failed": wrong} for wrong in (None, 3, [1], [[-1]], [["1"]], [[[1]]])],
 )
 def test_damaged_positions_are_refused(values: dict[str, Any]) -> None:

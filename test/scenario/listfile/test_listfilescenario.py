@@ -66,6 +66,18 @@ def test_flags_of_the_three_kinds_of_data(lists):
     assert (params.gen.setup.train.batch_size, params.gen.setup.val.batch_size) == (2, 16)
 
 
+def test_lav_looks_at_each_list_by_itself(lists):
+    a, b, c, d = (lists(name, 3) for name in "abcd")
+    several = ["--train.lists", a, "--val.lists", c, d]
+    assert [generator.lists for generator in parsed(*several).gen.lav_gen()] == [[c], [d]]
+    params = parsed(*several, "--lav.lists", a, b, "--lav.list_ratios", "1", "2")
+    assert [(generator.lists, generator.list_ratios) for generator in params.gen.lav_gen()] == [
+        ([a], None),
+        ([b], None),
+    ]
+    assert params.gen.lav.lists == [a, b]
+
+
 def test_lav_defaults_to_the_validation_lists(lists):
     params = parsed("--train.lists", lists("a", 3), "--val.lists", lists("b", 3))
     assert [generator.lists for generator in params.gen.lav_gen()] == [params.gen.val.lists]
@@ -83,7 +95,7 @@ def test_a_training_on_lists(lists):
     params.scenario.export_serve = False
     params.gen.train.lists = [lists("a", 20), lists("b", 12)]
     params.gen.val.lists = [lists("c", 5)]
-    params.gen.lav.lists = [lists("d", 7)]
+    params.gen.lav.lists = [lists("d", 7), lists("c", 5)]
     params.epochs, params.random_seed, params.lav_every_n = 2, 1, 1
     updates = []
 
@@ -93,7 +105,21 @@ def test_a_training_on_lists(lists):
 
     logs = NumbersScenario.create_trainer(params).train([Updates()])
     assert updates == [2, 4]  # 32 samples in batches of 16
-    assert {"val_mse", "lav_l0_mse"} <= set(logs)
+    assert {"val_mse", "lav_l0_mse", "lav_l1_mse"} <= set(logs)
+    # The second list is that of the validation.
+    assert logs["lav_l1_mse"] == pytest.approx(logs["val_mse"], rel=1e-6)
+    assert logs["lav_l0_mse"] != pytest.approx(logs["val_mse"], rel=1e-6)
+
+
+@pytest.mark.backend
+def test_a_list_without_a_sample_is_an_error(tmp_path, lists):
+    params = NumbersScenario.default_trainer_params()
+    params.random_seed = 1
+    params.gen.train.lists = [lists("a", 20)]
+    (tmp_path / "empty").write_text("# nothing\n")
+    params.gen.val.lists = [str(tmp_path / "empty")]
+    with pytest.raises(UsageError, match="empty names no sample: it has 1 lines, all empty or comments"):
+        NumbersScenario.create_trainer(params).train()
 
 
 @pytest.mark.backend

@@ -45,13 +45,13 @@ def array_batches(
             if position.consumed >= len(indices):  # the data may have become smaller since the training was stopped
                 if not repeat:
                     break
-                position = Position(position.pass_index + 1)
+                position = Position(position.pass_index + 1, dropped=start.dropped)
                 indices = order.indices(position.pass_index)
             part = indices[position.consumed : position.consumed + missing]
             picked.append(part)
             missing -= len(part)
             end = position.consumed + len(part)
-            position = Position(position.pass_index, end, end)
+            position = Position(position.pass_index, end, end, dropped=start.dropped)
         if not picked:
             return
         rows = picked[0] if len(picked) == 1 else np.concatenate(picked)

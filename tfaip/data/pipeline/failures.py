@@ -13,6 +13,9 @@ log = logger(__name__)
 # On endless data every sample is another one: of more than these, samples that fail are no longer told apart.
 REMEMBERED = 10_000
 
+Dropped: TypeAlias = tuple[int, int, int]
+"""Numbers of samples that were dropped: invalid, too long, failed."""
+
 Place: TypeAlias = tuple[int, ...]
 """What a sample that failed is known by: (index in the generator). Behind a generating processor samples have none;
 there it is (pass, processor, number among the samples that the processor gets in the pass)."""
@@ -32,6 +35,10 @@ class DropCounts:
     too_long: int = 0
     failed: int = 0
 
+    def numbers(self) -> Dropped:
+        """The three numbers."""
+        return self.invalid, self.too_long, self.failed
+
     @property
     def total(self) -> int:
         """All of them."""
@@ -39,6 +46,32 @@ class DropCounts:
 
     def __str__(self) -> str:
         return f"{self.invalid} invalid, {self.too_long} too long, {self.failed} failed"
+
+
+class DropTally:
+    """What was dropped before the current place of a stream, since the training began.
+
+    A pipeline counts what it meets, also in passes that are repeated to get to a place, and begins at 0 in every
+    process. The tally takes from it only what comes after the place where it was set.
+
+    Args:
+        drops: counted by the pipeline.
+        before: what was dropped before the current place.
+    """
+
+    def __init__(self, drops: DropCounts, before: Dropped) -> None:
+        self._drops = drops
+        self.set(before)
+
+    def set(self, before: Dropped) -> None:
+        """Set what was dropped before the current place."""
+        self._before, self._counted = before, self._drops.numbers()
+
+    def numbers(self) -> Dropped:
+        """What was dropped before the current place."""
+        now = zip(self._before, self._drops.numbers(), self._counted, strict=True)
+        invalid, too_long, failed = (before + drops - counted for before, drops, counted in now)
+        return invalid, too_long, failed
 
 
 class WorkerTraceback(Exception):  # noqa: N818 (the cause of an error, printed above it)

@@ -8,6 +8,7 @@ from itertools import cycle, islice, tee
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.blocks import Block, FailedSample, Result
 from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.failures import DropTally
 from tfaip.data.pipeline.order import RawOrder
 from tfaip.data.pipeline.source import BlockSource
 from tfaip.data.pipeline.stream import Position, StreamRules
@@ -62,13 +63,15 @@ class ShardedStream:
             TfaipError: all samples of the own rows of a batch were dropped.
         """
         self._rules.failures.go_on_from(start.failed)
+        dropped = DropTally(self._rules.drops, start.dropped)
         whole, parts = tee(self._order.blocks(start.pass_index, start.consumed, sizes, repeat=True, spare=False))
         own = (_cut(block, *borders(block.size, self._shard)) for block in parts)
         for result in self._source.results(own, self._order.seed, as_batches=True):
             last = next(whole).runs[-1]
             consumed = last.first + len(last.items)
             batch = result.batch if result.batch is not None else stack(self._filled(result))
-            yield batch, Position(last.pass_index, consumed, consumed, failed=self._rules.failures.failed)
+            failed = self._rules.failures.failed
+            yield batch, Position(last.pass_index, consumed, consumed, failed=failed, dropped=dropped.numbers())
 
     def _filled(self, result: Result) -> list[Sample]:
         good = [

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.blocks import FailedSample, Result
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, Place
+from tfaip.data.pipeline.failures import DropCounts, Dropped, DropTally, FailurePolicy, Place
 from tfaip.data.pipeline.order import RawOrder
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.source import BlockSource
@@ -29,6 +29,8 @@ class Position:
         emitted: processed samples of this pass that were given out.
         pending: those among them that still wait in a bucket for their batch, by `SampleStream.number`.
         failed: the samples that failed so far, in all passes, as long as their number counts (`on_error skip:N`).
+        dropped: numbers of samples that were left out so far, in all passes: invalid, too long, failed. They tell
+            nothing about the place.
     """
 
     pass_index: int = 0
@@ -36,12 +38,14 @@ class Position:
     emitted: int = 0
     pending: tuple[int, ...] = ()
     failed: tuple[Place, ...] = ()
+    dropped: Dropped = field(default=(0, 0, 0), compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-able form; without `failed` if nothing did."""
-        values = {**asdict(self), "pending": list(self.pending)}
-        failed = [list(place) for place in values.pop("failed")]
-        return {**values, "failed": failed} if failed else values
+        """A JSON-able form; without `failed` and `dropped` if nothing was."""
+        values = {**asdict(self), "pending": list(self.pending), "dropped": list(self.dropped)}
+        values["failed"] = [list(place) for place in self.failed]
+        unneeded = [name for name in ("failed", "dropped") if not any(values[name])]
+        return {name: value for name, value in values.items() if name not in unneeded}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Position:
@@ -50,17 +54,19 @@ class Position:
         Raises:
             ValueError: if a key is missing or unknown, or a value is not a number from 0.
         """
-        given = {"failed": [], **values}
+        given = {"failed": [], "dropped": [0, 0, 0], **values}
         if given.keys() == _DEPTHS.keys():
             with contextlib.suppress(ValueError):  # raised below
-                return cls(**{name: _whole_numbers(given[name], depth) for name, depth in _DEPTHS.items()})
+                position = cls(**{name: _whole_numbers(given[name], depth) for name, depth in _DEPTHS.items()})
+                if len(position.dropped) == 3:
+                    return position
         raise ValueError(
             f"a data position needs {list(_DEPTHS)}, each a whole number from 0 (pending: a list, failed: a list of "
-            f"lists), got {shorten(dict(values))}"
+            f"lists, dropped: three), got {shorten(dict(values))}"
         )
 
 
-_DEPTHS = {"pass_index": 0, "consumed": 0, "emitted": 0, "pending": 1, "failed": 2}
+_DEPTHS = {"pass_index": 0, "consumed": 0, "emitted": 0, "pending": 1, "failed": 2, "dropped": 1}
 """How deep the lists of numbers in the JSON form of a position are."""
 
 
@@ -99,6 +105,7 @@ class _Walk:
     pass_index: int
     consumed: int
     emitted: int
+    dropped: DropTally
 
 
 class SampleStream:
@@ -116,7 +123,7 @@ class SampleStream:
         self._source = source
         self._processors = processors
         self._rules = rules
-        self._left: tuple[Position, Iterator[tuple[Sample, Position]]] | None = None
+        self._left: tuple[Position, _Walk, Iterator[tuple[Sample, Position]]] | None = None
         """Where an iterator over generated samples was left, and the rest of its pass, which need not be repeated."""
 
     @property
@@ -206,25 +213,28 @@ class SampleStream:
         start = replace(start, pending=())
         self._rules.failures.go_on_from(start.failed)
         left, self._left = self._left, None
-        rest = left[1] if left is not None and left[0] == start else self._pass(start)
+        walk, rest = left[1:] if left is not None and left[0] == start else self._pass(start)
         while True:
             position = start
             try:
                 for sample, position in rest:
                     yield sample, position
             except GeneratorExit:
-                self._left = position, rest
+                self._left = position, walk, rest
                 raise
-            self._check_pass(_Walk(start.pass_index, 0, position.emitted), repeat)
+            self._check_pass(walk, repeat)
             if not repeat:
                 return
-            start = Position(start.pass_index + 1, failed=self._rules.failures.failed)
-            rest = self._pass(start)
+            failed, dropped = self._rules.failures.failed, walk.dropped.numbers()
+            start = Position(start.pass_index + 1, failed=failed, dropped=dropped)
+            walk, rest = self._pass(start)
 
-    def _pass(self, start: Position) -> Iterator[tuple[Sample, Position]]:
-        """The rest of a pass with generating processors, which has to run from its beginning."""
-        walk = _Walk(start.pass_index, 0, 0)
+    def _pass(self, start: Position) -> tuple[_Walk, Iterator[tuple[Sample, Position]]]:
+        """The rest of a pass with generating processors, which has to run from its beginning, and where it is."""
+        walk = _Walk(start.pass_index, 0, 0, DropTally(self._rules.drops, start.dropped))
+        return walk, self._rest_of_pass(start, walk)
 
+    def _rest_of_pass(self, start: Position, walk: _Walk) -> Iterator[tuple[Sample, Position]]:
         def mapped() -> Iterator[Sample]:
             for result in self._results(walk, itertools.repeat(self._rules.block_size), repeat=False):
                 yield from self._valid(result, walk)
@@ -238,13 +248,16 @@ class SampleStream:
                 walk.emitted += 1
                 if walk.emitted > start.emitted:
                     yield sample, self._position(walk)
+                elif walk.emitted == start.emitted:
+                    walk.dropped.set(start.dropped)  # those of the repeated part were counted before
 
     def _walk_from(self, start: Position) -> _Walk:
         self._rules.failures.go_on_from(start.failed)
-        return _Walk(start.pass_index, start.consumed, start.emitted)
+        return _Walk(start.pass_index, start.consumed, start.emitted, DropTally(self._rules.drops, start.dropped))
 
     def _position(self, walk: _Walk) -> Position:
-        return Position(walk.pass_index, walk.consumed, walk.emitted, failed=self._rules.failures.failed)
+        failed, dropped = self._rules.failures.failed, walk.dropped.numbers()
+        return Position(walk.pass_index, walk.consumed, walk.emitted, failed=failed, dropped=dropped)
 
     def _results(self, walk: _Walk, sizes: Iterable[int], repeat: bool, as_batches: bool = False) -> Iterator[Result]:
         blocks = self._order.blocks(walk.pass_index, walk.consumed, sizes, repeat)
@@ -307,7 +320,7 @@ class SampleStream:
             return
         self._rules.failures.go_on_from(start.failed)
         self._left = None  # the processors, which may have a state, begin the pass again
-        for sample, position in self._pass(Position(start.pass_index)):
+        for sample, position in self._pass(Position(start.pass_index))[1]:
             if self.number(position) in wanted:
                 yield self.number(position), sample
             if position.emitted >= start.emitted:

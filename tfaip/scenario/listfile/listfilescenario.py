@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -27,7 +28,7 @@ class ListFilePipelineParams(TrainerPipelineParamsBase[TLists, TLists], Generic[
         pai_meta(fix_dc=True, mode="ssnake", help="Lists of the validation data; none: no validation")
     )
     lav: TLists = bound_field(
-        pai_meta(fix_dc=True, mode="ssnake", help="Lists to load and validate on; none: those of val")
+        pai_meta(fix_dc=True, mode="ssnake", help="Lists to load and validate on, each by itself; none: those of val")
     )
 
     def train_gen(self) -> TLists:
@@ -37,8 +38,15 @@ class ListFilePipelineParams(TrainerPipelineParamsBase[TLists, TLists], Generic[
         return self.val if self.val.lists else None
 
     def lav_gen(self) -> Iterable[TLists]:
-        generators = [self.lav, self.val]
-        return [generator for generator in generators if generator.lists][:1]
+        """One generator per list, so that each list has values of its own: `lav_l0`, `lav_l1` ..."""
+        generator = self.lav if self.lav.lists else self.val
+        return [_of_one_list(generator, name) for name in generator.lists]
+
+
+def _of_one_list(generator: TLists, name: str) -> TLists:
+    one = copy.copy(generator)
+    one.lists, one.list_ratios = [name], None  # ratios are of the lists of a training
+    return one
 
 
 @pai_dataclass
