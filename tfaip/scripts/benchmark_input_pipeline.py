@@ -29,6 +29,7 @@ def _work(argv: Sequence[str]) -> None:
         return
     from tfaip.errors import UsageError
     from tfaip.params.cli import ParamsParser
+    from tfaip.params.help import described
     from tfaip.scenario.loading import load_scenario
     from tfaip.util.backend import select_backend
 
@@ -36,7 +37,7 @@ def _work(argv: Sequence[str]) -> None:
     scenario: Any = load_scenario(argv[0])
     default = scenario.default_trainer_params()
     default.output_dir = ""  # needs no answer
-    parser = ParamsParser(prog=f"{PROG} {argv[0]}", description=f"Measure the input pipeline of {scenario.__name__}.")
+    parser = ParamsParser(prog=f"{PROG} {argv[0]}", description=f"Measure the input pipeline of {described(scenario)}")
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
     args = parser.parse(argv[1:])

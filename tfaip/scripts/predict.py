@@ -50,6 +50,7 @@ def _work(argv: Sequence[str]) -> None:
 def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     from tfaip.data.databaseparams import DataGeneratorParams
     from tfaip.params.cli import ParamsParser
+    from tfaip.params.help import described
     from tfaip.predict.params import PredictorParams
 
     stored = models.training_data
@@ -60,7 +61,7 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     if stored is not None:
         predict.pipeline, predict.random_seed = stored.gen.setup.val, stored.random_seed
     parser = ParamsParser(
-        prog=f"{PROG} {FLAG} {' '.join(map(str, models.paths))}", description=f"Apply {models.scenario.__name__}."
+        prog=f"{PROG} {FLAG} {' '.join(map(str, models.paths))}", description=f"Apply {described(models.scenario)}"
     )
     parser.add_option(
         "--dump",

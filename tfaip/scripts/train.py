@@ -48,8 +48,9 @@ def train_with_flags(prog: str, scenario: Any, flags: Sequence[str], default: An
         default: trainer params to start from; None: those of the scenario.
     """
     from tfaip.params.cli import ParamsParser
+    from tfaip.params.help import described
 
-    parser = ParamsParser(prog=prog, description=f"Train {scenario.__name__}.")
+    parser = ParamsParser(prog=prog, description=f"Train {described(scenario)}")
     parser.add_option("--dry_run", help="Build everything, take one batch through all of it, write nothing, exit")
     default = default if default is not None else scenario.default_trainer_params()
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
