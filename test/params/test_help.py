@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.params.cli_params import RunParams
 from test.params.test_cli import NeedsItemsParams, ShapesParams, make_parser
+from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
+from tfaip.params import ParamsBase, pai_meta
 from tfaip.params.cli import ParamsParser
+from tfaip.params.help import described
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
@@ -42,12 +47,14 @@ def test_flags_are_grouped_by_class_with_type_value_and_help(capsys: pytest.Capt
         "  --run.graph.layers CLASS ... = [Dense]\n",
         "\nDenseLayerParams (--run.graph.layers.0)\n  --run.graph.layers.0.units int = 4\n",
         "  --run.graph.heads KEY=CLASS ... = {}\n",
-        "\n--run.backup: None\n  --run.backup CLASS = None\n",
+        "  --run.backup CLASS = None\n      Choices: Optimizer, Adam, SGD, or module:Class.\n",
+        "\nRangeParams (--run.span)\n  --run.span LOW HIGH\n      The values of its first fields, in their order.\n",
         "  --data.size tuple[int, int] = [28, 28]\n",
         "\nPipelineParams (--train)\n  --train.batch_size int = 16\n",
     ]:
         assert part in text
     assert "secret" not in text
+    assert ": None" not in text
 
 
 def test_help_shows_the_state_after_the_other_flags(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +103,84 @@ def test_defaults_that_cannot_be_written_do_not_break_help(capsys: pytest.Captur
     with pytest.raises(SystemExit):
         make_parser(default).parse(["--help"])
     assert "--run.anything a value\n" in capsys.readouterr().out
+
+
+@dataclass
+class BaseParams(ParamsBase):
+    rate: float = field(default=0.5, metadata=pai_meta(help="How fast"))
+
+    def cls(self) -> type:
+        raise NotImplementedError("override cls()")
+
+
+class MiddleParams(BaseParams):
+    """Still to be derived from."""
+
+
+@dataclass
+class FinalParams(MiddleParams):
+    rate: float = 0.25
+
+    def cls(self) -> type:
+        return int
+
+
+@dataclass
+class OfferParams(ParamsBase):
+    one: BaseParams = field(default_factory=FinalParams)
+    more: list[BaseParams] = field(default_factory=list)
+
+
+def test_classes_to_derive_from_are_no_choices_and_help_is_inherited(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", OfferParams, metadata={"fix_dc": True})
+    with pytest.raises(SystemExit):
+        parser.parse(["-h"])
+    text = capsys.readouterr().out
+    assert text.count("Choices: Final, or module:Class.") == 2
+    assert "  --p.one.rate float = 0.25\n      How fast.\n" in text
+    with pytest.raises(UsageError, match="no class 'Middle'"):
+        parser.parse(["--p.one", "Middle"])
+
+
+def test_the_description_is_the_docstring() -> None:
+    class Plain:
+        pass
+
+    assert described(RunParams) == "RunParams: Everything about a run."
+    assert described(Plain) == "Plain."
+
+
+@pytest.mark.parametrize("line", ["import keras", "from keras.layers import Dense", "from tensorflow import Tensor"])
+def test_a_module_of_params_that_imports_a_backend_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "keras").mkdir()
+    (tmp_path / "keras/__init__.py").touch()
+    (tmp_path / "keras/layers.py").write_text("class Dense:\n    pass\n")
+    (tmp_path / "tensorflow.py").write_text("class Tensor:\n    pass\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/__init__.py").touch()
+    (tmp_path / "mine/layers.py").write_text(f"{line}\n")
+    (tmp_path / "mine/params.py").write_text(
+        "import mine.layers\n"
+        "from dataclasses import dataclass\n"
+        "from tfaip.params import ParamsBase\n"
+        "@dataclass\n"
+        "class MineParams(ParamsBase):\n"
+        "    x: int = 1\n"
+    )
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from mine.params import MineParams\n"
+        "from tfaip.params.cli import ParamsParser\n"
+        "parser = ParamsParser('x'); parser.add_params('mine', MineParams)\n"
+        "parser.parse(['--help'])"
+    )
+    result = finish_command(start_python("-c", code, cwd=tmp_path))
+    assert (result.rc, result.stderr) == (0, "")
+    name = "tensorflow" if "tensorflow" in line else "keras"
+    notes = " ".join(result.stdout.partition("note: ")[2].split())
+    assert notes.startswith(f"mine.layers imports {name}, which --help and data workers wait for: import it within")
+    assert "mine.params" not in notes
 
 
 def test_the_command_line_needs_no_heavy_module() -> None:

@@ -126,8 +126,15 @@ def _stem(cls: type) -> str:
     return cls.__name__.removesuffix("Params").removesuffix("Base")
 
 
+def _is_base(cls: Any) -> bool:
+    """Return True if a class is there to derive from: abstract, private, or with a `cls` that must be overridden."""
+    code = getattr(getattr(cls, "cls", None), "__code__", None)
+    must_override = code is not None and "NotImplementedError" in code.co_names
+    return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override
+
+
 def _subclasses(cls: Any) -> list[type]:
-    found = [] if inspect.isabstract(cls) or cls.__name__.startswith("_") else [cls]
+    found = [] if _is_base(cls) else [cls]
     for subclass in type.__subclasses__(cls):
         found += [c for c in _subclasses(subclass) if c not in found]
     return found

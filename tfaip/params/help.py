@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from types import FunctionType, ModuleType
 from typing import Any, get_origin
 
 from tfaip.params.config_output import shown_value, yaml_value
 from tfaip.params.schema import Entry, Group, Leaf, Node
 from tfaip.params.values import expected
 
+_BACKENDS = {"keras", "tensorflow", "jax"}
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
 
 
@@ -34,6 +38,8 @@ def help_text(prog: str, description: str, options: Sequence[Leaf], roots: Seque
         lines += _entry_lines(option, width)
     for root in roots:
         lines += _node_lines(root, width)
+    for note in _backend_notes(roots):
+        lines += ["", *_wrapped(note, width, 0, 2)]
     return "\n".join(lines)
 
 
@@ -49,11 +55,11 @@ def _node_lines(node: Node, width: int, is_item: bool = False) -> Iterator[str]:
     if node.choice is not None or any(not isinstance(entry, Node) for entry in node.entries):
         yield ""
         yield from _wrapped(_title(node), width, 0, 2)
-    if node.choice is not None and not is_item:
+    if (node.choice is not None or node.meta.get("tuple_like")) and not is_item:
         yield from _entry_lines(node, width)
     inner: list[tuple[Node, bool]] = []
     for entry in node.entries:
-        if isinstance(entry, Node):
+        if isinstance(entry, Node) and entry.cls is not None:
             inner.append((entry, False))
             continue
         yield from _entry_lines(entry, width)
@@ -64,14 +70,54 @@ def _node_lines(node: Node, width: int, is_item: bool = False) -> Iterator[str]:
 
 
 def _title(node: Node) -> str:
-    """Class, flag, and first line of the docstring."""
-    if node.cls is None:
-        return f"--{node.flag}: None"
+    """Class, flag, and first paragraph of the docstring."""
     cls = get_origin(node.cls) or node.cls
-    text = (vars(cls).get("__doc__") or "").strip().partition("\n")[0]
-    if text.startswith(f"{cls.__name__}("):  # written by @dataclass where nobody wrote a docstring
-        text = ""
+    text = summary_of(cls)
     return f"{cls.__name__} (--{node.flag}){': ' if text else ''}{text}"
+
+
+def described(cls: type) -> str:
+    """Return the name of a class and the summary of its docstring."""
+    text = summary_of(cls)
+    return f"{cls.__name__}: {text}" if text else f"{cls.__name__}."
+
+
+def summary_of(cls: type) -> str:
+    """Return the first paragraph of the docstring of a class, on one line; "" if it has none of its own."""
+    text = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n\n")[0]
+    if text.startswith(f"{cls.__name__}("):  # written by @dataclass where the class has no docstring
+        return ""
+    return " ".join(text.split())
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    """The nodes of a tree that are objects."""
+    if node.cls is None:
+        return
+    yield node
+    for entry in node.entries:
+        below = [entry] if isinstance(entry, Node) else entry.entries if isinstance(entry, Group) else None
+        for inner in below or ():
+            yield from _nodes(inner)
+
+
+def _backend_notes(roots: Sequence[Node]) -> Iterator[str]:
+    """A line for each module in the packages of the params that has imported a backend, which commands wait for."""
+    nodes = [node for root in roots for node in _nodes(root)]
+    packages = {(get_origin(node.cls) or node.cls).__module__.partition(".")[0] for node in nodes} - {"tfaip"}
+    for name, module in sorted(sys.modules.items()):
+        if name.partition(".")[0] not in packages:
+            continue
+        # A module is imported as itself, or by a class or function that is defined in it.
+        values = list(vars(module).values())
+        homes = [value.__name__ for value in values if isinstance(value, ModuleType)]
+        homes += [str(value.__module__) for value in values if isinstance(value, type | FunctionType)]
+        found = sorted({home.partition(".")[0] for home in homes} & _BACKENDS)
+        if found:
+            yield (
+                f"note: {name} imports {' and '.join(found)}, which --help and data workers wait for: import it within "
+                "the methods that need it"
+            )
 
 
 def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
@@ -81,6 +127,8 @@ def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
     if isinstance(entry, Leaf):
         choices = entry.meta.get("choices")
         text += f" Choices: {', '.join(map(str, choices))}." if choices else ""
+    elif isinstance(entry, Node) and entry.choice is None:
+        text += " The values of its first fields, in their order."
     elif entry.choice is not None:
         more = "" if entry.choice.enforced else ", or module:Class"
         text += f" Choices: {', '.join(entry.choice.names())}{more}."
@@ -91,13 +139,16 @@ def _type_text(entry: Entry) -> str:
     if isinstance(entry, Leaf):
         return "bool" if entry.declared is bool else expected(entry.declared)
     if isinstance(entry, Node):
-        return "CLASS"
+        names = " ".join(leaf.name.upper() for leaf in entry.entries if isinstance(leaf, Leaf))
+        return names if entry.choice is None else "CLASS"
     return "KEY=CLASS ..." if entry.keyed else "CLASS ..."
 
 
 def _value_text(entry: Entry) -> str:
     if not isinstance(entry, Group) and entry.required:
         return " (required)"
+    if isinstance(entry, Node) and entry.choice is None:
+        return ""  # its fields show their values
     try:
         value = shown_value(entry)
         return f" = {value if value is None or isinstance(value, bool) else yaml_value(value)}"

@@ -115,7 +115,8 @@ class Resolver:
                     node.hidden[field.name] = values[field.name]
                 continue
             old = tuple(old for old, new in old_names.items() if new == field.name)
-            below = place.below(field.name, field.metadata, place.lowest, old)
+            meta = _with_help(cls, field)
+            below = place.below(field.name, meta, place.lowest, old)
             default = values[field.name] if field.name in values else field_default(field)
             node.entries.append(self._entry(below, types_of[field.name], default, field.name in values))
 
@@ -199,6 +200,17 @@ class Resolver:
                 one = Hit(Words([value]) if isinstance(hit.value, Words) else value, hit.origin, hit.rank)
                 leaf.value = _converted(one, leaf.declared, _Place("", leaf.flag, leaf.meta), self._trusted)
                 leaf.origin, leaf.required = hit.origin, False
+
+
+def _with_help(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
+    """The metadata of a field; a class that declares the field again without a help text keeps the inherited one."""
+    if field.metadata.get("help"):
+        return field.metadata
+    for base in cls.__mro__[1:]:
+        inherited = getattr(base, "__dataclass_fields__", {}).get(field.name)
+        if inherited is not None and inherited.metadata.get("help"):
+            return {**field.metadata, "help": inherited.metadata["help"]}
+    return field.metadata
 
 
 def _chosen_class(

@@ -32,6 +32,7 @@ def _work(argv: Sequence[str]) -> None:
         return
     from tfaip.errors import UsageError
     from tfaip.params.cli import ParamsParser
+    from tfaip.params.help import described
     from tfaip.scenario.loading import load_scenario
     from tfaip.util.backend import select_backend
 
@@ -39,7 +40,7 @@ def _work(argv: Sequence[str]) -> None:
     scenario: Any = load_scenario(argv[0])
     default = scenario.default_trainer_params()
     default.output_dir = ""  # needs no answer
-    description, own = f"Measure the input pipeline of {scenario.__name__}.", top_package(scenario.__module__)
+    description, own = f"Measure the input pipeline of {described(scenario)}", top_package(scenario.__module__)
     parser = ParamsParser(f"{PROG} {argv[0]}", description, [own])
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
     add_dry_run(parser)

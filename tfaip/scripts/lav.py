@@ -68,13 +68,14 @@ def parse_flags(prog: str, models: Models) -> tuple[SimpleNamespace, list[Any]]:
     from tfaip.data.databaseparams import DataGeneratorParams
     from tfaip.lav.params import LAVParams
     from tfaip.params.cli import ParamsParser
+    from tfaip.params.help import described
 
     stored = models.training_data
     defaults = [] if stored is None else list(stored.gen.lav_gen())
     lav = LAVParams(model_path=str(models.paths[0]))
     if stored is not None:
         lav.pipeline, lav.random_seed = stored.gen.setup.val, stored.random_seed
-    parser = ParamsParser(prog, f"Load and validate {models.scenario.__name__}.", models.all_trusted())
+    parser = ParamsParser(prog, f"Load and validate {described(models.scenario)}", models.all_trusted())
     parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
     add_outputs(parser)
     add_dry_run(parser)

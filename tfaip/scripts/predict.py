@@ -65,6 +65,7 @@ def _predict(models: Models, args: SimpleNamespace, generator: Any) -> None:
 def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     from tfaip.data.databaseparams import DataGeneratorParams
     from tfaip.params.cli import ParamsParser
+    from tfaip.params.help import described
     from tfaip.predict.params import PredictorParams
 
     stored = models.training_data
@@ -75,7 +76,7 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     if stored is not None:
         predict.pipeline, predict.random_seed = stored.gen.setup.val, stored.random_seed
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
-    parser = ParamsParser(prog, f"Apply {models.scenario.__name__}.", models.all_trusted())
+    parser = ParamsParser(prog, f"Apply {described(models.scenario)}", models.all_trusted())
     parser.add_option(
         "--dump",
         type=str | None,

@@ -62,9 +62,10 @@ def train_with_flags(
         default: trainer params to start from; None: those of the scenario.
     """
     from tfaip.params.cli import ParamsParser
+    from tfaip.params.help import described
 
     trusted = [top_package(scenario.__module__), *permission.packages]
-    parser = ParamsParser(prog, f"Train {scenario.__name__}.", trusted)
+    parser = ParamsParser(prog, f"Train {described(scenario)}", trusted)
     parser.add_option("--dry_run", help="Build everything, take one batch through all of it, write nothing, exit")
     default = default if default is not None else scenario.default_trainer_params()
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)

@@ -196,6 +196,9 @@ def require_state(state: Mapping[str, Any]) -> None:
     Raises:
         TfaipError: one is missing, or is something else; it is named.
     """
+    seconds = state.get("seconds", 0.0)  # added later
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds >= 0:
+        raise TfaipError(f"the state of the checkpoint has {shorten(seconds)} as seconds: it is damaged")
     for name, kind in _PARTS.items():
         value = state.get(name)
         if type(value) is not kind or (isinstance(value, int) and value < 0):

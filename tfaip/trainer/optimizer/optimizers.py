@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params import pai_dataclass, pai_meta
-from tfaip.trainer.optimizer.params import OptimizerParams
+from tfaip.trainer.optimizer.params import OPTIMIZERS, OptimizerParams
 
 if TYPE_CHECKING:
     import keras
@@ -205,7 +205,7 @@ class AdaBeliefOptimizer(KerasOptimizerParams):
         return AdaBelief
 
 
-OPTIMIZERS = [
+OPTIMIZERS += [
     AdamOptimizer,
     AdamWOptimizer,
     AdamaxOptimizer,

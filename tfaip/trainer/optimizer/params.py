@@ -24,6 +24,10 @@ FOR_ALL_WEIGHTS = (
 )
 
 
+# Filled where the classes are defined, which derive from one below.
+OPTIMIZERS: list[type] = []
+
+
 @pai_dataclass
 @dataclass
 class GradientNoiseParams(ParamsBase):
@@ -51,7 +55,10 @@ class OptimizerGroupParams(ParamsBase):
     lr_factor: float = field(default=1.0, metadata=pai_meta(help="Factor on the learning rate of these weights"))
     optimizer: OptimizerParams | None = field(
         default=None,
-        metadata=pai_meta(help="Their optimizer (None: the same as that of the others); clips and noise are for all"),
+        metadata=pai_meta(
+            choices=OPTIMIZERS,
+            help="Their optimizer (None: the same as that of the others); clips and noise are for all",
+        ),
     )
 
     def __post_init__(self) -> None:
