@@ -74,8 +74,12 @@ class SampleWriter:
         self._parts = PARTS if with_inputs else PARTS[1:]
 
     def __enter__(self) -> Self:
-        self._file: IO[bytes] = open(self._temporary, "wb")  # noqa: SIM115 (closed in __exit__)
-        self._form: _Form = _JsonLines(self._file) if self._path.suffix == JSON_SUFFIX else _Columns(self._file)
+        try:
+            self._file: IO[bytes] = open(self._temporary, "wb")  # noqa: SIM115 (closed in __exit__)
+            self._form: _Form = _JsonLines(self._file) if self._path.suffix == JSON_SUFFIX else _Columns(self._file)
+        except BaseException:  # a signal
+            self._temporary.unlink(missing_ok=True)
+            raise
         return self
 
     def write(self, sample: Sample) -> None:
