@@ -19,7 +19,7 @@ from tfaip.util.origin import find_place, message_of
 from tfaip.util.text import shorten_text
 
 FAILURE, USAGE = 1, 2
-# Of a message that is not the toolkit's own.
+# Characters of a message that is not the toolkit's own.
 LINE_LIMIT = 300
 
 
@@ -155,7 +155,7 @@ def _lines(error: Exception, exit_code: int) -> list[str]:
         if place is None:
             return [line]
         if exit_code == USAGE:
-            return [f"{line} (in {place})"]
+            return [f"{shorten_text(line, LINE_LIMIT)} (in {place})"]
     else:
         line = shorten_text(f"error: {type(error).__name__}: {text}{notes}", LINE_LIMIT)
     hint = "TFAIP_LOG_LEVEL=debug shows the traceback" if not log_notes else log_notes[0]
