@@ -9,15 +9,18 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import keras
 import pytest
 
+from test.support.commands import REPOSITORY
 from test.support.tiny.model import TinyModel
 from test.support.tiny.scenario import TinyModelParams, TinyScenario
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
@@ -63,23 +66,59 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(params.output_dir)
 
 
+@dataclass
+class Server:
+    """A TensorBoard server.
+
+    Args:
+        process: writes its messages into a pipe.
+        address: of its page; empty until it has been told.
+    """
+
+    process: subprocess.Popen[bytes]
+    address: str = ""
+
+    def wait_for_address(self) -> None:
+        """Read messages up to that which names the address."""
+        assert self.process.stderr is not None
+        for line in iter(self.process.stderr.readline, b""):
+            if found := re.search(rb"http://localhost:\d+/", line):
+                self.address = found[0].decode()
+                return
+        pytest.fail("tensorboard ended without an address")
+
+    def new_messages(self) -> str:
+        """Return what the server has written since it was last asked, without waiting for more."""
+        assert self.process.stderr is not None
+        os.set_blocking(self.process.stderr.fileno(), False)
+        return (self.process.stderr.read() or b"").decode()
+
+
 @pytest.fixture(scope="module")
-def server(run: Path) -> Iterator[str]:
-    """Address of a TensorBoard server on the run."""
+def started(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A TensorBoard server on the run; it finds our plugin also in an installation that is older than the plugin."""
+    metadata = tmp_path_factory.mktemp("installed") / "tfaip_of_this_test-0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tfaip-of-this-test\nVersion: 0\n")
+    plugins = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["entry-points"]
+    lines = [f"{name} = {target}" for name, target in plugins["tensorboard_plugins"].items()]
+    (metadata / "entry_points.txt").write_text("\n".join(["[tensorboard_plugins]", *lines]) + "\n")
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(run), "--port", "0", "--load_fast", "false"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    path = os.pathsep.join([str(REPOSITORY), str(metadata.parent)])
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
+    server = Server(subprocess.Popen(command, stderr=subprocess.PIPE, env=environment))
     try:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if found := re.search(r"http://localhost:\d+/", line):
-                yield found[0]
-                break
-        else:
-            pytest.fail("tensorboard ended without an address")
+        server.wait_for_address()
+        yield server
     finally:
-        process.kill()
-        process.communicate()
+        server.process.kill()
+        server.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def server(started: Server) -> str:
+    """Address of the server."""
+    return started.address
 
 
 def read(server: str, route: str, **query: str) -> Any:
@@ -153,6 +192,14 @@ def test_the_trace_of_the_profiler(run: Path, server: str) -> None:
     # Executions of two batches, counted from 0; TensorBoard groups what ran in them if it knows the device.
     steps = [event for event in trace["traceEvents"] if event.get("name") in ("train", "train 2", "train 4")]
     assert [event["args"]["step_num"] for event in steps] == ["2", "4"]
+
+
+def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, started: Server) -> None:
+    """The projector looks for a file of that name, when its page is asked for and whenever the list of pages is."""
+    assert (run / "checkpoint").is_dir()
+    for _ in range(2):
+        assert read(started.address, "plugin/projector/runs") == []
+    assert "heckpoint" not in started.new_messages()
 
 
 @pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")

@@ -84,8 +84,12 @@ class SampleWriter:
     def __enter__(self) -> Self:
         # Left by a process that was killed; a new file is never written through a link.
         self._temporary.unlink(missing_ok=True)
-        self._file: IO[bytes] = open(self._temporary, "xb")  # noqa: SIM115 (closed in __exit__)
-        self._form: _Form = _JsonLines(self._file) if self._path.suffix == JSON_SUFFIX else _Columns(self._file)
+        try:
+            self._file: IO[bytes] = open(self._temporary, "xb")  # noqa: SIM115 (closed in __exit__)
+            self._form: _Form = _JsonLines(self._file) if self._path.suffix == JSON_SUFFIX else _Columns(self._file)
+        except BaseException:  # a signal
+            self._temporary.unlink(missing_ok=True)
+            raise
         return self
 
     def write(self, sample: Sample) -> None:

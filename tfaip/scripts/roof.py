@@ -19,7 +19,7 @@ from tfaip.util.logging import TRACEBACK_NOTE, is_debug, setup_console
 from tfaip.util.origin import find_place, message_of
 from tfaip.util.text import LINE_LIMIT, shorten, shorten_text
 
-FAILURE, USAGE, INTERRUPTED = 1, 2, 130
+FAILURE, USAGE = 1, 2
 
 
 def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None = None) -> int:
@@ -41,51 +41,44 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
 def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None) -> int:
     received: list[signal.Signals] = []
     with _raised(received):
-        exit_code = _exit_code_of(work, argv)
-    # Native code that calls Python may have made another error of it.
-    if received and exit_code in (FAILURE, INTERRUPTED):
-        return 128 + received[0]
-    return exit_code
-
-
-def _exit_code_of(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None) -> int:
-    try:
-        setup_console()
         try:
-            work(sys.argv[1:] if argv is None else argv)
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError as error:
-        return FAILURE if _reader_left() else _report(error, FAILURE)
-    except Terminated:
-        print("SIGTERM: stopped", file=sys.stderr)
-        return INTERRUPTED
-    except KeyboardInterrupt:
-        print("SIGINT: stopped", file=sys.stderr)
-        return INTERRUPTED
-    except UsageError as error:
-        return _report(error, USAGE)
-    except TfaipError as error:
-        # A training that ended on request has said so already and knows its exit code.
-        exit_code = getattr(error, "exit_code", None)
-        return exit_code if exit_code is not None else _report(error, FAILURE)
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            name = shorten(str(error.filename))
-            return _report(UsageError(f"{name} is too long for the path of a file or directory"), USAGE)
-        return _report(error, FAILURE)
-    except Exception as error:
-        return _report(error, FAILURE)
+            setup_console()
+            try:
+                work(sys.argv[1:] if argv is None else argv)
+            finally:
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            return _stopped(received[0] if received else signal.SIGINT)
+        except Exception as error:
+            # Native code that calls Python may have made another error of a signal.
+            return _stopped(received[0]) if received else _exit_code_of(error)
     return 0
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does: what is half-written is removed."""
+def _stopped(number: signal.Signals) -> int:
+    print(f"{number.name}: stopped", file=sys.stderr)
+    return 128 + number
+
+
+def _exit_code_of(error: Exception) -> int:
+    """The exit code of a command that ended with an error, which is printed."""
+    if isinstance(error, BrokenPipeError):
+        return FAILURE if _reader_left() else _report(error, FAILURE)
+    if isinstance(error, UsageError):
+        return _report(error, USAGE)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        name = shorten(str(error.filename))
+        return _report(UsageError(f"{name} is too long for the path of a file or directory"), USAGE)
+    # A training that ended on request has said so already and knows its exit code.
+    exit_code = getattr(error, "exit_code", None) if isinstance(error, TfaipError) else None
+    return _report(error, FAILURE) if exit_code is None else exit_code
 
 
 @contextlib.contextmanager
 def _raised(received: list[signal.Signals]) -> Iterator[None]:
-    """Context in which SIGTERM and SIGINT are raised as exceptions; a second one ends the process at once.
+    """Context in which SIGTERM and SIGINT raise a KeyboardInterrupt, so that what is half-written is removed.
+
+    The second signal of a kind ends the process at once.
 
     Args:
         received: gets the first signal.
@@ -94,7 +87,7 @@ def _raised(received: list[signal.Signals]) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
         received.append(signal.Signals(number))
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        raise KeyboardInterrupt
 
     defaults: dict[signal.Signals, Any] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
     if threading.current_thread() is not threading.main_thread():

@@ -49,6 +49,7 @@ class Feed:
         self._positions: deque[Position | None] = deque()
         self._released = 0
         self._error: BaseException | None = None
+        self._cause: BaseException | None = None
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self._iterator: Iterator[tuple[Batch, Position | None]] | None = self._stack.enter_context(batches)
@@ -62,8 +63,10 @@ class Feed:
         with self._lock:
             self._iterator = None
         self._stack.close()
-        if self._error is not None and error is not self._error:
-            raise self._error from self._error.__cause__
+        if self._error is not None:
+            self._error.__cause__ = self._cause  # Keras drops it
+            if error is not self._error:
+                raise self._error from self._cause
 
     def position_after(self, batches: int) -> Position | None:
         """Where the data stands after the first `batches` batches (at least 1); forgets earlier positions."""
@@ -81,7 +84,7 @@ class Feed:
                 try:
                     item = next(self._iterator, None)
                 except BaseException as error:
-                    self._error = error
+                    self._error, self._cause = error, error.__cause__
                     raise
                 if item is None:
                     return
