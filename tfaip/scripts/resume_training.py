@@ -43,7 +43,7 @@ def _work(argv: Sequence[str]) -> None:
 
     from tfaip.device.devices import prepare_devices
 
-    prepare_devices(params.device)
+    prepare_devices(params.device, alone=args.dry_run)
     trainer = scenario.create_trainer(params, restore=True, checkpoint=checkpoint)
     if args.dry_run:
         _plan(trainer, scenario)

@@ -166,7 +166,7 @@ def _leave_tensorflow_alone() -> None:
 
 
 def _seconds(directory: Path) -> list[int]:
-    """The seconds in the names of event files."""
+    """Return the seconds in the names of event files."""
     matches = (_EVENT_FILE.match(path.name) for path in directory.iterdir() if path.name != _FIRST_FILE)
     return [int(match[1]) for match in matches if match]
 

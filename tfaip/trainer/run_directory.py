@@ -154,7 +154,7 @@ def model_of_run(root: Path) -> Path | None:
 
 
 def _best_model_name(params_file: Path) -> str:
-    """The name in the stored params if it is that of a directory in the run, else the default."""
+    """Return the name in the stored params if it is that of a directory in the run, else the default."""
     stopping = parse_json(read_text(params_file), str(params_file)).get("early_stopping")
     name = stopping.get("best_model_name") if isinstance(stopping, dict) else None
     is_plain = isinstance(name, str) and Path(name).name == name and name not in ("", ".", "..")
