@@ -61,7 +61,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     params.profile, params.profile_steps = True, [3, 6]
     params.epochs = 2
     CurveScenario.create_trainer(params).train()
-    params.epochs = 3
+    params.epochs, params.optimizer.beta_1 = 3, 0.75
     CurveScenario.create_trainer(params, restore=True).train()
     return Path(params.output_dir)
 
@@ -178,7 +178,11 @@ def test_hyper_parameters_of_the_run(server: str) -> None:
     request = urllib.request.Request(f"{server}data/plugin/hparams/experiment", data=body, method="POST")  # noqa: S310
     request.add_header("Content-Type", "application/json")
     with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
-        names = {info["name"] for info in json.load(reply)["hparamInfos"]}
+        infos = {info["name"]: info for info in json.load(reply)["hparamInfos"]}
+    names = set(infos)
+    # Of the last resume.
+    assert infos["epochs"]["domainInterval"] == {"minValue": 3, "maxValue": 3}
+    assert infos["optimizer.beta_1"]["domainInterval"] == {"minValue": 0.75, "maxValue": 0.75}
     assert {"learning_rate.lr", "scenario.model.units", "gen.setup.train.batch_size", "optimizer.beta_1"} <= names
     assert not {"early_stopping.monitor", "early_stopping.n"} & names  # nobody chose these
 

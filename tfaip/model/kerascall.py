@@ -74,12 +74,12 @@ def _caller(
 
 
 def _named(structure: Any, served: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The specs of the call by name; a single one has its name in the signature. None: not those of the signature."""
+    """Return the specs of the call by name, a single one by its name in the signature; None if they are others."""
     if not isinstance(structure, dict):
         return served if len(served) == 1 and _kinds([structure]) == _kinds(served.values()) else None
     return structure if _kinds(structure.values()) == _kinds(served.values()) else None
 
 
 def _kinds(specs: Any) -> Counter[str]:
-    """Types and shapes; `None` for what is no tensor."""
+    """Count types and shapes; `None` for what is no tensor."""
     return Counter(f"{getattr(spec, 'dtype', None)} {getattr(spec, 'shape', None)}" for spec in specs)

@@ -127,7 +127,7 @@ def _name_dimensions(graph: Any) -> None:
 
 
 def _variable_axes(tensor: Any) -> list[int]:
-    """The axes of variable length after the first, which is the batch."""
+    """Return the axes of variable length after the first, which is the batch."""
     dimensions = tensor.type.tensor_type.shape.dim
     return [axis for axis in range(1, len(dimensions)) if not dimensions[axis].HasField("dim_value")]
 

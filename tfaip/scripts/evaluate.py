@@ -14,6 +14,7 @@ from tfaip.scripts.models import exported_model
 from tfaip.scripts.results import check_files, print_results, write_results
 from tfaip.scripts.roof import run_command
 from tfaip.scripts.stored import take_trusted, take_words
+from tfaip.util.text import shorten
 from tfaip.util.userlogs import user_logs
 
 PROG = "tfaip-evaluate"
@@ -46,13 +47,7 @@ def _work(argv: Sequence[str]) -> None:
     scenario, params = _scenario(names[0], trusted)
     args = _parse(f"{PROG} --scenario {names[0]}", params, flags, [top_package(scenario.__module__), *trusted])
     if args.dry_run:
-        first = next(_samples(args.prediction), None)
-        if first is None:
-            raise UsageError(f"{args.prediction} holds no sample: predict again")
-        print_plan(
-            f"run {scenario.evaluator_cls().__name__} of {scenario.__name__} on the samples in {args.prediction}",
-            listed(args.out),
-        )
+        _plan(scenario, args)
         return
     params.evaluator = args.evaluator
     with user_logs(scenario, params), scenario(params).new_evaluator() as evaluator:
@@ -67,6 +62,14 @@ def _work(argv: Sequence[str]) -> None:
     print_results({"value": results})
     if args.out is not None:
         write_results(args.out, {"prediction": args.prediction, "results": results})
+
+
+def _plan(scenario: Any, args: Any) -> None:
+    """Read the first sample, and print what would be evaluated."""
+    if next(_samples(args.prediction), None) is None:
+        raise UsageError(f"{shorten(args.prediction)} holds no sample: predict again")
+    evaluator = scenario.evaluator_cls().__name__
+    print_plan(f"run {evaluator} of {scenario.__name__} on the samples in {args.prediction}", listed(args.out))
 
 
 def _scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:

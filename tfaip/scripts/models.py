@@ -102,7 +102,7 @@ def exported_model(path: Path) -> Path:
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Whether a path is in a run and holds a checkpoint or the checkpoints of a run."""
+    """Return True for a checkpoint, or the directory of checkpoints, of a run."""
     from tfaip.trainer.run_directory import PARAMS_FILE
 
     holds_one = (path / _CHECKPOINT_FILE).is_file()

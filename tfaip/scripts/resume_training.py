@@ -48,7 +48,7 @@ def _work(argv: Sequence[str]) -> None:
     from tfaip.device.devices import prepare_devices
     from tfaip.util.userlogs import user_logs
 
-    prepare_devices(params.device)
+    prepare_devices(params.device, alone=args.dry_run)
     trainer = scenario.create_trainer(params, restore=True, checkpoint=checkpoint)
     trainer.permission = permission
     if args.dry_run:

@@ -16,10 +16,13 @@ from typing import Any
 import numpy as np
 
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
-from tfaip.util.files import failures_named
+from tfaip.util.files import TEMPORARY_PREFIX, failures_named
 
 _NO_TENSORFLOW = "tensorboard.compat.notf"
 _EVENT_FILE = re.compile(r"events\.out\.tfevents\.(\d+)\.")
+
+# Sorted before all others.
+_FIRST_FILE = "events.out.tfevents.0000000000.hparams"
 
 
 class EventWriter:
@@ -83,10 +86,19 @@ class EventWriter:
         self._write(histogram_pb(tag, values), step)
 
     def hparams(self, values: Mapping[str, float | str | bool], step: int) -> None:
-        """Write the hyper-parameters of the run."""
+        """Write the hyper-parameters of the run; those that an earlier process wrote are replaced.
+
+        TensorBoard keeps the first ones that it reads. So they have a file of their own, which it reads before all
+        others; a server that is running shows new ones when it is started again.
+        """
+        _leave_tensorflow_alone()
         from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
-        self._write(hparams_pb(dict(values), trial_id=str(self._directory)), step)
+        summary = hparams_pb(dict(values), trial_id=str(self._directory))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        # The time of a run is that of its first event.
+        began = min([int(time.time()), *_seconds(self._directory)])
+        _replace_file(self._directory / _FIRST_FILE, summary, step, began)
 
     def flush(self) -> None:
         """Make what was written visible to readers."""
@@ -128,16 +140,14 @@ class _EventFile:
     """
 
     def __init__(self, directory: Path) -> None:
-        # tensorboard imports an installed TensorFlow (seconds) unless this module can be imported; it is not read.
-        sys.modules.setdefault(_NO_TENSORFLOW, types.ModuleType(_NO_TENSORFLOW))
+        _leave_tensorflow_alone()
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._path = directory
         with failures_named(directory):
             directory.mkdir(parents=True, exist_ok=True)
-        earlier = [int(match[1]) for path in directory.iterdir() if (match := _EVENT_FILE.match(path.name))]
-        second = max([int(time.time()), *(1 + other for other in earlier)])
+        second = max([int(time.time()), *(1 + other for other in _seconds(directory))])
         name = f"events.out.tfevents.{second:010d}.{socket.gethostname()}.{os.getpid()}"
         self._file = open(directory / name, "xb")  # noqa: SIM115 (closed by close)
         self._records = RecordWriter(self._file)
@@ -155,6 +165,30 @@ class _EventFile:
         # What could not be written has been reported, or is reported by the error that ends the training.
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+def _leave_tensorflow_alone() -> None:
+    # tensorboard imports an installed TensorFlow (seconds) unless this module can be imported; it is not read.
+    sys.modules.setdefault(_NO_TENSORFLOW, types.ModuleType(_NO_TENSORFLOW))
+
+
+def _seconds(directory: Path) -> list[int]:
+    """Return the seconds in the names of event files."""
+    matches = (_EVENT_FILE.match(path.name) for path in directory.iterdir() if path.name != _FIRST_FILE)
+    return [int(match[1]) for match in matches if match]
+
+
+def _replace_file(path: Path, summary: Any, step: int, wall_time: float) -> None:
+    """Write an event file with one summary, atomically."""
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}hparams")
+    with open(temporary, "wb") as file:
+        records = RecordWriter(file)
+        records.write(Event(wall_time=wall_time, file_version="brain.Event:2").SerializeToString())
+        records.write(Event(wall_time=wall_time, step=step, summary=summary).SerializeToString())
+    os.replace(temporary, path)
 
 
 def _string_tensor(values: list[bytes]) -> Any:

@@ -121,7 +121,7 @@ def plan_transfer(targets: Mapping[str, Shape], sources: Sequence[Source], rules
 def _found_by_tail(
     rows: Sequence[Row], place: int, source: Source, names: Mapping[str, str], rules: NameRules
 ) -> list[Row]:
-    """The rows, with arrays of one source for targets that were not found by name."""
+    """Return the rows, with arrays of one source for targets that were not found by name."""
     missing = {rules.wanted_name(row.target): row for row in rows if row.outcome is Outcome.NOT_FOUND}
     used = {row.source[1] for row in rows if row.source is not None and row.source[0] == place}
     matches = match_tails(list(missing), names, used)

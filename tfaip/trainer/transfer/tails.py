@@ -56,7 +56,7 @@ def match_tails(targets: Sequence[str], names: Mapping[str, str], used: Set[str]
 
 
 def _by_tail(names: Mapping[str, str]) -> dict[str, set[str]]:
-    """Every tail of every name -> the arrays that have it."""
+    """Map every tail of every name to the arrays that have it."""
     by_tail: dict[str, set[str]] = defaultdict(set)
     for name, array in names.items():
         for tail in _tails(name):
@@ -65,7 +65,7 @@ def _by_tail(names: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def _nearest(target: str, by_tail: Mapping[str, set[str]]) -> tuple[int, set[str]] | None:
-    """Length of the longest tail that a target shares with arrays, and these arrays."""
+    """Return the length of the longest tail that a target shares with arrays, and these arrays."""
     for tail in _tails(target):
         layers = tail.split("/")[:-1]
         names_a_layer = any(not layer.isdecimal() for layer in layers)
@@ -75,6 +75,6 @@ def _nearest(target: str, by_tail: Mapping[str, set[str]]) -> tuple[int, set[str
 
 
 def _tails(path: str) -> list[str]:
-    """The path and all its tails, the longest first."""
+    """Return the path and all its tails, the longest first."""
     parts = path.split("/")
     return ["/".join(parts[start:]) for start in range(len(parts))]

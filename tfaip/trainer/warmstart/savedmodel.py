@@ -98,7 +98,7 @@ def _require_fitting(reader: Any, size: int) -> None:
 def _source(
     description: str, variables: list[_Variable], values: Mapping[str, np.ndarray], trim_graph_name: bool
 ) -> Source:
-    """The arrays by the name that is shown, with all further names as aliases."""
+    """Return the arrays by the name that is shown, with all further names as aliases."""
     attributes = {variable.key: variable.attributes for variable in variables}
     taken = set(attributes.values())
     names = {v.key: v.name for v in variables if v.name == v.attributes or v.name not in taken}
@@ -115,7 +115,7 @@ def _source(
 
 
 def _with_names_of_layers(variable: _Variable) -> str:
-    """The attributes with layer names for numbers: `lstm/cell/kernel` of `layer_with_weights-2/cell/kernel`.
+    """Return the attributes with layer names for numbers: `lstm/cell/kernel` for `layer_with_weights-2/cell/kernel`.
 
     Both paths have as many parts if the author's layers are called as they are reached; else only the first part of the
     name is known to be the name of a layer.
@@ -134,7 +134,7 @@ def _unique(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _variables(reader: Any) -> Iterator[_Variable]:
-    """All variables."""
+    """Yield all variables."""
     if not reader.has_tensor(_OBJECT_GRAPH):
         # Written before TensorFlow 2: the names are all there is.
         for name in sorted(reader.get_variable_to_shape_map()):
@@ -154,7 +154,7 @@ def _variables(reader: Any) -> Iterator[_Variable]:
 
 
 def _paths(nodes: Any, without: Set[str] = frozenset()) -> dict[int, str]:
-    """The shortest attribute path from the root to every object, in the order of their depth.
+    """Return the shortest attribute path from the root to every object, in the order of their depth.
 
     Args:
         nodes: of the object graph.

@@ -122,7 +122,7 @@ def _check(transfer: Transfer, allow_partial: bool) -> None:
 
 
 def _difference(row: Row) -> str:
-    """A target that is not loaded, with the reason if there is one."""
+    """Describe a target that is not loaded, with the reason if there is one."""
     if row.candidates:
         return f"{row.target} (ambiguous: {_some(list(row.candidates))})"
     if row.source_shape is not None:
