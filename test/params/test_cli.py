@@ -206,7 +206,7 @@ def test_errors_are_one_clear_line(line: str, message: str) -> None:
 
 
 def test_a_word_before_the_first_flag() -> None:
-    with pytest.raises(UsageError, match="unexpected argument 'word': a value stands behind its flag"):
+    with pytest.raises(UsageError, match="unexpected argument 'word': a value stands after its flag"):
         make_parser().parse(["word", "--dry_run"])
 
 

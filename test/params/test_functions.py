@@ -133,3 +133,8 @@ def test_the_names_here_exist() -> None:
     for flag in sorted(set(RETURNN_OPTIONS.values()) - {"learning_rate", "learning_rate.modulation"}):
         # Whatever else may be wrong with this value, the flag is known.
         assert "unknown" not in complaint("--learning_rate", "NewbobMultiEpoch", f"--{flag}=1"), flag
+
+
+def test_a_function_whose_arguments_are_not_known(foreign: Path) -> None:
+    with pytest.raises(UsageError, match="--f: the arguments of tfaip.errors:UsageError are not known: wrap it"):
+        FunctionByName("tfaip.errors:UsageError", ["lr"], "--f")

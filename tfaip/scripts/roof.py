@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tfaip.device.cluster import leave_at_once
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.logging import is_debug, setup_console
-from tfaip.util.text import LINE_LIMIT, shorten_text
+from tfaip.util.text import LINE_LIMIT, shorten, shorten_text
 
 FAILURE, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -48,6 +49,10 @@ def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None) -> i
         # A training that ended on request has said so already and knows its exit code.
         exit_code = getattr(error, "exit_code", None)
         return exit_code if exit_code is not None else _report(error, FAILURE)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:  # it can only have been typed, wherever it was noticed
+            return _report(UsageError(f"the name is too long: {shorten(error.filename)}"), USAGE)
+        return _report(error, FAILURE)
     except Exception as error:
         return _report(error, FAILURE)
     return 0
