@@ -176,3 +176,8 @@ def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: 
 def test_further_names_of_returnn(flag: str, here: str) -> None:
     with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
         tiny_params(flag, "1")
+
+
+def test_a_function_whose_arguments_are_not_known(foreign: Path) -> None:
+    with pytest.raises(UsageError, match="--f: the arguments of tfaip.errors:UsageError are not known: wrap it"):
+        FunctionByName("tfaip.errors:UsageError", ["lr"], "--f")

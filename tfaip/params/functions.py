@@ -74,7 +74,10 @@ class FunctionByName:
     def __init__(self, name: str, offered: Iterable[str], flag: str) -> None:
         self._function = load_function(name, flag)
         offered = list(offered)
-        parameters = inspect.signature(self._function).parameters.values()
+        try:
+            parameters = inspect.signature(self._function).parameters.values()
+        except (TypeError, ValueError) as error:  # of some that are not written in Python
+            raise UsageError(f"{flag}: the arguments of {shorten_text(name)} are not known: wrap it") from error
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self._taken = set(offered) if takes_all else {p.name for p in parameters if p.name in offered}
         for p in parameters:

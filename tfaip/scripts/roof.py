@@ -68,7 +68,7 @@ def _exit_code_of(error: Exception) -> int:
         return _report(error, USAGE)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         name = shorten(str(error.filename))
-        return _report(UsageError(f"{name} is too long for the path of a file or directory"), USAGE)
+        return _report(UsageError(f"the name is too long: {name}"), USAGE)
     # A training that ended on request has said so already and knows its exit code.
     exit_code = getattr(error, "exit_code", None) if isinstance(error, TfaipError) else None
     return _report(error, FAILURE) if exit_code is None else exit_code

@@ -1,15 +1,13 @@
-"""A scenario with list files: a line holds four numbers. Copied to where fuzzed commands run."""
+"""A scenario with list files: a line holds four numbers. As the tiny scenario otherwise."""
 
 from __future__ import annotations
 
 import numpy as np
-from tiny.scenario import TinyData, TinyDataParams, TinyModelParams
 
+from test.support.tiny.scenario import TinyDataParams, TinyModelParams
 from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams
 from tfaip.imports import Sample, ScenarioBaseParams, TrainerParams
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario
-
-__all__ = ["TinyData"]
 
 
 class NumbersParams(ListsFileGeneratorParams):

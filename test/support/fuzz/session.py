@@ -6,6 +6,7 @@ import contextlib
 import faulthandler
 import hashlib
 import io
+import logging
 import os
 import shutil
 import signal
@@ -19,8 +20,6 @@ from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import IO
-
-from test.support.runs import SUPPORT, copy_tiny
 
 MESSAGE_LIMIT = 300
 INTERRUPTED = 130
@@ -54,7 +53,7 @@ def run_here(main: Main, argv: Sequence[str]) -> Ended:
     return Ended(rc, stdout.getvalue(), stderr.getvalue(), escaped)
 
 
-def run_training_here(main: Main, argv: Sequence[str], seconds: int = 30, hang_s: int = 120) -> Ended:
+def run_whole_here(main: Main, argv: Sequence[str], seconds: int = 60, hang_s: int = 240) -> Ended:
     """As `run_here`, with what native code prints, too, and an end of what would go on for years.
 
     Args:
@@ -64,7 +63,9 @@ def run_training_here(main: Main, argv: Sequence[str], seconds: int = 30, hang_s
         hang_s: after these the process ends with the stacks of all threads: the command hangs.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        with _redirected(1, out), _redirected(2, err) as terminal, _usual_warnings():
+        with _redirected(1, out), _redirected(2, err) as terminal, _usual_warnings(), same_environment():
+            # It warns of a process that trains again and again, which ours does on purpose.
+            logging.getLogger("tensorflow").setLevel(logging.ERROR)
             faulthandler.dump_traceback_later(hang_s, exit=True, file=terminal)
             with contextlib.redirect_stdout(_text_on(1)), contextlib.redirect_stderr(_text_on(2)):
                 with _interrupted_after(seconds):
@@ -78,6 +79,17 @@ def run_training_here(main: Main, argv: Sequence[str], seconds: int = 30, hang_s
 def _content(file: IO[str]) -> str:
     file.seek(0)
     return file.read()
+
+
+@contextlib.contextmanager
+def same_environment() -> Iterator[None]:
+    """Undo what a command does to the environment of its process."""
+    saved = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(saved)
 
 
 @cache
@@ -181,16 +193,21 @@ class Place:
         """The working directory of the commands."""
         return self.root / "outer" / "work"
 
-    def fill(self) -> None:
-        """Make the directories, the scenarios and the data."""
+    def fill(self, store: Callable[[Path], None] | None = None) -> None:
+        """Make the directories and the data.
+
+        Args:
+            store: writes a run into a directory; the commands find it in `stored/`.
+        """
         self.work.mkdir(parents=True)
         for name in ("home", "tmp", "state"):
             (self.root / name).mkdir()
-        copy_tiny(self.work)
-        shutil.copy(SUPPORT / "fuzz" / "lists_scenario.py", self.work)
-        (self.work / "rates.py").write_text("def constant():\n    return 0.01\n")
         (self.work / "numbers.txt").write_text("\n".join(f"{n} 1 2 {-n}" for n in range(20)))
         (self.work / "file").write_text("--trainer.epochs 3\n")
+        (self.work / "numbers.jsonl").write_text('{"inputs": null}\n')
+        if store is not None:
+            store(self.root.parent / f"{self.root.name}-original")
+            shutil.copytree(self.root.parent / f"{self.root.name}-original", self.work / "stored")
         self.before = self.state()
 
     @contextlib.contextmanager
@@ -200,21 +217,15 @@ class Place:
         names |= {"KERAS_HOME": "state", "MPLCONFIGDIR": "state"}  # where these libraries keep their settings
         variables = {name: str(self.root / directory) for name, directory in names.items()}
         variables["PYTHONDONTWRITEBYTECODE"] = "1"
-        saved = {name: os.environ.get(name) for name in variables}
-        path, modules, writes = list(sys.path), set(sys.modules), sys.dont_write_bytecode
-        os.environ.update(variables)
+        path, writes = list(sys.path), sys.dont_write_bytecode
         tempfile.tempdir, sys.dont_write_bytecode = str(self.root / "tmp"), True
         try:
-            with contextlib.chdir(self.work):
+            with same_environment(), contextlib.chdir(self.work):
+                os.environ.update(variables)
                 yield
         finally:
             tempfile.tempdir, sys.dont_write_bytecode = None, writes
             sys.path[:] = path
-            for name in set(sys.modules) - modules:
-                if name.partition(".")[0] in ("tiny", "lists_scenario", "rates"):
-                    del sys.modules[name]
-            for name, value in saved.items():
-                os.environ.pop(name) if value is None else os.environ.update({name: value})
 
     def state(self) -> dict[str, str]:
         """Every path that is watched, with a digest of its content; the user's state directory is for records."""
@@ -242,9 +253,13 @@ class Place:
         return found
 
     def reset(self) -> None:
-        """Remove what came since `fill`."""
-        for path in sorted(self.state(), reverse=True):
-            if path not in self.before:
+        """Undo what came, changed or went since `fill`."""
+        after = self.state()
+        if any(after.get(path) != digest for path, digest in self.before.items()):
+            shutil.rmtree(self.work / "stored")
+            shutil.copytree(self.root.parent / f"{self.root.name}-original", self.work / "stored")
+        for path in sorted(after, reverse=True):
+            if path not in self.before and os.path.lexists(path):
                 shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
 
 

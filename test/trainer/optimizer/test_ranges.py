@@ -147,3 +147,8 @@ def test_a_class_of_the_user_has_the_ranges_that_it_inherits_and_no_others() -> 
     assert Own().gamma == -5.0
     with pytest.raises(ValueError, match="rho is 1.0"):
         Own(rho=1.0)
+
+
+def test_an_integer_that_no_float_holds_is_in_no_bounded_range() -> None:
+    assert 10**400 not in Range(0, 1)
+    assert 10**400 in Range(0)

@@ -133,6 +133,8 @@ def test_a_rate_is_held_for_some_epochs() -> None:
     flat = [1.0] * 8
     assert rates(rel(lr=1.0, hold_epochs=3), *flat) == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25]
     assert rates(rel(lr=1.0, hold_epochs=1), *flat[:4]) == [1, 1, 0.5, 0.25, 0.125]
+    # Not counted one by one.
+    assert rates(rel(lr=1.0, hold_epochs=2**62), *flat[:4]) == [1, 1, 1, 1, 1]
 
 
 def test_listed_rates_are_taken_as_they_are() -> None:

@@ -1,0 +1,129 @@
+"""Odd values for every flag: refused with one line, or accepted; a few of those run; nothing is written elsewhere.
+
+This is a seeded part; `python -m test.scripts.fuzz_command_lines` does more, and other ones with `--seed`.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from test.scripts.fuzz_command_lines import resolve_all, run
+from test.support.fuzz.lines import MAINS, Line, command_lines, training_lines
+from test.support.fuzz.session import Place, complaints, run_here
+from test.support.trained import trained_tutorial
+
+SEED = 11
+LINES = {"training": training_lines, "other": command_lines}
+
+
+@pytest.fixture
+def place(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A watched working directory with the run of a tutorial, in which the commands run."""
+    stored = trained_tutorial(tmp_path_factory)
+    place = Place(tmp_path / "place")
+    place.fill(lambda directory: (shutil.copytree(stored, directory / "run"), None)[1])
+    with place.entered():
+        yield place
+
+
+@pytest.fixture
+def empty_place(tmp_path: Path) -> Iterator[Place]:
+    """The same without the run."""
+    place = Place(tmp_path / "place")
+    place.fill()
+    with place.entered():
+        yield place
+
+
+@pytest.mark.parametrize(("kind", "count", "runs"), [("training", 1200, 6), ("other", 300, 3)])
+def test_odd_values(kind: str, count: int, runs: int, place: Place) -> None:
+    accepted, wrong = resolve_all(place, LINES[kind](SEED, count))
+    assert wrong == []
+    assert len(accepted) > count // 20  # odd, but not all of it impossible
+    for line in random.Random(SEED).sample(accepted, runs):  # noqa: S311
+        ended, found = run(place, line)
+        assert found == [], (line, ended)
+
+
+@pytest.mark.parametrize(
+    ("start", "flags", "fragments"),
+    [
+        pytest.param((), ["--trainer.epochs", "x" * 5000], ["--trainer.epochs: expected int, got 'xxx"], id="value"),
+        pytest.param((), ["--" + "x" * 5000, "1"], ["unknown flag --xxx", "--help lists all flags"], id="flag"),
+        pytest.param((), ["--trainer.epochs\0", "1"], ["--trainer.epochs?;", "did you mean"], id="nul"),
+        pytest.param((), ["--trainer.epochs", "1" + "0" * 400], ["an int of 64 bits, got '1000"], id="integer"),
+        pytest.param((), ["--optimizer", "z" * 5000], ["--optimizer: no class 'zzz", "module:Class"], id="class"),
+        pytest.param((), ["--learning_rate", "a"] + ["b"] * 900, ["takes one class, got a b"], id="words"),
+        pytest.param((), ["--device.gpus"] + ["1"] * 500, ["gpus is [1", "change --device.gpus"], id="list"),
+        pytest.param((), ["--config", "c" * 5000], ["expected a file that ends with .yaml"], id="config"),
+        pytest.param((), ["--trainer.no_train_scope", "[[a"], ["'[[a' is not a regular expression"], id="pattern"),
+        pytest.param(("s" * 5000,), [], ["no module named 'sss"], id="scenario"),
+        pytest.param(("d" * 400 + "/x",), [], ["name is too long"], id="path"),
+    ],
+)
+def test_a_refusal_is_one_printable_line(
+    start: tuple[str, ...], flags: list[str], fragments: list[str], empty_place: Place
+) -> None:
+    argv = [*(start or ("test.support.tiny",)), "--trainer.output_dir", "run", *flags]
+    ended = run_here(MAINS["train"], argv)
+    assert ended.rc == 2, ended
+    assert complaints(ended, may_fail=False) == []
+    assert [fragment for fragment in fragments if fragment not in ended.stderr] == [], ended.stderr
+
+
+def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(empty_place: Place) -> None:
+    def fail(argv: object) -> None:
+        raise RuntimeError("begin\n" + "\x1b[1m page\n" * 300 + "end")
+
+    from tfaip.scripts.roof import run_command
+
+    ended = run_here(lambda argv: run_command(fail, argv), [])
+    assert (ended.rc, complaints(ended, may_fail=True)) == (1, [])
+    assert ended.stderr.startswith("error: RuntimeError: begin ?[1m page")
+    assert ended.stderr.endswith("page end (TFAIP_LOG_LEVEL=debug shows where)\n")
+
+
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        (lambda root: (root / "outer" / "x").touch(), "x appeared"),
+        (lambda root: (root / "tmp" / "left").mkdir(), "left appeared"),
+        (lambda root: (root / "home" / ".x").touch(), ".x appeared"),
+        (lambda root: (root / "outer" / "work" / "file").write_text(""), "file changed"),
+        (lambda root: (root / "outer" / "work" / "file").unlink(), "file vanished"),
+        (lambda root: (root / "outer" / "work" / "run").mkdir(), None),
+    ],
+)
+def test_the_watch_sees_what_is_written(act: Callable[[Path], None], expected: str | None, tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.fill()
+    with place.entered():
+        act(tmp_path)
+        found = place.differences([Path("run")])
+    assert [path.rpartition("/")[2] for path in found] == ([] if expected is None else [expected])
+
+
+def test_the_check_of_an_end_finds_what_is_wrong() -> None:
+    def ended_with(text: str, rc: int = 2) -> list[str]:
+        import sys
+
+        return complaints(run_here(lambda argv: (sys.stderr.write(text), rc)[1], []), may_fail=False)
+
+    assert ended_with("error: one line\n") == []
+    assert ended_with("error: one line\n", rc=1) == ["exit code 1"]
+    assert ended_with("error: " + "x" * 294 + "\n") == ["a message of 301 characters"]
+    assert ended_with("error: one\nanother\n") == ["2 lines on stderr, 1 of them errors"]
+    assert ended_with("error: \x1b[1m\n") == ["characters in the message that cannot be printed"]
+    assert ended_with("something\n", rc=0) == ["something on stderr, but exit code 0"]
+
+
+def test_lines_are_those_of_the_seed() -> None:
+    first, again, other = training_lines(1, 50), training_lines(1, 50), training_lines(2, 50)
+    assert first == again
+    assert first != other
+    assert all(isinstance(line, Line) for line in first)

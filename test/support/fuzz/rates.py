@@ -1,0 +1,6 @@
+"""A learning rate function."""
+
+
+def constant() -> float:
+    """A rate."""
+    return 0.01
