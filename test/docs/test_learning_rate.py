@@ -79,7 +79,7 @@ def test_all_other_commands_run(tmp_path: Path, run_command: Callable[..., Comma
     text = (DOCS / PAGE).read_text()
     known = [shlex.split(line)[1:] for line, _ in [*WITH_TABLE.findall(text), *WITH_OUTPUT.findall(text)]]
     others = [command for command in commands(PAGE) if command[1:] not in known]
-    assert [command[0] for command in others] == ["train", "train", "replay_learning_rate"]
+    assert [command[0] for command in others] == ["train", "train", *["replay_learning_rate"] * 2]
     for command in others:
         result = run_command(*command, cwd=tmp_path)
         assert result.rc == 0, f"{command}\n{result}"

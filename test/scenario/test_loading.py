@@ -269,3 +269,23 @@ print([name for name in ("keras", "tensorflow", "jax") if name in sys.modules])
 """
     result = finish_command(start_python("-c", code))
     assert (result.rc, result.stdout) == (0, "[]\n"), result
+
+
+@pytest.mark.parametrize("scenario_id", ["__main__:Zoo", "__main__:main", "__main__.zoo:Zoo"])
+def test_a_stored_id_of_a_class_in_a_script(scenario_id: str) -> None:
+    with pytest.raises(UsageError, match=f"'{scenario_id}' names a class of the script .*: move the class to a module"):
+        load_trusted_scenario(scenario_id)
+
+
+def test_the_script_itself_may_load_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Zoo(ScenarioBase):  # type: ignore[type-arg]
+        """Of a script."""
+
+    monkeypatch.setattr(sys.modules["__main__"], "Zoo", Zoo, raising=False)
+    assert load_trusted_scenario("__main__:Zoo") is Zoo
+
+
+def test_long_names_in_a_file_are_shortened() -> None:
+    with pytest.raises(UsageError) as caught:
+        load_trusted_scenario("x" * 10_000 + ":Zoo", "r" * 10_000)
+    assert len(str(caught.value)) <= 300

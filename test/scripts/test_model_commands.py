@@ -143,6 +143,24 @@ def test_evaluating_with_a_scenario_by_name(run: Run) -> None:
     assert table(out)["worst_class_acc"] == ["0.5"]
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"outputs": {"prob": 1}, "targets": {"label": [1]}},
+        {"outputs": {"class": 1}, "targets": {"other": [1]}},
+        {"outputs": {"class": 1}, "targets": {"label": []}},
+        {"outputs": {"class": 1}, "targets": {"label": 3}},
+        {"outputs": [1], "targets": {"label": [1]}},
+        {"outputs": {"k" * 10_000: 1}, "targets": "x" * 10_000},
+    ],
+)
+def test_predictions_without_what_the_evaluator_reads(parts: dict[str, Any], run: Run) -> None:
+    Path("p.jsonl").write_text(json.dumps({**parts, "meta": None, "arrays": {}}))
+    result = run("evaluate", "--prediction", "p.jsonl", "--scenario", "tfaip.scenario.tutorial.full")
+    refused(result, "sample 0 of p.jsonl does not have what TutorialEvaluator reads (", "it has outputs: ")
+    assert len(result[2]) <= 300
+
+
 def refused(result: tuple[int, str, str], *fragments: str, code: int = 2) -> None:
     """The command ended with this code and one line that holds all fragments."""
     assert result[0] == code, result
