@@ -230,7 +230,7 @@ def toolkit(
     """A contestant: the same training with the toolkit. `fields` are those of `TrainerParams`."""
     params = BenchmarkScenario.default_trainer_params()
     params.scenario.model.network = network
-    params.gen.train.samples, params.gen.val.samples = samples, 0
+    params.gen.train.samples, params.val_every_n = samples, 0
     params.gen.train.shape = params.scenario.data.shape = list(NETWORKS[network].shape)
     params.gen.setup.train.batch_size = batch_size
     params.epochs, params.output_dir = epochs, None if output_dir is None else str(output_dir)

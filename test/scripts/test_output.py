@@ -92,7 +92,7 @@ def test_checkpoints_that_are_kept(half_original: Path, tmp_path: Path, workplac
 
 def test_checkpoints_and_exports_can_be_left_out(tmp_path: Path, workplace: Path) -> None:
     off = ["--trainer.write_checkpoints", "False", "--trainer.export_best", "False", "--trainer.export_final", "False"]
-    flags = ["--trainer.output_dir", tmp_path / "run", "--trainer.epochs", "1", "--val.samples", "0"]
+    flags = ["--trainer.output_dir", tmp_path / "run", "--trainer.epochs", "1", "--trainer.val_every_n", "0"]
     result = run_well("train", "tiny", *flags, *off, cwd=workplace)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         *("history.json", "train", "train.log", "trainer_params.json")
