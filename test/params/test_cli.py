@@ -349,3 +349,40 @@ def test_several_roots_and_choice_of_a_root() -> None:
     args = parser.parse(["--graph", "CNN", "--graph.pool", "3", "--data.augment"])
     assert (args.graph, args.data) == (CNNGraphParams(pool=3), cli_params.DataParams(augment=True))
     assert type(parser.parse([]).graph) is GraphParams
+
+
+@dataclass
+class PromptedParams(ParamsBase):
+    """Fields that must be given hold an empty value until then."""
+
+    text: str = field(default="", metadata=pai_meta(required=True, help="What to say"))
+    words: list[str] = field(default_factory=list, metadata=pai_meta(required=True))
+
+
+@pytest.mark.parametrize("default", [None, PromptedParams()])
+def test_required_fields_whose_default_is_empty_are_asked_for(
+    default: PromptedParams | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", PromptedParams, default=default)
+    with pytest.raises(UsageError, match=r"^missing required flags: --p\.text, --p\.words$"):
+        parser.parse([])
+    with pytest.raises(UsageError, match=r"^missing required flag: --p\.text$"):
+        parser.parse(["--p.text", "", "--p.words", "a"])
+    assert parser.parse(["--p.text", "t", "--p.words", "a"]).p == PromptedParams("t", ["a"])
+    with pytest.raises(SystemExit):
+        parser.parse(["--help"])
+    text = capsys.readouterr().out
+    assert "  --p.text str (required)\n      What to say.\n" in text
+    assert "  --p.words list[str] (required)\n" in text
+
+
+def test_a_required_field_that_the_default_params_fill_in_is_not_asked_for() -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", PromptedParams, default=PromptedParams("t", ["a"]))
+    assert parser.parse([]).p == PromptedParams("t", ["a"])
+
+
+def test_a_nul_character_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^the argument 'a\\x00b' holds a NUL character$"):
+        make_parser().parse(["--run.output_dir", "a\0b"])

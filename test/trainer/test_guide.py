@@ -35,8 +35,8 @@ def run(
     parser = ParamsParser(prog="test")
     parser.add_params("trainer", LineTrainerParams, default=line_params(x, val_x))
     weights = Weights()
-    params = parser.parse(["--trainer.output_dir", str(output_dir or ""), *flags.split()]).trainer
-    params.output_dir = params.output_dir or None  # required on the command line only
+    params = parser.parse(["--trainer.output_dir", "required", *flags.split()]).trainer
+    params.output_dir = None if output_dir is None else str(output_dir)  # needed on the command line only
     logs = LineScenario.create_trainer(params).train([weights])
     return weights.values, logs
 
