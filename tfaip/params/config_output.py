@@ -95,8 +95,9 @@ def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = Clas
     if isinstance(entry, Leaf):
         return encode(entry.value, None, f"--{entry.flag}")
     if isinstance(entry, Node):
-        is_chosen = entry.choice is not None and entry.cls is not None
-        return name_of(entry.choice, get_origin(entry.cls) or entry.cls) if is_chosen else None
+        if entry.choice is None or entry.cls is None:
+            return None
+        return name_of(entry.choice, get_origin(entry.cls) or entry.cls)
     if entry.entries is None:
         return None
     names = {item.name: name_of(entry.choice, get_origin(item.cls) or item.cls) for item in entry.entries}
