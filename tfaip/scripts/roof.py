@@ -15,7 +15,7 @@ from typing import Any
 
 from tfaip.device.cluster import leave_at_once
 from tfaip.errors import TfaipError, UsageError
-from tfaip.util.logging import TRACEBACK_NOTE, is_debug, setup_console
+from tfaip.util.logging import LOG_FILE, is_debug, setup_console
 from tfaip.util.origin import find_place, message_of
 from tfaip.util.text import LINE_LIMIT, shorten, shorten_text
 
@@ -148,12 +148,11 @@ def _report(error: Exception, exit_code: int) -> int:
 
 def _lines(error: Exception, exit_code: int) -> list[str]:
     """What is printed of an error: one line, and a second one that says where, if that was in the user's own code."""
-    all_notes = getattr(error, "__notes__", [])
-    log_notes = [note for note in all_notes if note.startswith(TRACEBACK_NOTE)]
-    notes = "".join(f"; {note}" for note in all_notes if note not in log_notes)
+    notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
     place, text = find_place(error), " ".join(message_of(error).split())
     kind = "" if isinstance(error, TfaipError) else f"{type(error).__name__}: "
-    hint = "TFAIP_LOG_LEVEL=debug shows the traceback" if not log_notes else log_notes[0]
+    file = getattr(error, LOG_FILE, None)
+    hint = "TFAIP_LOG_LEVEL=debug shows the traceback" if file is None else f"the traceback is in {file}"
     end = ""
     if place is not None and exit_code == USAGE:
         end = f" (in {place})"

@@ -15,8 +15,8 @@ from tfaip.errors import UsageError
 from tfaip.util.origin import is_foreseen, without_styles
 
 ROOT = "tfaip"
-# Begins the note of an error whose traceback is in the log of a run.
-TRACEBACK_NOTE = "the traceback is in "
+# Attribute of an error: the log file that has its traceback.
+LOG_FILE = "tfaip_log_file"
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
@@ -152,7 +152,7 @@ class RunLog:
             if error is not None:
                 self._file.handle(_last_record(error))
                 if not is_foreseen(error):
-                    error.add_note(f"{TRACEBACK_NOTE}{self._file.baseFilename}")
+                    vars(error)[LOG_FILE] = self._file.baseFilename
             logging.getLogger(ROOT).removeHandler(self._file)
             # Nothing that the log cannot hold changes how the run ended.
             with contextlib.suppress(OSError):

@@ -74,6 +74,9 @@ class SequenceData(DataBase[SequenceDataParams]):
     def _target_layer_specs(self) -> dict[str, TensorSpec]:
         return {"y": TensorSpec((1,), "float32")}
 
+    def element_length_fn(self, sample: Sample) -> int:
+        return len(sample.inputs["x"])
+
 
 @pai_dataclass
 @dataclass
