@@ -88,6 +88,8 @@ def test_words_of_every_type(words: list[str], declared: Any, value: Any) -> Non
     [
         (["a"], int, "--x: expected int, got 'a'"),
         (["1.0"], int, "--x: expected int, got '1.0'"),
+        (["\udcff"], str, "--x: '\\udcff' holds NUL or is no UTF-8, which cannot be stored"),
+        (["a", "b\0"], list[str], "--x: 'b\\x00' holds NUL or is no UTF-8, which cannot be stored"),
         ([str(2**63)], int, "--x: expected an int of 64 bits, got '9223372036854775808'"),
         ([str(-(2**63) - 1)], list[int], "--x: expected an int of 64 bits, got '-9223372036854775809'"),
         (["a"], float, "--x: expected float, got 'a'"),

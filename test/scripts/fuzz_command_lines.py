@@ -8,6 +8,7 @@ one clear line. Nothing may be written outside of what the line names.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import sys
@@ -89,8 +90,17 @@ def main() -> int:
                     f"{len(wrong)} findings",
                     flush=True,
                 )
-                found += len(wrong) + _run_all(place, rng.sample(accepted, min(runs, len(accepted))))
+                found += len(wrong) + _run_all(place, spread(accepted, runs, rng))
     return int(found > 0)
+
+
+def spread(accepted: Sequence[Line], count: int, rng: random.Random) -> list[Line]:
+    """`count` lines of as many different flags as possible."""
+    by_flag: dict[tuple[str, str], list[Line]] = {}
+    for line in rng.sample(accepted, len(accepted)):
+        by_flag.setdefault((line.command, line.flag), []).append(line)
+    rounds = itertools.zip_longest(*by_flag.values())
+    return [line for one in rounds for line in one if line is not None][:count]
 
 
 def train_tutorial(directory: Path) -> None:

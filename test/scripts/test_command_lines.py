@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from test.scripts.fuzz_command_lines import resolve_all, run
+from test.scripts.fuzz_command_lines import resolve_all, run, spread
 from test.support.fuzz.lines import MAINS, Line, command_lines, training_lines
 from test.support.fuzz.session import Place, complaints, run_here
 from test.support.trained import trained_tutorial
@@ -45,7 +45,7 @@ def test_odd_values(kind: str, count: int, runs: int, place: Place) -> None:
     accepted, wrong = resolve_all(place, LINES[kind](SEED, count))
     assert wrong == []
     assert len(accepted) > count // 20  # odd, but not all of it impossible
-    for line in random.Random(SEED).sample(accepted, runs):  # noqa: S311
+    for line in spread(accepted, runs, random.Random(SEED)):  # noqa: S311
         ended, found = run(place, line)
         assert found == [], (line, ended)
 

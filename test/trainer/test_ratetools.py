@@ -265,6 +265,11 @@ def test_preview_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.backend
+def test_preview_of_more_epochs_than_can_be_computed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert preview_schedule.main([MIN, "--trainer.epochs", str(2**62)]) == 2
+    assert "epochs are too many to compute their rates, expected at most 1000000" in capsys.readouterr().err
+
+
 def test_preview_of_what_follows_scores_and_of_many_epochs(capsys: pytest.CaptureFixture[str]) -> None:
     assert preview_schedule.main([MIN, "--learning_rate", "NewbobRel"]) == 0
     assert "the rate will follow the scores of the training" in capsys.readouterr().out

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.processor.params import (
+    MAX_PROCESSES,
     ComposedProcessorPipelineParams,
     DataProcessorPipelineParams,
     SequentialProcessorPipelineParams,
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 
 AUTOMATIC_PROCESSES = 4
-# More than any machine runs, or has memory for: a mistyped number must not fork until the machine stands still.
-MAX_PROCESSES = 1024
+# More than any machine has memory for.
 MAX_PREFETCH = 2**20
 # What Python's functions that wait can take, on any platform: 24 days.
 MAX_SECONDS = 2**31 // 1000

@@ -43,6 +43,7 @@ def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
         UsageError: the words do not fit.
     """
     declared = strip(declared)
+    _require_text(words, flag)
     if is_union(declared):
         return _parse_union(words, declared, flag)
     origin = get_origin(declared) or declared
@@ -57,6 +58,13 @@ def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
     if len(words) > 1:
         raise UsageError(f"{flag} takes one value, got {len(words)}: {shorten_text(' '.join(words))}")
     return _parse_word(words[0], declared, flag)
+
+
+def _require_text(words: Sequence[str], flag: str) -> None:
+    """Raise unless all words can be stored, as params are with each run."""
+    for word in words:
+        if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
+            raise UsageError(f"{flag}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
 
 
 def expected(declared: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfaip.errors import UsageError
 from tfaip.params.trust import top_package
 from tfaip.scripts.dryrun import add_dry_run, listed, print_plan
 from tfaip.scripts.results import check_files
@@ -29,6 +30,7 @@ given; nothing is written, but for
 {PROG} SCENARIO --help shows all flags of a scenario."""
 
 _MAX_ROWS = 40
+_MAX_EPOCHS = 1_000_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,6 +47,11 @@ def _work(argv: Sequence[str]) -> None:
     select_backend()
     scenario_cls = load_scenario(argv[0])
     args = _parse(f"{PROG} {argv[0]}", scenario_cls, argv[1:])
+    if args.trainer.epochs > _MAX_EPOCHS:
+        raise UsageError(
+            f"{args.trainer.epochs} epochs are too many to compute their rates, expected at most {_MAX_EPOCHS}: change "
+            "--trainer.epochs"
+        )
     import_backend()
     from tfaip.trainer.ratepreview import preview_rates
 

@@ -273,6 +273,11 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             )
         if self.steps_per_execution is not None:
             self._check_at_least("steps_per_execution", 1)
+            if self.steps_per_execution >= 2**31:  # Keras counts them in 32 bits
+                raise ValueError(
+                    f"steps_per_execution is {self.steps_per_execution}, expected a number below 2^31: change "
+                    "--trainer.steps_per_execution"
+                )
         if not 0 < self.scale_epoch_size < float("inf"):
             raise ValueError(
                 f"scale_epoch_size is {self.scale_epoch_size}, expected a finite number above 0: change "

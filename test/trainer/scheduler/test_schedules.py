@@ -231,6 +231,7 @@ def test_the_base_of_a_continuous_rule_does_not_change() -> None:
         (PolynomialDecayParams, {"alpha": -0.1}, "alpha is -0.1"),
         (PolynomialDecayParams, {"power": 0.0}, "power is 0.0, .* change --learning_rate.power"),
         (InverseSqrtDecayParams, {"timescale_epochs": 0.0}, "change --learning_rate.timescale_epochs"),
+        (InverseSqrtDecayParams, {"timescale_epochs": 1e-320}, "change --learning_rate.timescale_epochs"),
         (WarmupConstantParams, {"warmup_epochs": -1}, "warmup_epochs is -1, expected at least 0"),
         (WarmupConstantParams, {"warmup_factor": 0.5}, "warmup_factor is 0.5, .* --learning_rate.warmup_factor"),
         (WarmupCosineDecayParams, {"constant_epochs": -2}, "constant_epochs is -2"),

@@ -83,7 +83,7 @@ RANGES = {
         "adam_beta_2": _DECAY,
         "epsilon": _ABOVE_0,
         "momentum": _MOMENTUM,
-        "ns_steps": Range(1),
+        "ns_steps": Range(1, 20),  # they are unrolled; 5 is usual
     },
 }
 

@@ -22,7 +22,8 @@ class InverseSqrtDecayParams(LearningRateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check("timescale_epochs", 0 < self.timescale_epochs < math.inf, "a finite number above 0")
+        # Below it the quotient of an epoch may exceed what a float holds.
+        self._check("timescale_epochs", 1e-6 <= self.timescale_epochs < math.inf, "a finite number above 0, from 1e-6")
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         return 1.0 / xp.sqrt(1.0 + x / self.timescale_epochs)

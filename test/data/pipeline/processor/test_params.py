@@ -66,3 +66,8 @@ def test_json_keeps_classes_and_modes() -> None:
     params.processors[1].modes = INPUT_PROCESSOR  # type: ignore[assignment]
     again = SequentialProcessorPipelineParams.from_dict(params.to_dict(), trusted=["test"])
     assert again == params
+
+
+def test_more_workers_than_any_machine_runs_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_threads is 2147483648, expected at most 1024, or -1"):
+        SequentialProcessorPipelineParams(num_threads=2**31)

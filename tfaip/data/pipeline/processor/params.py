@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 TProcessor = TypeVar("TProcessor", bound=DataProcessorParams)
 
 
+# More worker processes than any machine runs: a mistyped number must not fork until the machine stands still.
+MAX_PROCESSES = 1024
+
+
 @pai_dataclass
 @dataclass
 class DataProcessorPipelineParams(ParamsBase):
@@ -143,6 +147,8 @@ class SequentialProcessorPipelineParams(DataProcessorPipelineParams):
             value = getattr(self, name)
             if value < -1 or value == 0:
                 raise ValueError(f"{name} is {value}, expected a number from 1, or -1")
+        if self.num_threads > MAX_PROCESSES:
+            raise ValueError(f"num_threads is {self.num_threads}, expected at most {MAX_PROCESSES}, or -1")
 
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
         yield self
