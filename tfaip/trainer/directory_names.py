@@ -61,6 +61,19 @@ def check_directory_names(checkpoint_sub_dir: str, best_model_name: str) -> None
         )
 
 
+def check_output_dir(output_dir: str) -> None:
+    """Raise unless a directory can have this path.
+
+    Raises:
+        ValueError: none can; the message names the flag.
+    """
+    problem = path_problem(output_dir)
+    if problem is not None:
+        raise ValueError(
+            f"output_dir is {shorten(output_dir)}, expected a directory: it {problem}; change --trainer.output_dir"
+        )
+
+
 def check_history_file(history_file: str | None, output_dir: str | None, directories: Iterable[str]) -> None:
     """Raise unless the history can be kept in a file that the run writes for nothing else.
 

@@ -13,14 +13,18 @@ from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.directory_names import EXPORT_DIR, check_directory_names, check_history_file, checkpoint_parts
+from tfaip.trainer.directory_names import (
+    EXPORT_DIR,
+    check_directory_names,
+    check_history_file,
+    check_output_dir,
+    checkpoint_parts,
+)
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.util.names import path_problem
 from tfaip.util.pathpatterns import compile_pattern
-from tfaip.util.text import shorten
 
 TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
 TVal = TypeVar("TVal", bound=DataGeneratorParams)
@@ -289,12 +293,8 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
 
     def _check_directories(self) -> None:
         """Raise unless the run writes to its own directory, and each kind of thing to a place of its own."""
-        problem = None if self.output_dir is None else path_problem(self.output_dir)
-        if problem is not None:
-            raise ValueError(
-                f"output_dir is {shorten(self.output_dir)}, expected a directory: it {problem}; change "
-                "--trainer.output_dir"
-            )
+        if self.output_dir:  # an empty one is refused where it is used
+            check_output_dir(self.output_dir)
         best = self.early_stopping.best_model_name
         check_directory_names(self.checkpoint_sub_dir, best)
         replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR)

@@ -21,6 +21,7 @@ from tfaip.trainer.directory_names import (
     MAX_PARTS,
     PARAMS_FILE,
     check_directory_names,
+    check_output_dir,
     checkpoint_parts,
 )
 from tfaip.trainer.oldrun import remove_run
@@ -62,6 +63,10 @@ class RunDirectory:
         """The directory that a training with these params writes to; None: it writes nothing."""
         if params.output_dir is None:
             return None
+        try:
+            check_output_dir(params.output_dir)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
         return cls(Path(params.output_dir), params.checkpoint_sub_dir, params.early_stopping.best_model_name)
 
     @classmethod
