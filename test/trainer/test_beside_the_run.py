@@ -68,7 +68,12 @@ def place(trained: Path, tmp_path: Path) -> Iterator[Path]:
 def test_a_run_that_is_trained_resumed_and_replaced(place: Path) -> None:
     run = place / "run"
     train(params_of(run, epochs=3), restore=True)
+    # Of a process that was killed while it wrote hyper-parameters.
+    (run / "train").mkdir(exist_ok=True)
+    left_over = run / "train" / ".tmp-events.out.tfevents.0000000000.hparams"
+    left_over.touch()
     train(params_of(run, epochs=1, overwrite=True))
+    assert not left_over.exists()
     # A part with {epoch}, as in params of tfaip 1.2.
     name = "state/checkpoint_{epoch:04d}"
     train(params_of(run, epochs=2, overwrite=True, checkpoint_sub_dir=name))

@@ -174,3 +174,16 @@ def test_a_full_disk_is_told_with_the_directory(tmp_path: Path) -> None:
         writer.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_hyper_parameters_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path) -> None:
+    EventWriter(tmp_path).hparams({"a": 1.0}, 1)
+    (file,) = tmp_path.iterdir()
+    before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(TfaipError, match=f"{file.name} cannot be written: File too large$"):
+            EventWriter(tmp_path).hparams({"a": "x" * 5000}, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]

@@ -10,13 +10,14 @@ import sys
 import time
 import types
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
-from tfaip.util.files import TEMPORARY_PREFIX, failures_named
+from tfaip.util.files import failures_named, write_bytes
 
 _NO_TENSORFLOW = "tensorboard.compat.notf"
 _EVENT_FILE = re.compile(r"events\.out\.tfevents\.(\d+)\.")
@@ -183,12 +184,11 @@ def _replace_file(path: Path, summary: Any, step: int, wall_time: float) -> None
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    temporary = path.with_name(f"{TEMPORARY_PREFIX}hparams")
-    with open(temporary, "wb") as file:
-        records = RecordWriter(file)
-        records.write(Event(wall_time=wall_time, file_version="brain.Event:2").SerializeToString())
-        records.write(Event(wall_time=wall_time, step=step, summary=summary).SerializeToString())
-    os.replace(temporary, path)
+    file = BytesIO()
+    records = RecordWriter(file)
+    records.write(Event(wall_time=wall_time, file_version="brain.Event:2").SerializeToString())
+    records.write(Event(wall_time=wall_time, step=step, summary=summary).SerializeToString())
+    write_bytes(path, file.getvalue())
 
 
 def _string_tensor(values: list[bytes]) -> Any:

@@ -19,6 +19,7 @@ from tfaip.util.files import is_ours, remove_directory, remove_temporaries
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
 
 _FILES = (HISTORY_FILE, LOG_FILE, PARAMS_FILE)
+_EVENT_FILES = "events.out.tfevents."
 
 
 class Places(Protocol):
@@ -92,7 +93,8 @@ def _remove_events(path: Path) -> None:
     if path.is_symlink():
         path.unlink()
         return
-    for file in path.glob("events.out.tfevents.*"):
+    remove_temporaries(path, lambda name: name.startswith(_EVENT_FILES))
+    for file in path.glob(f"{_EVENT_FILES}*"):
         if file.is_file() or file.is_symlink():
             file.unlink()
     traces = path / "plugins" / "profile"

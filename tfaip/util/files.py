@@ -31,7 +31,9 @@ __all__ = [
     "locked_directory",
     "remove_directory",
     "remove_temporaries",
+    "require_creatable",
     "require_writable",
+    "write_bytes",
     "write_json",
     "write_text",
 ]
@@ -56,7 +58,17 @@ def require_writable(path: Path) -> None:
         raise UsageError(f"{shown} cannot be written: it is a directory")
     if path.exists() and not path.is_file():
         raise UsageError(f"{shown} cannot be written: it is no regular file")
+    require_creatable(path)
+
+
+def require_creatable(path: Path) -> None:
+    """Raise unless entries can be created in the directory that `path` is in, where it is written under another name.
+
+    Raises:
+        UsageError: there is no permission.
+    """
     if not os.access(path.parent, os.W_OK | os.X_OK):
+        shown = shorten_text(str(path))
         raise UsageError(f"{shown} cannot be written: no permission to create files in {path.parent}")
 
 
@@ -102,6 +114,11 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         TfaipError: it cannot be written, or is something else than a file.
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace the content of the file `path` atomically, as `write_text`."""
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
     with failures_named(path):
         if os.path.lexists(path) and not os.path.isfile(path):
@@ -109,8 +126,8 @@ def write_text(path: Path, text: str) -> None:
         # Left by a process that was killed; a new file is never written through a link.
         temporary.unlink(missing_ok=True)
         try:
-            with open(temporary, "x", encoding="utf-8") as file:
-                file.write(text)
+            with open(temporary, "xb") as file:
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
