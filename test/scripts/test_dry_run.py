@@ -112,6 +112,12 @@ def test_a_training(command: str, run: Run, tutorial: Path, place: Path) -> None
     refused(run(command, what, "--trainer.output_dir", tutorial, "--dry_run"), f"{tutorial} holds another run")
 
 
+def test_a_dry_run_is_not_stopped_by_a_leftover(run: Run, tutorial: Path, tmp_path: Path) -> None:
+    shutil.copytree(tutorial / "best", tmp_path / "best")
+    (tmp_path / ".tmp-best").mkdir()
+    well(run("export", tmp_path / "best", "--format", "keras", "--dry_run"))
+
+
 def damaged(tutorial: Path, copy: Path) -> Path:
     shutil.copytree(tutorial, copy)
     for file in (*copy.glob("*/weights.safetensors"), *copy.glob("checkpoint/*/state.safetensors")):

@@ -14,7 +14,7 @@ from tfaip.scripts.models import Models, exported_model, open_verified
 from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import take_words
 from tfaip.util.backend import prefer_backend
-from tfaip.util.files import TEMPORARY_PREFIX, require_writable
+from tfaip.util.files import locked_directory, require_creatable
 from tfaip.util.text import shorten_text
 
 PROG = "tfaip-export"
@@ -60,7 +60,6 @@ def _alone_at(path: Path) -> Iterator[None]:
         UsageError: a process may be about to replace the model.
     """
     from tfaip.scenario.exported import require_model
-    from tfaip.util.files import locked_directory
 
     require_model(path)
     with contextlib.ExitStack() as stack:
@@ -88,8 +87,7 @@ def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
     load_weights(scenario, path)
     if is_dry:
         create_formats(scenario, formats, BY_COMMAND)
-        # A model directory is replaced as a whole: its parent must be writable.
-        require_writable(path.resolve().with_name(f"{TEMPORARY_PREFIX}{path.name}"))
+        require_creatable(path.resolve())  # a model directory is replaced as a whole
         print_plan(f"convert {path} ({models.scenario.__name__})", written)
         return
     inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
