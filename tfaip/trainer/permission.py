@@ -1,4 +1,4 @@
-"""What a user has permitted the stored params of a run to name, recorded outside of the run.
+"""Record, outside of a run, of what a user has permitted its stored params to name.
 
 Stored params name classes and functions. They were typed when the training was started, so a resume need not ask for
 them again. But a file must never bring its own permission: the record is in the user's state directory, one small file
@@ -20,23 +20,24 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.serialization import from_dict, params_text, parse_json, to_dict
+from tfaip.params.serialization import from_dict, params_text, to_dict
 from tfaip.params.trust import UntrustedName, top_package
 from tfaip.util import importpath
 from tfaip.util.logging import logger
+from tfaip.util.names import TEMPORARY_PREFIX
+from tfaip.util.reading import DOCUMENT_BYTES, open_file, parse_json
 
 MAX_RECORDS = 1000
-"""Of so many runs; those that were not started or resumed for longest are forgotten."""
+"""Number of runs with a record; of more, the record that was written first is removed."""
 _MAX_BYTES = 2**16
-_MAX_PARAMS_BYTES = 2**26
-_RECORD = re.compile(r"[0-9a-f]{32}\.json|\.tmp-\w+", re.ASCII)
+_RECORD = re.compile(rf"[0-9a-f]{{32}}\.json|{re.escape(TEMPORARY_PREFIX)}\w+", re.ASCII)
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True)
 class Permission:
-    """What the stored params of a run may name because the user has typed it.
+    """Packages and a directory that the stored params of a run may name because the user has typed them.
 
     Args:
         packages: their classes and functions may be named, besides those of tfaip and of the scenario's own package.
@@ -134,7 +135,7 @@ def _record_of(params_file: Path) -> Path:
 
 
 def _checksum(path: Path) -> str:
-    return hashlib.sha256(_read(path, _MAX_PARAMS_BYTES)[0]).hexdigest()
+    return hashlib.sha256(_read(path, DOCUMENT_BYTES)[0]).hexdigest()
 
 
 def _read_private(path: Path) -> str:
@@ -147,13 +148,8 @@ def _read_private(path: Path) -> str:
 
 
 def _read(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
-    # A FIFO would let the process wait, a link could lead anywhere.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            raise ValueError(f"{path} is not a file of at most {limit} bytes")
-        return file.read(limit), status
+    with open_file(path, limit, follow_links=False) as file:  # a link could lead anywhere
+        return file.read(limit), os.fstat(file.fileno())
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -161,7 +157,7 @@ def _write_private(path: Path, text: str) -> None:
     if not path.parent.is_dir():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.parent.chmod(0o700)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")  # mode 0600
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY_PREFIX)  # mode 0600
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)

@@ -42,18 +42,20 @@ _KINDS = {
 }
 
 
-def open_file(path: str | os.PathLike[str], limit: int | None = None) -> BufferedReader:
+def open_file(path: str | os.PathLike[str], limit: int | None = None, follow_links: bool = True) -> BufferedReader:
     """Open a regular file for reading; a pipe or device is neither waited for nor read.
 
     Args:
         path: of the file, or of a link to it.
         limit: most bytes that it may have; None: any number, for what is read piece by piece.
+        follow_links: if False, a link is refused too.
 
     Raises:
         OSError: it is missing, not a regular file, or too large.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        links = 0 if follow_links else os.O_NOFOLLOW
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | links)
     except ValueError as error:
         raise OSError(errno.EINVAL, "its name holds a NUL character") from error
     try:
