@@ -174,7 +174,7 @@ def _refuse_missing(roots: Sequence[Node], may_be_none: bool) -> None:
 
 def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence[Leaf]) -> None:
     for key, origin in settings.unused():
-        kind, shown = ("flag ", label(key, origin)) if origin == COMMAND_LINE else ("", label(key, origin))
+        kind, shown = "flag " if origin == COMMAND_LINE else "", label(key, origin)
         entries = [entry for root in roots for entry in walk_entries(root)]
         known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name, _TRUST.name]
         hint = _elsewhere(key, entries)

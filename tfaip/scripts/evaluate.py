@@ -14,7 +14,7 @@ from tfaip.scripts.models import exported_model
 from tfaip.scripts.results import check_files, print_results, write_results
 from tfaip.scripts.roof import run_command
 from tfaip.scripts.stored import take_trusted, take_words
-from tfaip.util.text import shorten
+from tfaip.util.text import shorten, shorten_text
 from tfaip.util.userlogs import user_logs
 
 PROG = "tfaip-evaluate"
@@ -102,8 +102,6 @@ def _parse(prog: str, params: Any, flags: Sequence[str], trusted: Sequence[str])
 
 
 def _what_is_missing(prediction: str, number: int, sample: Any, evaluator: Any, error: Exception) -> str:
-    from tfaip.util.text import shorten, shorten_text
-
     parts = {"outputs": sample.outputs, "targets": sample.targets}
     held = ", ".join(f"{name}: {shorten(sorted(v) if isinstance(v, dict) else v, 60)}" for name, v in parts.items())
     return (

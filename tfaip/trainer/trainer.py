@@ -200,7 +200,7 @@ class Trainer(Generic[P]):
         checkpoint = self._read_checkpoint(directory)
         if directory is None or checkpoint is None or self._checkpoint is None:
             raise UsageError("the trainer does not resume: create it with restore=True")
-        stored_params(self._params)
+        self._check_params()
         with directory.locked():
             history_file = Path(self._params.history_file or directory.history_file)
             if history_file.exists():
