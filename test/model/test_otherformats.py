@@ -13,6 +13,7 @@ import pytest
 
 from test.model.exported import BATCH, Scores, largest_difference, outputs, run_client, word_graphs
 from test.model.support import ScaleGraph, column, keras_inputs
+from test.support.commands import finish_command, start_python
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.exportgraph import ExportGraphs
 from tfaip.model.formats import BY_COMMAND, FORMATS, IN_TRAINING, Advice, ExportFormats
@@ -285,3 +286,14 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"nothing")
         with pytest.raises(TfaipError, match=f"{tmp_path / name} cannot be loaded"):
             exporter.load(tmp_path, "serve")  # type: ignore[attr-defined]
+
+
+def test_onnxruntime_writes_nothing_into_the_home_directory(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (home := tmp_path / "home").mkdir()
+    places = {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "TMPDIR")}
+    places |= {name: str(tmp_path) for name in ("KERAS_HOME", "MPLCONFIGDIR")}  # those of other libraries
+    code = "from tfaip.model.onnxexport import import_onnxruntime; import_onnxruntime()"
+    result = finish_command(start_python("-c", code, env=places))
+    assert result.rc == 0, result
+    assert [path.name for path in home.iterdir() if not path.name.startswith("matplotlib")] == []

@@ -57,7 +57,7 @@ def test_killed_around_the_first_checkpoints(
     assert none.stderr == f"error: no checkpoint in {run / 'checkpoint'}: nothing to resume\n"
 
     # While the run is replaced by another one: it still can be replaced.
-    within_removal = Kill("shutil.rmtree", "/checkpoint ")
+    within_removal = Kill("os.rmdir", "/checkpoint ")
     run_into(within_removal, *train, "--overwrite", run_command=run_command, cwd=workplace)
 
     # Committed, but `latest` does not know of it.
@@ -84,7 +84,7 @@ def test_killed_in_later_epochs(half: Path, whole: Path, workplace: Path, run_co
             Kill("os.rename", r"/epoch_0002 .*/\.tmp-"),
             "epoch_0002_step_000006",
         ),
-        "before the old best is removed": (Kill("shutil.rmtree", "tmp-best", 2), "epoch_0002_step_000010"),
+        "before the old best is removed": (Kill("shutil.rmtree", "tmp-best"), "epoch_0002_step_000010"),
         "within the removal of an old checkpoint": (Kill("os.remove", r"^state\.", 2), "epoch_0003"),
         # The history is written after the removal of old checkpoints.
         "before the history of the last epoch": (Kill("os.rename", r"/epoch_0003_step_000006 .*/\.tmp-"), "epoch_0004"),

@@ -195,12 +195,13 @@ def test_output_dir_of_another_run(place: Path, half: Path, workplace: Path, run
     refused(result, f"{half} holds another run", "--trainer.output_dir", "--overwrite", "tfaip-resume-training")
     assert contents(half) == before
 
-    (half / "notes.txt").write_text("of the old run")
+    (half / "notes.txt").write_text("of a user")
     flags = ["--trainer.epochs", "1", "--trainer.export_final", "False"]
-    run_well("train", "tiny", "--trainer.output_dir", half, "--overwrite", *flags, cwd=workplace)
+    result = run_well("train", "tiny", "--trainer.output_dir", half, "--overwrite", *flags, cwd=workplace)
     assert checkpoints(half) == ["epoch_0001"]
     assert not (half / "export").exists()
-    assert not (half / "notes.txt").exists()
+    assert (half / "notes.txt").read_text() == "of a user"
+    assert f"warning: kept in {half}, since no run has written it: notes.txt" in result.stdout.splitlines()
 
 
 def test_output_dir_with_files_of_somebody(place: Path, run_command: RunCommand) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -22,6 +24,7 @@ ONNX_DIR = "onnx"
 SUFFIX = ".onnx"
 # What a file of this format can have: it is one message of Protocol Buffers.
 _ONNX_BYTES = 2048 * MIB
+_NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 _SIGN_BIT = np.iinfo(np.int32).min
 
 
@@ -70,10 +73,7 @@ class OnnxExporter:
             UsageError: onnxruntime is not installed.
             TfaipError: the file is damaged.
         """
-        if importlib.util.find_spec("onnxruntime") is None:
-            raise UsageError("running ONNX needs onnxruntime, which is not installed: pip install 'tfaip[onnx]'")
-        import onnxruntime
-
+        onnxruntime = import_onnxruntime()
         path = directory / f"{name}{SUFFIX}"
         try:
             open_file(path, _ONNX_BYTES).close()
@@ -87,6 +87,24 @@ class OnnxExporter:
             return dict(zip(outputs, values, strict=True))
 
         return predict
+
+
+def import_onnxruntime() -> ModuleType:
+    """Import onnxruntime without its telemetry, which would write into the home and the temporary directory.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise UsageError("running ONNX needs onnxruntime, which is not installed: pip install 'tfaip[onnx]'")
+    given = os.environ.get(_NO_TELEMETRY)
+    os.environ.setdefault(_NO_TELEMETRY, "1")  # it is read during the import
+    try:
+        import onnxruntime
+    finally:
+        if given is None:
+            del os.environ[_NO_TELEMETRY]
+    return onnxruntime
 
 
 def _converted(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tuple[Any, list[str]]:

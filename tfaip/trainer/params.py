@@ -260,11 +260,6 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             raise ValueError(
                 f"random_seed is {self.random_seed}, expected a number from 0 below 2^32: change --trainer.random_seed"
             )
-        for name in ("output_dir", "history_file"):
-            if "\0" in str(getattr(self, name)):
-                raise ValueError(
-                    f"{name} holds a NUL character: {shorten(getattr(self, name))}: change --trainer.{name}"
-                )
         self._check_directories()
         if self.samples_per_epoch != -1:
             self._check_at_least("samples_per_epoch", 1)
