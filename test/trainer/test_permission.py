@@ -63,9 +63,20 @@ def test_a_run_that_is_killed_between_record_and_params_keeps_its_permission(tmp
     file = stored(tmp_path / "run")
     params = TinyScenario.default_trainer_params()
     params.learning_rate = FunctionParams(function=FunctionName("colorsys:rgb_to_hls"))
-    record_permission(file, params, TinyScenario, Permission())
+    record_permission(file, params, TinyScenario, Permission(), is_resumed=True)
     # The old file is still there: what the new one would name is the user's choice as well.
     assert read_permission(file) == Permission(("colorsys",))
+    save_params(file, params)
+    assert read_permission(file) == Permission(("colorsys",))
+
+
+def test_params_of_another_run_that_is_replaced_get_no_permission(tmp_path: Path) -> None:
+    file = stored(tmp_path / "run")
+    file.write_text(file.read_text() + "\n")  # from elsewhere, so that there is no record of it
+    params = TinyScenario.default_trainer_params()
+    params.learning_rate = FunctionParams(function=FunctionName("colorsys:rgb_to_hls"))
+    record_permission(file, params, TinyScenario, Permission())
+    assert read_permission(file) == Permission()
     save_params(file, params)
     assert read_permission(file) == Permission(("colorsys",))
 

@@ -68,14 +68,18 @@ def read_permission(params_file: Path) -> Permission:
         return Permission()
 
 
-def record_permission(params_file: Path, params: Any, scenario: type, permission: Permission) -> None:
+def record_permission(
+    params_file: Path, params: Any, scenario: type, permission: Permission, is_resumed: bool = False
+) -> None:
     """Record what the params name, right before they are stored. Without a place for records nothing happens.
 
     Args:
-        params_file: where they will be stored; what is there now stays permitted until then.
+        params_file: where they will be stored.
         params: all names in them were typed by the user, permitted before, or come from code that runs.
         scenario: class of the scenario.
         permission: `import_root` is recorded with them.
+        is_resumed: the params that are stored now are those of the same run: they stay permitted, since the process may
+            be killed before it stores the new ones.
     """
     try:
         packages = _needed_packages(params, top_package(scenario.__module__))
@@ -84,8 +88,9 @@ def record_permission(params_file: Path, params: Any, scenario: type, permission
             path.unlink(missing_ok=True)
             return
         checksums = [hashlib.sha256(params_text(params, params_file.parent).encode()).hexdigest()]
-        with contextlib.suppress(OSError, ValueError):
-            checksums.append(_checksum(params_file))
+        if is_resumed:
+            with contextlib.suppress(OSError, ValueError):
+                checksums.append(_checksum(params_file))
         record = {
             "run": _run_of(params_file),
             "params_sha256": checksums,

@@ -275,7 +275,7 @@ class Trainer(Generic[P]):
         require_state(checkpoint.state)
         if checkpoint.state["backend"] != keras.backend.backend():
             log.warning(
-                "the checkpoint was written on %s and goes on on %s: equal only up to rounding",
+                "the checkpoint was written on %s and continues on %s: equal only up to rounding",
                 checkpoint.state["backend"],
                 keras.backend.backend(),
             )
@@ -342,5 +342,6 @@ class Trainer(Generic[P]):
         stored = copy.copy(self._params)
         stored.device = stored.device.without_cluster()  # it is another one whenever the run is started
         if self.permission is not None:
-            record_permission(directory.params_file, stored, type(self._scenario), self.permission)
+            is_resumed = self._checkpoint is not None
+            record_permission(directory.params_file, stored, type(self._scenario), self.permission, is_resumed)
         save_params(directory.params_file, stored)
