@@ -198,7 +198,7 @@ class DataBaseParams(ParamsBase):
     post_proc: DataProcessorPipelineParams = field(
         default_factory=SequentialProcessorPipelineParams,
         metadata=pai_meta(
-            help="Processors behind the model, for predictions.",
+            help="Processors after the model, for predictions.",
             choices=[SequentialProcessorPipelineParams, ComposedProcessorPipelineParams],
         ),
     )

@@ -37,7 +37,7 @@ FORMATS: dict[str, type[Exporter]] = {SERVE_DIR: ServingExporter, KERAS_DIR: Ker
 
 
 class Advice(NamedTuple):
-    """What to do about an error, for the end of its message; the name of the format is put in for `{}`.
+    """Advice about an error, for the end of its message; the name of the format is put in for `{}`.
 
     Args:
         on_failure: if a format cannot be written.

@@ -150,7 +150,7 @@ def field_kind(declared: Any) -> FieldType:
 
 
 def prefix_below(prefix: str, name: str, meta: Mapping[str, Any]) -> str:
-    """What the flag of a field begins with.
+    """Return the beginning of the flag of a field.
 
     Args:
         prefix: what the flag of the node begins with.

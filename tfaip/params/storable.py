@@ -93,7 +93,7 @@ class _OwnValues(Decoder):
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """Where a value is: by its flag, and by its dotted path if it has none."""
+    """Place of a value: its flag, or its dotted path if it has none."""
 
     prefix: str
     name: str

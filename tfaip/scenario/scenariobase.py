@@ -281,7 +281,7 @@ class ScenarioBase(Generic[SP, TP]):
 
 
 def _class_of(scenario: type[ScenarioBase[Any, Any]], hook: str, params: Any) -> Any:
-    """What an overridden hook gives, else what the params name; None if they name nothing."""
+    """Return what an overridden hook gives, else what the params name; None if they name nothing."""
     if overrides(scenario, ScenarioBase, hook):
         return getattr(scenario, hook)()
     return None if type(params) is DataBaseParams else params.cls()

@@ -36,7 +36,7 @@ class WrittenModel:
 
     @classmethod
     def at(cls, path: Path) -> WrittenModel:
-        """What is at `path`; never fails on what it finds there."""
+        """Describe what is at `path`; never fails on it."""
         try:
             manifest = read_manifest(path)
         except TfaipError as error:

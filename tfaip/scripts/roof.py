@@ -147,7 +147,7 @@ def _report(error: Exception, exit_code: int) -> int:
 
 
 def _lines(error: Exception, exit_code: int) -> list[str]:
-    """What is printed of an error: one line, and a second one that says where, if that was in the user's own code."""
+    """Return what is printed of an error: one line, and a second one if the place is in the user's own code."""
     notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
     place, text = find_place(error), " ".join(message_of(error).split())
     kind = "" if isinstance(error, TfaipError) else f"{type(error).__name__}: "

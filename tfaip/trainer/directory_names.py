@@ -96,7 +96,7 @@ def check_history_file(history_file: str | None, output_dir: str | None, directo
 
 
 def _name_problem(name: object) -> str | None:
-    """Why a directory of the run cannot have this name."""
+    """Return why a directory of the run cannot have this name, or None."""
     problem = name_problem(name)
     if problem is not None:
         return problem

@@ -153,7 +153,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     preload_data: bool = field(
         default=False,
         metadata=pai_meta(
-            help="Hold training and validation data in memory, behind the processors that give the same in every pass"
+            help="Cache training and validation data in memory, after the processors that give the same in every pass"
         ),
     )
     histogram_every_n: int = field(

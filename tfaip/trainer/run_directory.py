@@ -73,7 +73,7 @@ class RunDirectory:
     def stored(cls, root: Path) -> RunDirectory:
         """The directory of a run that exists, with the names in its params file; the defaults where these are unusable.
 
-        For a look at a run of which the params are not needed, and perhaps cannot be loaded.
+        For readers of a run that do not need its params, which perhaps cannot be loaded.
         """
         try:
             content = read_json_object(root / PARAMS_FILE)
@@ -184,7 +184,7 @@ class RunDirectory:
         self._check_places()
 
     def _places(self) -> list[Path]:
-        """What a run writes, as far as it may exist already."""
+        """Return the paths that a run writes, as far as they may exist already."""
         parts = self.checkpoints.relative_to(self.root).parts
         ways = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
         events = [path for path in self.root.iterdir() if EVENTS_NAME.fullmatch(path.name)]

@@ -1,4 +1,4 @@
-"""Which data a training is validated on: none are given, or they must hold samples."""
+"""Check of the validation data: none are given, or they must hold samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPTIONS_LIMIT = 120
 
 
 def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: DataPipeline) -> bool:
-    """Return if there is something to validate on.
+    """Return True if there is something to validate on.
 
     Validation data are not given if `gen` has a field `val` whose options are all the defaults of their class, and
     these give no sample. (If `val_gen` returns None there is not even a pipeline.)

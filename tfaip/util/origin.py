@@ -1,4 +1,4 @@
-"""Where an error of a user's own code was raised, among the frames of the toolkit and of libraries."""
+"""Search for the line of a user's own code that raised an error, among the frames of the toolkit and of libraries."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def find_place(error: BaseException) -> Place | None:
 
 
 def is_foreseen(error: BaseException) -> bool:
-    """True if the message of an error says enough: the toolkit raised it, not after an error of other code."""
+    """Return True if the message of an error says enough: the toolkit raised it, not after an error of other code."""
     return isinstance(error, TfaipError) and find_place(error) is None
 
 
@@ -111,7 +111,7 @@ def _is_users(file: str) -> bool:
 
 
 def _is_installed(file: str) -> bool:
-    """True for a file of an installed package that is no known library."""
+    """Return True for a file of an installed package that is no known library."""
     path = Path(file)
     below = [path.parts[index + 1] for index, part in enumerate(path.parts[:-1]) if part in _INSTALLED]
     return bool(below) and below[-1].removesuffix(".py") not in _LIBRARIES and not path.is_relative_to(_OURS)

@@ -52,7 +52,7 @@ def console_unless_configured() -> Iterator[None]:
 
 
 def _is_of_application(handler: logging.Handler) -> bool:
-    """False for the handler that TensorFlow's logging library may add to the root logger."""
+    """Return False for the handler that TensorFlow's logging library may add to the root logger."""
     return type(handler).__module__.partition(".")[0] != "absl"
 
 

@@ -49,7 +49,7 @@ class DropCounts:
 
 
 class DropTally:
-    """What was dropped before the current place of a stream, since the training began.
+    """Numbers of samples that were dropped before the current place of a stream, since the training began.
 
     A pipeline counts what it meets, also in passes that are repeated to get to a place, and begins at 0 in every
     process. The tally takes from it only what comes after the place where it was set.
@@ -68,7 +68,7 @@ class DropTally:
         self._before, self._counted = before, self._drops.numbers()
 
     def numbers(self) -> Dropped:
-        """What was dropped before the current place."""
+        """Return the numbers of samples that were dropped before the current place."""
         now = zip(self._before, self._drops.numbers(), self._counted, strict=True)
         invalid, too_long, failed = (before + drops - counted for before, drops, counted in now)
         return invalid, too_long, failed

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _BETA_1 = "Decay rate of the mean of the gradients (first moment)"
 _BETA_2 = "Decay rate of the mean of the squared gradients (second moment)"
-_EPSILON = "Added to the denominator against division by zero; never changed behind your back"
+_EPSILON = "Added to the denominator against division by zero; never changed by anything else"
 
 
 @pai_dataclass
