@@ -137,6 +137,11 @@ def damaged(tutorial: Path, copy: Path) -> Path:
         (["check_export", "BAD/best"], ["weights.safetensors"], 1),
         (["resume_training", "BAD", "--trainer.epochs", "3"], ["checkpoints", "are damaged"], 2),
         (["lav", "--export_dir", "RUN", "--dump", "no/d.npz"], ["--dump no/d.npz", "no directory no"], 2),
+        (
+            ["train", FULL, "--trainer.output_dir", "new", "--trainer.history_file", "RUN/best/weights.safetensors"],
+            ["weights.safetensors", "is not a text file"],
+            2,
+        ),
         (["evaluate", "--prediction", "no.jsonl", "--scenario", "RUN"], ["no.jsonl cannot be read"], 2),
         (["preview_schedule", FULL, "--png", "no/p.png"], ["--png no/p.png", "no directory no"], 2),
         (["replay_learning_rate", "RUN", "--png", "no/p.png"], ["--png no/p.png", "no directory no"], 2),

@@ -212,6 +212,9 @@ class Trainer(Generic[P]):
 
         Writes to a temporary directory only; what the trial itself logs is shown with `TFAIP_LOG_LEVEL=debug`.
         """
+        history_file = self._params.history_file
+        if history_file is not None and Path(history_file).exists():
+            read_history(history_file)  # the trial has a history of its own
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
             params = copy.deepcopy(self._params)
             params.output_dir, params.write_checkpoints = str(Path(directory) / "run"), True

@@ -23,8 +23,23 @@ from tfaip.trainer.optimizer import (
     SGDOptimizer,
 )
 from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.optimizer.optimizers import KerasOptimizerParams
 
 pytestmark = pytest.mark.backend
+
+
+class CarefulSGDOptimizer(SGDOptimizer):
+    """Nothing that Keras has."""
+
+
+class UnknownOptimizer(KerasOptimizerParams):
+    """Likewise, and derived from nothing that it has."""
+
+
+def test_an_own_subclass_is_the_keras_optimizer_of_its_base() -> None:
+    assert CarefulSGDOptimizer().cls() is keras.optimizers.SGD
+    with pytest.raises(TypeError, match=r"keras.optimizers has no Unknown: override cls\(\) of UnknownOptimizer"):
+        UnknownOptimizer().cls()
 
 
 def test_clip_value() -> None:

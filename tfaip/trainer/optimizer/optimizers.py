@@ -20,12 +20,19 @@ _EPSILON = "Added to the denominator against division by zero; never changed by 
 @pai_dataclass
 @dataclass
 class KerasOptimizerParams(OptimizerParams):
-    """An optimizer of Keras whose own fields are the constructor arguments of the Keras class of the same name."""
+    """An optimizer of Keras whose own fields are the constructor arguments of the Keras class of the same name.
+
+    A subclass of a user has the Keras class of the nearest class that it derives from.
+    """
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
         import keras
 
-        return getattr(keras.optimizers, type(self).__name__.removesuffix("Optimizer"))
+        names = [base.__name__.removesuffix("Optimizer") for base in type(self).__mro__]
+        found = [getattr(keras.optimizers, name) for name in names if hasattr(keras.optimizers, name)]
+        if not found:
+            raise TypeError(f"keras.optimizers has no {names[0]}: override cls() of {type(self).__name__}")
+        return found[0]
 
     def arguments(self) -> dict[str, Any]:
         shared = {field.name for field in dataclasses.fields(OptimizerParams)}
