@@ -11,6 +11,7 @@ from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import post_init
+from tfaip.params.tree import set_path
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import (
     TrainerParams,
@@ -54,6 +55,23 @@ def test_impossible_values_name_the_flag(field: str, value: Any, message: str) -
     setattr(params, field, value)
     with pytest.raises(ValueError, match=message):
         post_init(params)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("checkpoint_save_freq", "x" * 100_000),
+        ("loss_weights", {"x" * 100_000: -1.0}),
+        ("gen.setup.train.on_error", "x" * 100_000),
+        ("warmstart.rename", ["x" * 100_000]),
+    ],
+)
+def test_long_values_are_shortened_in_messages(path: str, value: Any) -> None:
+    params = Params()
+    set_path(params, path, value)
+    with pytest.raises(ValueError, match="xxx") as caught:
+        post_init(params)
+    assert len(str(caught.value)) <= 300
 
 
 @pytest.mark.parametrize(("text", "updates"), [("epoch", None), ("1", 1), ("250", 250)])

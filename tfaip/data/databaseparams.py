@@ -13,6 +13,7 @@ from tfaip.data.pipeline.processor.params import (
     SequentialProcessorPipelineParams,
 )
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
     from tfaip.data.data import DataBase
@@ -162,7 +163,7 @@ class DataPipelineParams(ParamsBase):
             return _ALLOWED_FAILURES[self.on_error]
         word, _, number = self.on_error.partition(":")
         if word != "skip" or not number.isdecimal():
-            raise ValueError(f"on_error is {self.on_error!r}, expected raise, skip, or skip:N, e.g. skip:100")
+            raise ValueError(f"on_error is {shorten(self.on_error)}, expected raise, skip, or skip:N, e.g. skip:100")
         return int(number)
 
     def bucket_lengths(self) -> list[int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.util.text import shorten
 
 
 class DistStrategy(StrEnum):
@@ -97,6 +98,6 @@ class DeviceConfigParams(ParamsBase):
         host, _, port = (self.coordinator or "").rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
             raise ValueError(
-                f"coordinator is {self.coordinator!r}, expected host:port, e.g. node1:12345: change "
+                f"coordinator is {shorten(self.coordinator)}, expected host:port, e.g. node1:12345: change "
                 "--device.coordinator"
             )

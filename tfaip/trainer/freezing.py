@@ -9,6 +9,7 @@ from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.variables import layers_by_path
 from tfaip.util.logging import logger
 from tfaip.util.pathpatterns import matching_paths
+from tfaip.util.text import shorten
 
 FLAG = "--trainer.no_train_scope"
 
@@ -33,7 +34,7 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     for layer in frozen.values():
         layer.trainable = False
     if not graph.trainable_variables:
-        raise UsageError(f"{FLAG} {pattern!r} matches every layer that can be trained: nothing is left to train")
+        raise UsageError(f"{FLAG} {shorten(pattern)} matches every layer that can be trained: nothing is left to train")
     log.info(
         "%s %r freezes %s: %d of %d weights are trained",
         FLAG,

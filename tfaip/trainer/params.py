@@ -25,6 +25,7 @@ from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.util.pathpatterns import compile_pattern
+from tfaip.util.text import shorten
 
 TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
 TVal = TypeVar("TVal", bound=DataGeneratorParams)
@@ -253,7 +254,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         for name, weight in self.loss_weights.items():
             if not 0 <= weight < float("inf"):
                 raise ValueError(
-                    f"the weight of the loss {name!r} is {weight}, expected a number from 0: change "
+                    f"the weight of the loss {shorten(name)} is {weight}, expected a number from 0: change "
                     "--trainer.loss_weights"
                 )
         if self.random_seed is not None and not 0 <= self.random_seed < 2**32:
@@ -305,8 +306,8 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             updates = 0
         if updates < 1:
             raise ValueError(
-                f"checkpoint_save_freq is {self.checkpoint_save_freq!r}, expected 'epoch' or a number of updates above "
-                "0: change --trainer.checkpoint_save_freq"
+                f"checkpoint_save_freq is {shorten(self.checkpoint_save_freq)}, expected 'epoch' or a number of "
+                "updates above 0: change --trainer.checkpoint_save_freq"
             )
         return updates
 

@@ -16,7 +16,7 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.util.reading import TABLE_BYTES, open_file
-from tfaip.util.text import shorten_text
+from tfaip.util.text import shorten, shorten_text
 
 
 @pai_dataclass
@@ -76,7 +76,7 @@ class CsvGenerator(DataGenerator[P]):
         if missing:
             raise UsageError(
                 f"the CSV file {path} has no column {', '.join(missing)}: its header has "
-                f"{shorten_text(', '.join(header) or 'nothing')}, separated by {self.params.delimiter!r}"
+                f"{shorten_text(', '.join(header) or 'nothing')}, separated by {shorten(self.params.delimiter)}"
             )
         for row in reader:
             if None in row or None in row.values():

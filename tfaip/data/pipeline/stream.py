@@ -75,7 +75,7 @@ def _whole_numbers(value: Any, depth: int) -> Any:
     if depth and isinstance(value, list):
         return tuple(_whole_numbers(item, depth - 1) for item in value)
     if depth or type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no whole number from 0")
+        raise ValueError(f"{shorten(value)} is no whole number from 0")
     return value
 
 

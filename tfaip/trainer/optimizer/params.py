@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.trainer.optimizer.ranges import check_ranges
 from tfaip.util.pathpatterns import compile_pattern
+from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
     import keras
@@ -65,12 +66,12 @@ class OptimizerGroupParams(ParamsBase):
         if not self.match:
             raise ValueError("a group without weights: set match in --optimizer.groups")
         compile_pattern(self.match, "match in --optimizer.groups")
-        check_ranges(self, f"--optimizer.groups ({self.match!r})")
+        check_ranges(self, f"--optimizer.groups ({shorten(self.match)})")
         misplaced = [] if self.optimizer is None else self.optimizer.changed_for_all()
         if misplaced:
             raise ValueError(
-                f"the optimizer of the group {self.match!r} sets {', '.join(misplaced)}, which holds for all weights: "
-                f"set --optimizer.{misplaced[0]} instead"
+                f"the optimizer of the group {shorten(self.match)} sets {', '.join(misplaced)}, which holds for all "
+                f"weights: set --optimizer.{misplaced[0]} instead"
             )
 
 

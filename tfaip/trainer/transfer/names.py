@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfaip.util.pathpatterns import compile_pattern, path_matches
+from tfaip.util.text import shorten
 
 ARROW = "->"
 
@@ -75,12 +76,14 @@ class NameRules:
 def _substitution(text: str, flag: str) -> Substitution:
     old, arrow, new = text.partition(ARROW)
     if not arrow or not old or ARROW in new:
-        raise ValueError(f"{text!r} is no substitution: expected {flag} 'old{ARROW}new', with a regular expression old")
+        raise ValueError(
+            f"{shorten(text)} is no substitution: expected {flag} 'old{ARROW}new', with a regular expression old"
+        )
     pattern = compile_pattern(old, flag)
     try:
         pattern.sub(new, "")
     except (re.error, IndexError) as error:
-        raise ValueError(f"{new!r} cannot replace {old!r} ({error}): change {flag}") from error
+        raise ValueError(f"{shorten(new)} cannot replace {shorten(old)} ({error}): change {flag}") from error
     return pattern, new
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tfaip.errors import UsageError
 from tfaip.trainer.transfer.names import NameRules
 from tfaip.trainer.transfer.tails import Match, match_tails
+from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,8 +163,8 @@ def _renamed(source: Source, rules: NameRules) -> dict[str, str]:
         new = rules.renamed_source(name)
         if new in found:
             raise UsageError(
-                f"{source.description}: after renaming, both {found[new]!r} and {name!r} are called {new!r}: "
-                "change the substitutions"
+                f"{source.description}: after renaming, both {shorten(found[new])} and {shorten(name)} are called "
+                f"{shorten(new)}: change the substitutions"
             )
         found[new] = name
     for alias, name in source.aliases.items():
