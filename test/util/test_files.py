@@ -341,4 +341,6 @@ def test_few_modules_remove_files() -> None:
         "tfaip/trainer/oldrun.py",  # what a run wrote, when it is replaced
         "tfaip/scenario/modeldirectory.py",  # a format in a directory that is not committed yet
         "tfaip/predict/samplefile.py",  # its temporary file
+        "tfaip/trainer/events.py",  # its temporary file
+        "tfaip/trainer/permission.py",  # its own records, in the user's state directory
     }

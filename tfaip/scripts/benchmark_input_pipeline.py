@@ -39,7 +39,7 @@ def _work(argv: Sequence[str]) -> None:
     select_backend()  # before the code of the scenario, which may import Keras
     scenario: Any = load_scenario(argv[0])
     default = scenario.default_trainer_params()
-    default.output_dir = ""  # needs no answer
+    default.output_dir = default.output_dir or "unused"  # required for a training; nothing is written here
     description, own = f"Measure the input pipeline of {described(scenario)}", top_package(scenario.__module__)
     parser = ParamsParser(f"{PROG} {argv[0]}", description, [own])
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")

@@ -23,6 +23,8 @@ _EVENT_FILE = re.compile(r"events\.out\.tfevents\.(\d+)\.")
 
 # Sorted before all others.
 _FIRST_FILE = "events.out.tfevents.0000000000.hparams"
+# TensorBoard reads every file with "tfevents" in its name, also one that is half-written.
+HPARAMS_TEMPORARY = "hparams"
 
 
 class EventWriter:
@@ -183,8 +185,9 @@ def _replace_file(path: Path, summary: Any, step: int, wall_time: float) -> None
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    temporary = path.with_name(f"{TEMPORARY_PREFIX}hparams")
-    with open(temporary, "wb") as file:
+    temporary = path.with_name(f"{TEMPORARY_PREFIX}{HPARAMS_TEMPORARY}")
+    temporary.unlink(missing_ok=True)  # left by a process that was killed
+    with failures_named(path.parent), open(temporary, "xb") as file:
         records = RecordWriter(file)
         records.write(Event(wall_time=wall_time, file_version="brain.Event:2").SerializeToString())
         records.write(Event(wall_time=wall_time, step=step, summary=summary).SerializeToString())

@@ -15,6 +15,7 @@ from tfaip.trainer.directory_names import (
     LOG_FILE,
     PARAMS_FILE,
 )
+from tfaip.trainer.events import HPARAMS_TEMPORARY
 from tfaip.util.files import is_ours, remove_directory, remove_temporaries
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
 
@@ -92,6 +93,7 @@ def _remove_events(path: Path) -> None:
     if path.is_symlink():
         path.unlink()
         return
+    remove_temporaries(path, lambda name: name == HPARAMS_TEMPORARY)
     for file in path.glob("events.out.tfevents.*"):
         if file.is_file() or file.is_symlink():
             file.unlink()

@@ -87,7 +87,7 @@ def test_unusable_lists_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="empty.txt names no sample: it has 2 lines, all empty or comments"):
         lines_of(lists=[write(tmp_path / "empty.txt", "# nothing", "", "")])
     for name in ("a\0b", "x" * 5000):
-        with pytest.raises(UsageError, match=r"cannot read the list file .*(null byte|name too long)$") as caught:
+        with pytest.raises(UsageError, match=r"cannot read the list file .*(NUL character|name too long)$") as caught:
             lines_of(lists=[name])
         assert len(str(caught.value)) <= 300
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
