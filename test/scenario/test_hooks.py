@@ -68,7 +68,7 @@ NOT_HOOKS = {
     ScenarioBase: {"params", "data", "model", "graph", "_offered"},
     DataGenerator: {"params"},
     DataProcessor: {"params"},
-    Trainer: {"dry_run", "params_cls", "params", "data", "scenario"},
+    Trainer: {"check_resume", "dry_run", "params_cls", "params", "data", "scenario"},
     Predictor: {"predict_raw", "raw", "params", "data", "benchmark_results"},
     MultiModelPredictor: {"set_model"},
     LAV: {"params", "benchmark_results"},

@@ -55,8 +55,8 @@ def test_odd_values(kind: str, count: int, runs: int, place: Place) -> None:
     [
         pytest.param((), ["--trainer.epochs", "x" * 5000], ["--trainer.epochs: expected int, got 'xxx"], id="value"),
         pytest.param((), ["--" + "x" * 5000, "1"], ["unknown flag --xxx", "--help lists all flags"], id="flag"),
-        pytest.param((), ["--trainer.epochs\0", "1"], ["--trainer.epochs?;", "did you mean"], id="nul"),
-        pytest.param((), ["--trainer.epochs", "1" + "0" * 400], ["an int of 64 bits, got '1000"], id="integer"),
+        pytest.param((), ["--trainer.epochs\0", "1"], ["the argument", "holds a NUL character"], id="nul"),
+        pytest.param((), ["--trainer.epochs", "1" + "0" * 400], ["an int of at most 64 bits, got"], id="integer"),
         pytest.param((), ["--optimizer", "z" * 5000], ["--optimizer: no class 'zzz", "module:Class"], id="class"),
         pytest.param((), ["--learning_rate", "a"] + ["b"] * 900, ["takes one class, got a b"], id="words"),
         pytest.param((), ["--device.gpus"] + ["1"] * 500, ["gpus is [1", "change --device.gpus"], id="list"),
@@ -84,8 +84,11 @@ def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(empty_place: 
 
     ended = run_here(lambda argv: run_command(fail, argv), [])
     assert (ended.rc, complaints(ended, may_fail=True)) == (1, [])
-    assert ended.stderr.startswith("error: RuntimeError: begin ?[1m page")
-    assert ended.stderr.endswith("page end (TFAIP_LOG_LEVEL=debug shows where)\n")
+    message, place = ended.stderr.splitlines()
+    assert message.startswith("error: RuntimeError: begin page page ")
+    assert message.endswith(" page end")
+    assert place.startswith("  in ")
+    assert place.endswith(" in fail (TFAIP_LOG_LEVEL=debug shows the traceback)")
 
 
 @pytest.mark.parametrize(

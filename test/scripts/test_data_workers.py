@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -35,8 +36,9 @@ def test_an_error_in_a_worker_is_one_line_and_its_traceback(
     flags = ["--trainer.output_dir", tmp_path / "run", *WORKERS, "--data.pre_proc.processors.0.amount", "-1"]
     result = run_command("train", "tiny", *flags, cwd=workplace)
     assert result.rc == 1, result
-    (line,) = result.stderr.splitlines()
+    line, place = result.stderr.splitlines()
     assert line.startswith("error: ValueError: scale < 0; in Jitter.apply, sample ")
     assert "; in data worker " in line
+    assert re.match(r"  in \S*jitter\S*\.py:\d+ in apply ", place), place
     assert "traceback of the worker:" in (tmp_path / "run" / "train.log").read_text()
     assert "self.rng.normal(scale=self.params.amount" in result.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -64,7 +65,7 @@ OUT = ["--trainer.output_dir", "run"]
         (["tiny", *OUT, "stray"], ["stray"]),
         (["tiny", *OUT, "--optimizer", "Adamm"], ["--optimizer", "Adamm", "did you mean Adam"]),
         (["tiny", *OUT, "--trainer.epochs", "many"], ["--trainer.epochs", "'many'", "int"]),
-        (["tiny", *OUT, "--trainer.epochs", "-1"], ["epochs is -1", "at least 0", "change --trainer.epochs"]),
+        (["tiny", *OUT, "--trainer.epochs", "-1"], ["epochs is -1", "at least 1", "change --trainer.epochs"]),
         (["tiny", *OUT, "--trainer.keep_checkpoints", "1"], ["keep_checkpoints is 1", "at least 2"]),
         (["tiny", *OUT, "--trainer.checkpoint_save_freq", "x"], ["checkpoint_save_freq is 'x'", "'epoch' or a number"]),
         (["tiny"], ["missing required flag: --trainer.output_dir"]),
@@ -165,7 +166,7 @@ def test_stored_params(
         (["resume_training", "run", "--model.units", "5"], ["does not fit the model", "(8,) there and (5,)"]),
         (["train_from_params"], ["which params?"]),
         (["train_from_params", "nowhere.json"], ["nowhere.json", "No such file"]),
-        (["train_from_params", "tiny"], ["tiny", "Is a directory"]),
+        (["train_from_params", "tiny"], ["tiny", "it is a directory"]),
         (["train_from_params", "run/trainer_params.json"], ["missing required flag: --trainer.output_dir"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -186,7 +187,7 @@ def test_a_trusted_package_may_be_named(place: Path, whole: Path, run_command: R
     refused(run_command("train_from_params", params, *OUT, "--print_config", cwd=place), "'mine:Mine'", "refused")
     trusted = run_command("train_from_params", params, "--trust", "mine", *OUT, "--print_config", cwd=place)
     assert trusted.rc == 0, trusted
-    assert "train: Mine  # default" in trusted.stdout.splitlines()
+    assert any(re.fullmatch("train: .?mine:Mine.?  # default", line) for line in trusted.stdout.splitlines()), trusted
 
 
 def test_output_dir_of_another_run(place: Path, half: Path, workplace: Path, run_command: RunCommand) -> None:
@@ -245,5 +246,5 @@ def test_a_path_that_is_too_long(
     flags = ["--format", "keras"] if command is export else []
     assert command.main([*arguments, path, *flags]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is too long for" in line or "has a part of more than" in line or "is longer than" in line
+    assert "the name is too long" in line or "has a part of more than" in line or "is longer than" in line
     assert len(line) <= 300

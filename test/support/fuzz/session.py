@@ -164,8 +164,10 @@ def complaints(ended: Ended, may_fail: bool) -> list[str]:
     if ended.rc not in ((0, 1, 2, INTERRUPTED) if may_fail else (0, 2)):
         found.append(f"exit code {ended.rc}")
     stderr = ended.stderr.splitlines()
+    if ended.rc == 1 and len(stderr) == 2 and stderr[1].startswith("  in "):
+        stderr.pop()  # the place in the code of a user
     errors = [line for line in stderr if line.startswith("error: ")]
-    if ended.rc in (1, 2) and (len(errors) != 1 or ended.stderr.count("\n") != 1):
+    if ended.rc in (1, 2) and (len(errors) != 1 or len(stderr) != 1):
         found.append(f"{len(stderr)} lines on stderr, {len(errors)} of them errors")
     if ended.rc == 0 and stderr and not may_fail:
         found.append("something on stderr, but exit code 0")

@@ -113,10 +113,10 @@ def test_no_workers_where_there_is_nothing_to_do_for_them() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("num_processes", -1, "num_processes is -1, expected 0 or a number"),
-        ("worker_timeout_s", 0, "worker_timeout_s is 0, expected a number of seconds above 0"),
-        ("worker_start_s", -2, "worker_start_s is -2, expected seconds from 0, or -1"),
-        ("prefetch", 0, "prefetch is 0, expected a number of batches from 1, or -1"),
+        ("num_processes", -1, "num_processes is -1, expected a number from 0 to 1024"),
+        ("worker_timeout_s", 0, "worker_timeout_s is 0, expected seconds above 0"),
+        ("worker_start_s", -2, "worker_start_s is -2, expected seconds from 0 to"),
+        ("prefetch", 0, "prefetch is 0, expected batches from 1 to"),
         ("on_error", "skip:many", "on_error is 'skip:many', expected raise, skip, or skip:N"),
         ("on_error", "ignore", "on_error is 'ignore', expected raise, skip, or skip:N"),
     ],
