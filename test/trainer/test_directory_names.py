@@ -78,7 +78,8 @@ def test_flags_stored_params_and_python_are_checked_alike(field: str, flag: str,
     message = f"{field} is .*change {re.escape(flag)}"
     parser = ParamsParser(prog="test")
     parser.add_params("trainer", PARAMS)
-    with pytest.raises(UsageError, match=message):
+    typed = "the argument .* holds a NUL character" if "\0" in name else message  # in no argument of a process
+    with pytest.raises(UsageError, match=typed):
         parser.parse(["--trainer.output_dir", "run", flag, name])
 
     stored = to_dict(PARAMS())

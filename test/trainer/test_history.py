@@ -255,5 +255,5 @@ def test_name_and_value_in_one_call() -> None:
 def test_a_path_may_be_a_string(tmp_path: Path) -> None:
     (tmp_path / "history.json").write_text('{"1": {"lr": 0.5}}')
     assert read_history(str(tmp_path / "history.json")) == read_history(tmp_path / "history.json")
-    with pytest.raises(UsageError, match="missing.json cannot be read"):
+    with pytest.raises(UsageError, match="missing.json: cannot be read"):
         read_history(str(tmp_path / "missing.json"))

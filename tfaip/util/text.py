@@ -32,7 +32,9 @@ _REPR = _ShortRepr()
 
 def number_text(value: float) -> str:
     """Return a number with four decimals, or with four significant digits if it is below 0.001 and not 0."""
-    return f"{value:.4f}" if value == 0 or not abs(value) < 0.001 else f"{value:.4g}"
+    if value == 0:
+        return "0.0000"  # also of -0.0
+    return f"{value:.4f}" if not abs(value) < 0.001 else f"{value:.4g}"
 
 
 def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:
