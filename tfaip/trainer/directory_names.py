@@ -18,6 +18,8 @@ LATEST_FILE = "latest"
 EXPORT_DIR = "export"
 CHECKPOINT_DIR = "checkpoint"
 BEST_DIR = "best"
+# In a directory of events: what TensorBoard's profiler, another library, writes.
+PLUGINS_DIR = "plugins"
 MAX_PARTS = 4
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import socket
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
-from tfaip.util.files import TEMPORARY_PREFIX, failures_named
+from tfaip.util.files import failures_named, write_bytes
 
 _NO_TENSORFLOW = "tensorboard.compat.notf"
 _EVENT_FILE = re.compile(r"events\.out\.tfevents\.(\d+)\.")
@@ -183,12 +184,11 @@ def _replace_file(path: Path, summary: Any, step: int, wall_time: float) -> None
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    temporary = path.with_name(f"{TEMPORARY_PREFIX}hparams")
-    with open(temporary, "wb") as file:
-        records = RecordWriter(file)
-        records.write(Event(wall_time=wall_time, file_version="brain.Event:2").SerializeToString())
-        records.write(Event(wall_time=wall_time, step=step, summary=summary).SerializeToString())
-    os.replace(temporary, path)
+    content = io.BytesIO()
+    records = RecordWriter(content)
+    records.write(Event(wall_time=wall_time, file_version="brain.Event:2").SerializeToString())
+    records.write(Event(wall_time=wall_time, step=step, summary=summary).SerializeToString())
+    write_bytes(path, content.getvalue())
 
 
 def _string_tensor(values: list[bytes]) -> Any:
@@ -201,8 +201,6 @@ def _string_tensor(values: list[bytes]) -> Any:
 
 def _png(image: np.ndarray) -> bytes:
     """Encode one image as PNG (Pillow is a dependency of tensorboard)."""
-    import io
-
     from PIL import Image
 
     if image.dtype != np.uint8:

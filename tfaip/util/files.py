@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ __all__ = [
     "remove_directory",
     "remove_temporaries",
     "require_writable",
+    "write_bytes",
     "write_json",
     "write_text",
 ]
@@ -97,7 +99,12 @@ def locked_directory(path: Path) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the content of the file `path` atomically by `text` (UTF-8).
+    """Replace the content of the file `path` atomically by `text` (UTF-8); see `write_bytes`."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace the content of the file `path` atomically.
 
     Raises:
         TfaipError: it cannot be written, or is something else than a file.
@@ -109,8 +116,8 @@ def write_text(path: Path, text: str) -> None:
         # Left by a process that was killed; a new file is never written through a link.
         temporary.unlink(missing_ok=True)
         try:
-            with open(temporary, "x", encoding="utf-8") as file:
-                file.write(text)
+            with open(temporary, "xb") as file:
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -276,8 +283,11 @@ def _exchange(a: Path, b: Path) -> bool:
 def _sync_tree(directory: Path) -> None:
     for root, _, files in os.walk(directory):
         for name in files:
-            with open(os.path.join(root, name), "rb") as file:
-                os.fsync(file.fileno())
+            path = os.path.join(root, name)
+            # Users may have put a pipe, which would be waited for, or a link that leads nowhere beside our files.
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
         _sync_directory(Path(root))
 
 
