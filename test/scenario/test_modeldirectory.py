@@ -16,6 +16,7 @@ from tfaip.model.weights import load_arrays, variable_arrays
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.resource import Resource
 from tfaip.scenario.modeldirectory import ModelDirectoryWriter
+from tfaip.scenario.writtenmodel import WrittenModel
 
 pytestmark = pytest.mark.backend
 
@@ -87,3 +88,23 @@ def test_a_missing_resource_leaves_the_old_export(tmp_path):
         writer.write(tmp_path / "best")
     assert (tmp_path / "best" / "weights.safetensors").read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["best"]
+
+
+def test_files_of_a_user_within_a_format_stay_or_are_named(tmp_path, caplog):
+    scenario = built(TinyScenario(TinyScenario.default_params()))
+    scenario.params.export_serve = True
+    writer, best = ModelDirectoryWriter(scenario), tmp_path / "best"
+    writer.write(best)
+    assert WrittenModel.at(best).foreign_entries() == []
+    (best / "serve" / "assets.extra").mkdir()
+    (best / "serve" / "assets.extra" / "warmup").write_text("requests")
+    (best / "serve" / "notes.txt").write_text("mine")
+    writer.write(best)
+    assert (best / "serve" / "assets.extra" / "warmup").read_text() == "requests"
+    assert (best / "serve" / "notes.txt").read_text() == "mine"
+    assert caplog.messages == []
+    scenario.graph.weights[0].assign(scenario.graph.weights[0] + 1)
+    writer.write(best)
+    assert not (best / "serve" / "notes.txt").exists()
+    [message] = caplog.messages
+    assert message.endswith("are gone from " + str(best) + ": serve/assets.extra, serve/notes.txt")

@@ -13,6 +13,7 @@ import pytest
 from test.scripts.conftest import SEED, read_params
 from test.support.commands import REPOSITORY, CommandResult, finish_command, start_command
 from test.support.runs import copy_tiny, history, make_once
+from tfaip.scripts import resume_training, train
 
 pytestmark = pytest.mark.backend
 
@@ -188,3 +189,21 @@ def test_a_typed_root_never_shadows_installed_modules(typed: Path, code: Path, t
     (scenarios / "trainer_params.json").write_text("{}")
     result = resume(typed, code, "--help")
     assert (result.rc, "no module named 'tiny.scenario'" in result.stderr) == (2, True), result
+
+
+def test_a_history_outside_of_the_run_is_replaced_only_if_it_was_typed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run, copy, shared = tmp_path / "run", tmp_path / "copy", tmp_path / "shared.json"
+    flags = ["--trainer.output_dir", str(run), "--trainer.epochs", "1", "--trainer.history_file", str(shared), *SEED]
+    assert train.main(["test.support.tiny", *flags]) == 0
+    assert list(json.loads(shared.read_text())) == ["1"]
+    shutil.copytree(run, copy)
+    assert resume_training.main([str(run), "--trainer.epochs", "2"]) == 0
+    assert list(json.loads(shared.read_text())) == ["1", "2"]
+    before = shared.read_bytes()
+    capfd.readouterr()
+    assert resume_training.main([str(copy), "--trainer.epochs", "3"]) == 0
+    assert f"the history file {shared} is left alone, since it was not typed for this run" in capfd.readouterr().out
+    assert shared.read_bytes() == before
+    assert list(json.loads((copy / "history.json").read_text())) == ["1", "2", "3"]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 
 from test.support.beside import contents, fill_beside
@@ -113,6 +114,20 @@ def test_names_in_a_stored_params_file(
         assert line.startswith("error: ")
         assert f"{field} is " in line
     assert contents(place) == before
+
+
+def test_a_run_from_stored_params_leaves_the_history_file_of_the_other_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", keras.backend.backend())
+    run = place / "run"
+    shared, file = run / "shared.json", run / "trainer_params.json"
+    shared.write_text('{"1": {"lr": 0.125}}')
+    file.write_text(json.dumps({**json.loads(file.read_text()), "history_file": str(shared)}))
+    assert train_from_params.main([str(file), "--trainer.output_dir", str(run / "again")]) == 0
+    assert shared.read_text() == '{"1": {"lr": 0.125}}'
+    assert json.loads((run / "again" / "history.json").read_text())["1"]["lr"] != 0.125
+    assert json.loads((run / "again" / "trainer_params.json").read_text())["history_file"] is None
 
 
 @pytest.mark.parametrize("name", ["best", "export", "checkpoint", "train", "train.log", "history.json", "validation"])

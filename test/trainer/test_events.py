@@ -164,6 +164,19 @@ print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
     assert scalars(tmp_path, "loss") == [(1, 1.0)]
 
 
+def test_hyper_parameters_are_never_written_through_a_link(tmp_path: Path) -> None:
+    theirs, run = tmp_path / "theirs", tmp_path / "train"
+    theirs.write_text("theirs")
+    run.mkdir()
+    hparams = "events.out.tfevents.0000000000.hparams"
+    for name in (".tmp-hparams", f".tmp-{hparams}", hparams):
+        (run / name).symlink_to(theirs)
+    EventWriter(run).hparams({"lr": 0.1}, 0)
+    assert theirs.read_text() == "theirs"
+    assert (run / hparams).is_file()
+    assert not (run / hparams).is_symlink()
+
+
 def test_a_full_disk_is_told_with_the_directory(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     writer = EventWriter(tmp_path / "train")

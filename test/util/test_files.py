@@ -211,6 +211,17 @@ def test_a_link_in_a_tree_stays_a_link(tmp_path: Path) -> None:
     assert names(tmp_path / "b") == ["broken", "link"]
 
 
+def test_what_is_no_file_is_neither_waited_for_nor_missed(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "link").symlink_to(tmp_path / "missing")
+    (tmp_path / "source" / "to_pipe").symlink_to("pipe")
+    os.mkfifo(tmp_path / "source" / "pipe")
+    with commit_directory(tmp_path / "target") as directory:
+        link_tree(tmp_path / "source", directory)
+    assert (tmp_path / "target" / "link").is_symlink()
+    assert (tmp_path / "target" / "pipe").is_fifo()
+
+
 def test_a_directory_is_removed_as_a_whole(tmp_path: Path) -> None:
     remove_directory(tmp_path / "a", tmp_path, ["mark"])  # there is none
     (tmp_path / "a" / "sub").mkdir(parents=True)

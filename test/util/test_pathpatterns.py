@@ -64,8 +64,3 @@ def test_a_pattern_that_matches_nothing_lists_the_paths() -> None:
         UsageError, match=r"^--flag 'bias' matches no weight; it must match a whole path, .* the weights are a/bias, b$"
     ):
         matching_paths("bias", "--flag", "weight", ["a/bias", "b"])
-
-
-def test_a_set_in_a_set_is_no_warning() -> None:
-    """Python warns of `[[`, which may get another meaning one day."""
-    assert compile_pattern("[[a]", "--flag").fullmatch("[")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 YAML_BYTES = 4 * MIB
 # Each value takes about 3 kB while it is read.
 YAML_VALUES = 50_000
+# As many digits as Python reads; in base 60 (`1:30:00`) a longer number would take minutes.
+_LONGEST_INTEGER = 4300
 
 
 def load_config(name: str) -> Source:
@@ -62,7 +64,15 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
             found[key] = loader.construct_object(value_node, deep=True)
         return found
 
+    def construct_integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+        if len(node.value) > _LONGEST_INTEGER:
+            raise yaml.MarkedYAMLError(
+                problem=f"a number has more than {_LONGEST_INTEGER} digits", problem_mark=node.start_mark
+            )
+        return loader.construct_yaml_int(node)
+
     Loader.add_constructor("tag:yaml.org,2002:map", construct_mapping)
+    Loader.add_constructor("tag:yaml.org,2002:int", construct_integer)
     try:
         document = yaml.load(text, Loader)  # noqa: S506 - a subclass of the safe loader
     except yaml.MarkedYAMLError as error:

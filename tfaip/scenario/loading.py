@@ -61,10 +61,10 @@ def _module_of_path(path: Path, first: bool) -> str:
     """Dotted name of a file or package directory; its import root joins the Python path."""
     path = path.resolve()
     if not path.exists():
-        raise UsageError(f"no scenario at {shorten_text(str(path))}: the path does not exist")
+        raise UsageError(f"no scenario at {shorten_text(str(path), 160)}: the path does not exist")
     if path.is_dir() and not (path / "__init__.py").exists() and not (path / "scenario.py").exists():
         raise UsageError(
-            f"no scenario at {shorten_text(str(path))}: expected a Python file, or a directory with scenario.py"
+            f"no scenario at {shorten_text(str(path), 160)}: expected a Python file, or a directory with scenario.py"
         )
     parts = [path.stem if path.is_file() else path.name]
     root = path.parent

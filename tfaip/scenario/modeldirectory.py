@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -72,11 +73,7 @@ class ModelDirectoryWriter:
             lost = {name: problem for name in added if (problem := self._add_format(name, before, directory, is_same))}
             written = [name for name in before.added_formats if name not in lost]
             write_manifest(directory, _origin(written))
-            foreign = before.foreign_entries()
-            if is_same:
-                for name in foreign:
-                    link_entry(path / name, directory / name)
-                foreign = []
+            foreign = [name for name in before.foreign_entries() if not is_same or not _keep(name, path, directory)]
         for name, problem in lost.items():
             log.warning("%s/ of the model before is gone, the new one cannot be written so: %s", path / name, problem)
         if foreign:
@@ -103,6 +100,18 @@ class ModelDirectoryWriter:
             shutil.rmtree(directory / name, ignore_errors=True)
             return shorten_text(str(error), 160)
         return None
+
+
+def _keep(name: str, path: Path, directory: Path) -> bool:
+    """Let what a user put into the model `path` be in its next version `directory` too; False: there is no place."""
+    target = directory / name
+    if os.path.lexists(target):
+        # It came with the format that it lies in; or it is a directory in the place of one that is written now.
+        return all(os.path.lexists(directory / entry.relative_to(path)) for entry in (path / name).rglob("*"))
+    if not target.parent.is_dir():
+        return False
+    link_entry(path / name, target)
+    return True
 
 
 def add_formats(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tfaip.errors import TfaipError
@@ -68,12 +68,27 @@ class WrittenModel:
         return None
 
     def foreign_entries(self) -> list[str]:
-        """Names in the directory of which the manifest says nothing: users put them there."""
+        """Relative paths below the directory of which the manifest says nothing: users put them there."""
         if not self.path.is_dir():
             return []
-        named = self.files if self.problem is None else _USUAL_ENTRIES
-        ours = {MANIFEST_FILE, *(name.split("/")[0] for name in named)}
-        return sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
+        if self.problem is not None:
+            ours = {MANIFEST_FILE, *_USUAL_ENTRIES}
+            return sorted(entry.name for entry in self.path.iterdir() if entry.name not in ours)
+        files = {MANIFEST_FILE, *self.files}
+        ways = {parent.as_posix() for name in files for parent in PurePosixPath(name).parents}
+        return sorted(self._foreign_below(self.path, files, ways))
+
+    def _foreign_below(self, directory: Path, files: Collection[str], ways: Collection[str]) -> Iterator[str]:
+        for entry in directory.iterdir():
+            name = entry.relative_to(self.path).as_posix()
+            if name in ways and entry.is_dir() and not entry.is_symlink():
+                yield from self._foreign_below(entry, files, ways)
+            elif name not in files and (directory == self.path or not _is_empty(entry)):  # a SavedModel has some
+                yield name
+
+
+def _is_empty(entry: Path) -> bool:
+    return entry.is_dir() and not entry.is_symlink() and next(entry.iterdir(), None) is None
 
 
 def shown_names(names: Sequence[str]) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfaip.params.trust import top_package
 from tfaip.scripts.dryrun import add_dry_run, print_plan
 from tfaip.scripts.roof import asks_for_usage, run_command
 from tfaip.scripts.stored import load_trainer_params, take_trusted
+from tfaip.util.logging import logger
+from tfaip.util.text import shorten_text
+
+if TYPE_CHECKING:
+    from tfaip.trainer.permission import Permission
 
 PROG = "tfaip-resume-training"
 USAGE = f"""usage: {PROG} OUTPUT_DIR [flags]
@@ -42,6 +48,7 @@ def _work(argv: Sequence[str]) -> None:
     scenario, stored = load_trainer_params(params_file, permission)
     # The run may have been moved since it was written.
     stored.output_dir = str(root)
+    _leave_out_history(stored, root, permission)
     args = _parse(f"{PROG} {argv[0]}", scenario, stored, flags, trusted)
     params = args.trainer
 
@@ -56,6 +63,20 @@ def _work(argv: Sequence[str]) -> None:
         return
     with user_logs(scenario, params):
         trainer.train()
+
+
+def _leave_out_history(stored: Any, root: Path, permission: Permission) -> None:
+    """Forget a history outside of the run unless the user has named it: the run would replace that file."""
+    name = stored.history_file
+    if name is None or Path(name).resolve().is_relative_to(root.resolve()):
+        return
+    if os.path.abspath(name) != permission.history_file:
+        logger(__name__).warning(
+            "the history file %s is left alone, since it was not typed for this run: name it with "
+            "--trainer.history_file",
+            shorten_text(name, 160),
+        )
+        stored.history_file = None
 
 
 def _plan(trainer: Any, scenario: Any) -> None:

@@ -18,10 +18,12 @@ LATEST_FILE = "latest"
 EXPORT_DIR = "export"
 CHECKPOINT_DIR = "checkpoint"
 BEST_DIR = "best"
+# In a directory of events: what TensorBoard's profiler, another library, writes.
+PLUGINS_DIR = "plugins"
 MAX_PARTS = 4
 
-CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?")
-EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|lav_l\d+")
+CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
+EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|lav_l\d+", re.ASCII)
 _OWN_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json")
 _EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import socket
@@ -10,7 +11,6 @@ import sys
 import time
 import types
 from collections.abc import Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -184,11 +184,11 @@ def _replace_file(path: Path, summary: Any, step: int, wall_time: float) -> None
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.record_writer import RecordWriter
 
-    file = BytesIO()
-    records = RecordWriter(file)
+    content = io.BytesIO()
+    records = RecordWriter(content)
     records.write(Event(wall_time=wall_time, file_version="brain.Event:2").SerializeToString())
     records.write(Event(wall_time=wall_time, step=step, summary=summary).SerializeToString())
-    write_bytes(path, file.getvalue())
+    write_bytes(path, content.getvalue())
 
 
 def _string_tensor(values: list[bytes]) -> Any:
@@ -201,8 +201,6 @@ def _string_tensor(values: list[bytes]) -> Any:
 
 def _png(image: np.ndarray) -> bytes:
     """Encode one image as PNG (Pillow is a dependency of tensorboard)."""
-    import io
-
     from PIL import Image
 
     if image.dtype != np.uint8:

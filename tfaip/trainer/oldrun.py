@@ -14,6 +14,7 @@ from tfaip.trainer.directory_names import (
     LATEST_FILE,
     LOG_FILE,
     PARAMS_FILE,
+    PLUGINS_DIR,
 )
 from tfaip.util.files import is_ours, remove_directory, remove_temporaries
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
@@ -97,7 +98,7 @@ def _remove_events(path: Path) -> None:
     for file in path.glob(f"{_EVENT_FILES}*"):
         if file.is_file() or file.is_symlink():
             file.unlink()
-    traces = path / "plugins" / "profile"
+    traces = path / PLUGINS_DIR / "profile"
     if traces.is_dir() and not traces.is_symlink() and not traces.parent.is_symlink():
         shutil.rmtree(traces)
         if not any(traces.parent.iterdir()):

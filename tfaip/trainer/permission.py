@@ -37,15 +37,17 @@ log = logger(__name__)
 
 @dataclass(frozen=True)
 class Permission:
-    """Packages and a directory that the stored params of a run may name because the user has typed them.
+    """What the stored params of a run may name because the user has typed it.
 
     Args:
         packages: their classes and functions may be named, besides those of tfaip and of the scenario's own package.
         import_root: directory that the scenario was imported from, if the user gave its path; None: it was named.
+        history_file: absolute path of a history outside of the run, which the run replaces; None: there is none.
     """
 
     packages: tuple[str, ...] = ()
     import_root: str | None = None
+    history_file: str | None = None
 
     def and_trusted(self, packages: Iterable[str]) -> Permission:
         """Return the same with further packages (`--trust`)."""
@@ -62,7 +64,7 @@ def read_permission(params_file: Path) -> Permission:
         record = parse_json(_read_private(_record_of(params_file)), "record")
         if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
             return Permission()
-        return _checked(record.get("packages"), record.get("import_root"))
+        return _checked(record.get("packages"), record.get("import_root"), record.get("history_file"))
     except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
         log.debug("no record of what was typed for %s: %s", params_file, error)
         return Permission()
@@ -84,7 +86,7 @@ def record_permission(
     try:
         packages = _needed_packages(params, top_package(scenario.__module__))
         path = _record_of(params_file)
-        if not packages and permission.import_root is None:
+        if not packages and permission.import_root is None and params.history_file is None:
             path.unlink(missing_ok=True)
             return
         checksums = [hashlib.sha256(params_text(params, params_file.parent).encode()).hexdigest()]
@@ -96,6 +98,7 @@ def record_permission(
             "params_sha256": checksums,
             "packages": packages,
             "import_root": permission.import_root,
+            "history_file": params.history_file and os.path.abspath(params.history_file),
         }
         _write_private(path, json.dumps(record, indent=2) + "\n")
         _forget_oldest(path.parent)
@@ -116,7 +119,7 @@ def _needed_packages(params: Any, own: str) -> list[str]:
             needed.append(error.package)
 
 
-def _checked(packages: Any, root: Any) -> Permission:
+def _checked(packages: Any, root: Any, history_file: Any) -> Permission:
     """Return what a record says, as far as it is of the right form."""
     if not isinstance(packages, list) or not all(isinstance(name, str) and name.isidentifier() for name in packages):
         raise ValueError("packages is no list of names")
@@ -124,7 +127,9 @@ def _checked(packages: Any, root: Any) -> Permission:
         raise ValueError("import_root is no absolute path")
     # A run that was put there later must not become importable by it.
     is_usable = root is not None and os.path.isdir(root) and not importpath.is_stored(root)
-    return Permission(tuple(packages), root if is_usable else None)
+    if history_file is not None and not (isinstance(history_file, str) and os.path.isabs(history_file)):
+        raise ValueError("history_file is no absolute path")
+    return Permission(tuple(packages), root if is_usable else None, history_file)
 
 
 def _run_of(params_file: Path) -> str:

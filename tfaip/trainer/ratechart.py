@@ -48,4 +48,4 @@ def write_png(path: Path, x_label: str, rates: Mapping[str, Curve], scores: Mapp
     try:
         figure.savefig(path, format="png", dpi=100)
     except OSError as error:
-        raise UsageError(f"{shorten_text(str(path))} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{shorten_text(str(path), 160)} cannot be written: {error.strerror}") from error

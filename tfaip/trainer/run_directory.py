@@ -17,9 +17,11 @@ from tfaip.trainer.directory_names import (
     EVENTS_NAME,
     EXPORT_DIR,
     HISTORY_FILE,
+    LATEST_FILE,
     LOG_FILE,
     MAX_PARTS,
     PARAMS_FILE,
+    PLUGINS_DIR,
     check_directory_names,
     check_output_dir,
     checkpoint_parts,
@@ -204,10 +206,15 @@ class RunDirectory:
             if not fits:
                 shown = shorten_text(str(path), 160)
                 raise UsageError(f"{shown} is in the way: it is no {kind} of a run; move it away")
+            if EVENTS_NAME.fullmatch(path.name):
+                _require_no_links(path / PLUGINS_DIR)
         if self.checkpoints.is_dir() and not self.checkpoints.is_symlink():
             self._check_checkpoints()
 
     def _check_checkpoints(self) -> None:
+        latest = self.checkpoints / LATEST_FILE
+        if latest.exists() and not latest.is_file():
+            raise UsageError(f"{shorten_text(str(latest), 160)} is in the way: it is no file of a run; move it away")
         for path in self.checkpoints.iterdir():
             if CHECKPOINT_NAME.fullmatch(path.name) and not is_ours(path, CHECKPOINT_MARKS):
                 raise UsageError(f"{shorten_text(str(path), 160)} is in the way: it is no checkpoint; move it away")
@@ -249,6 +256,19 @@ class RunDirectory:
         """Remove what a killed process left half-written."""
         own = {PARAMS_FILE, HISTORY_FILE, EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
+
+
+def _require_no_links(traces: Path) -> None:
+    """Raise if a directory of traces, to which other libraries write, is a link or holds one.
+
+    Raises:
+        UsageError: the link is named.
+    """
+    for path in (traces, *traces.rglob("*")):
+        if path.is_symlink():
+            raise UsageError(
+                f"{shorten_text(str(path), 160)} is a link: a run writes within its own directory only; move it away"
+            )
 
 
 def model_of_run(root: Path) -> Path | None:

@@ -298,7 +298,7 @@ class Trainer(Generic[P]):
             return
         run = parts.output.directory  # which may be created later
         if not path.parent.is_dir() and (run is None or path.parent.absolute() != run.root.absolute()):
-            raise UsageError(f"{shorten_text(str(path.parent))} is no directory: change --trainer.history_file")
+            raise UsageError(f"{shorten_text(str(path.parent), 160)} is no directory: change --trainer.history_file")
         self._params.history_file = self._params.history_file and str(path.absolute())
         if not path.exists():
             return

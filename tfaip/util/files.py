@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -109,16 +110,16 @@ def locked_directory(path: Path) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the content of the file `path` atomically by `text` (UTF-8).
+    """Replace the content of the file `path` atomically by `text` (UTF-8); see `write_bytes`."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace the content of the file `path` atomically.
 
     Raises:
         TfaipError: it cannot be written, or is something else than a file.
     """
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace the content of the file `path` atomically, as `write_text`."""
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
     with failures_named(path):
         if os.path.lexists(path) and not os.path.isfile(path):
@@ -293,8 +294,11 @@ def _exchange(a: Path, b: Path) -> bool:
 def _sync_tree(directory: Path) -> None:
     for root, _, files in os.walk(directory):
         for name in files:
-            with open(os.path.join(root, name), "rb") as file:
-                os.fsync(file.fileno())
+            path = os.path.join(root, name)
+            # Users may have put a pipe, which would be waited for, or a link that leads nowhere beside our files.
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
         _sync_directory(Path(root))
 
 
