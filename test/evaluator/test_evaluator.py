@@ -8,7 +8,7 @@ from typing import Any, Self
 import pytest
 
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.evaluator import Evaluator, EvaluatorBase
+from tfaip.evaluator.evaluator import Evaluator, EvaluatorBase, result_of
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.params import pai_dataclass
 
@@ -68,3 +68,12 @@ def test_an_exception_leaves_the_evaluation() -> None:
 def test_the_base_evaluates_nothing() -> None:
     assert evaluate(EvaluatorBase(EvaluatorParams()), [(1, 2)]) == {}
     assert Evaluator is EvaluatorBase
+
+
+def test_a_result_that_is_no_dict_is_named() -> None:
+    class Three(EvaluatorBase[EvaluatorParams]):
+        def result(self) -> Any:
+            return 3
+
+    with pytest.raises(TypeError, match="^Three.result returns 3, expected a dict of values by name$"):
+        result_of(Three(EvaluatorParams()))

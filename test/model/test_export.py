@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import resource
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,9 @@ def test_a_full_disk_is_told_as_such(name: str, tmp_path: Path) -> None:
     assert len(str(caught.value)) <= 400
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_writing_leaves_the_loggers_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    ServingExporter(scale_graphs()).write(tmp_path / "serve")
+    assert logging.root.handlers == []

@@ -175,3 +175,18 @@ def test_what_cannot_be_stored_is_named() -> None:
         require_readable(params, HolderParams, "holder")
     with pytest.raises(UsageError, match="is not a params class derived from CountingParams"):
         require_readable(HolderParams(), CountingParams, "holder")
+
+
+@pai_dataclass
+@dataclass
+class RequiredParams(ParamsBase):
+    units: list[int] = field(default_factory=list, metadata=pai_meta(required=True))
+    file: str | None = field(default=None, metadata=pai_meta(required=True))
+
+
+def test_a_required_value_must_not_be_empty_in_python_either() -> None:
+    conform(RequiredParams(units=[1]), "holder")  # None is a value of its type
+    with pytest.raises(UsageError, match="^--holder.units is required, and empty: give it a value$"):
+        conform(RequiredParams(), "holder")
+    with pytest.raises(UsageError, match="^--holder.file is required, and empty"):
+        conform(RequiredParams(units=[1], file=""), "holder")

@@ -136,6 +136,7 @@ CASES = {
         GRAPH.format(in_graph='keras.ops.matmul(inputs["x"], keras.ops.zeros([7, 7]))  # HERE', in_model="pass"),
         "Error: ",
     ),
+    "key": (GRAPH.format(in_graph='inputs["windo"]  # HERE', in_model="pass"), "error: KeyError: 'windo'"),
     "model": (GRAPH.format(in_graph="pass", in_model=STYLED), "ValueError: bad layer"),
     "processor": (PROCESSOR.format(processes=0), "KeyError: 'no such pixel'; in BadJitter.apply, sample"),
     "worker": (PROCESSOR.format(processes=1), "KeyError: 'no such pixel'; in BadJitter.apply, sample"),
@@ -181,7 +182,7 @@ def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert "\x1b" not in first + second
     # What fails while the model is built leaves no run.
     log = tmp_path / "run" / "train.log"
-    assert log.exists() == (name not in ("graph", "operation", "model", "params"))
+    assert log.exists() == (name not in ("graph", "key", "operation", "model", "params"))
     if log.exists():
         assert second.endswith(f"(the traceback is in {log})")
         assert f'{file.name}", line {line_of(file)}' in log.read_text()
@@ -205,3 +206,35 @@ def test_a_scenario_that_cannot_be_imported(
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
     assert f"(in {file}:3" in line
+
+
+def test_a_graph_that_returns_no_dict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad_output.py").write_text(
+        IMPORTS + GRAPH.format(in_graph="return next(iter(inputs.values()))", in_model="pass")
+    )
+    assert main(["bad_output", "--trainer.output_dir", "run"]) == 1
+    line = capsys.readouterr().err.splitlines()[0]
+    assert line.startswith("error: TypeError: Graph returns ")
+    assert "expected a dict of tensors by name" in line
+
+
+def test_a_value_that_a_base_class_refuses_is_no_error_of_the_line_that_calls_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad_call.py").write_text(
+        IMPORTS
+        + """
+@pai_dataclass
+@dataclass
+class Mine(TinyScenario.trainer_params_cls()):
+    def __post_init__(self):
+        super().__post_init__()
+
+class Bad(TinyScenario):
+    @classmethod
+    def trainer_params_cls(cls): return Mine
+"""
+    )
+    assert main(["bad_call", "--trainer.output_dir", "run", "--trainer.epochs", "0"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("epochs is 0, expected at least 1: change --trainer.epochs")

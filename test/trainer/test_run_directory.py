@@ -98,7 +98,7 @@ def test_one_process_at_a_time(run: RunDirectory) -> None:
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_files_that_are_no_run_are_never_replaced(overwrite: bool, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match="exists and is not the directory of a run: choose another"):
+    with pytest.raises(UsageError, match="exists and is not the directory of a run: choose a new or empty"):
         RunDirectory(tmp_path).check_free(overwrite)
     assert (tmp_path / "thesis.tex").exists()
     with pytest.raises(UsageError, match="exists and is not the directory of a run"):

@@ -8,6 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.params.generics import type_argument
+from tfaip.util.text import shorten
 
 P = TypeVar("P", bound=EvaluatorParams)
 
@@ -54,6 +55,20 @@ class EvaluatorBase(Generic[P]):
         TensorBoard. Everything else is only returned.
         """
         return {}
+
+
+def result_of(evaluator: EvaluatorBase[Any]) -> dict[str, Any]:
+    """Return the result of an evaluator.
+
+    Raises:
+        TypeError: if it is no dict.
+    """
+    result = evaluator.result()
+    if not isinstance(result, dict):
+        raise TypeError(
+            f"{type(evaluator).__name__}.result returns {shorten(result)}, expected a dict of values by name"
+        )
+    return result
 
 
 Evaluator = EvaluatorBase

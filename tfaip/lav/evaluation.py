@@ -20,7 +20,7 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.device.devices import Devices
 from tfaip.device.processes import from_chief, gather_arrays
 from tfaip.errors import UsageError
-from tfaip.evaluator.evaluator import EvaluatorBase
+from tfaip.evaluator.evaluator import EvaluatorBase, result_of
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.model.evaluationmodel import EvaluationModel, EvaluationStep
 from tfaip.model.modelbase import ModelBase
@@ -90,8 +90,8 @@ class SampleScores:
             self._on_sample(sample)
 
     def result(self) -> dict[str, Any]:
-        """The results of the evaluator."""
-        return self._evaluator.result()
+        """Return the results of the evaluator."""
+        return result_of(self._evaluator)
 
 
 def require_generators(generator_params: Iterable[DataGeneratorParams]) -> Iterable[DataGeneratorParams]:

@@ -78,6 +78,20 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         return self.build_train_graph(inputs, targets, training=bool(training))
 
 
+def require_outputs(graph: GenericGraphBase[Any], outputs: Any) -> TensorDict:
+    """Return the outputs of the root graph of a model.
+
+    Raises:
+        TypeError: if they are no dict.
+    """
+    if not isinstance(outputs, Mapping):
+        raise TypeError(
+            f"{type(graph).__name__} returns {type(outputs).__name__}, expected a dict of tensors by name, as in "
+            "{'y': tensor}"
+        )
+    return dict(outputs)
+
+
 class GraphBase(GenericGraphBase[P], Generic[P]):
     """A graph that is the same for training and prediction: override `build_graph`."""
 

@@ -148,11 +148,15 @@ def quiet_tensorflow() -> Iterator[None]:
     """TensorFlow reports assets, fingerprints and gradients that it drops, Keras prints endpoints: not our lines."""
     logs = [logging.getLogger("tensorflow"), logging.getLogger("absl")]
     levels = [log.level for log in logs]
+    # `tf.saved_model.save` logs by `logging.info`, which adds a handler if there is none: a program without a set-up of
+    # its own would have one from then on.
+    handlers = logging.root.handlers[:]
     for log in logs:
         log.setLevel(logging.ERROR)
     try:
         with quiet_stderr(), contextlib.redirect_stdout(io.StringIO()):
             yield
     finally:
+        logging.root.handlers[:] = handlers
         for log, level in zip(logs, levels, strict=True):
             log.setLevel(level)

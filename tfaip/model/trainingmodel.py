@@ -12,7 +12,7 @@ import keras
 from keras import ops
 from keras.initializers import Constant
 
-from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.graphbase import GenericGraphBase, require_outputs
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.precision import full_precision
@@ -130,7 +130,7 @@ class TrainingModel(keras.Model):
         with warnings.catch_warnings():
             # Of a call that fails Keras warns at length, twice, before it raises the error.
             warnings.filterwarnings("ignore", message=".*looks like it has unbuilt state", category=UserWarning)
-            self.graph.predict(inputs)
+            require_outputs(self.graph, self.graph.predict(inputs))
         # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
         self._trace(inputs, targets, with_training=True)
 
@@ -143,9 +143,8 @@ class TrainingModel(keras.Model):
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
-        return full_precision(
-            self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
-        )
+        outputs = self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
+        return full_precision(require_outputs(self.graph, outputs))
 
     def test_step(self, *args: Any) -> Any:
         """Evaluate one batch. TensorFlow passes `(data,)`, JAX `(state, data)`."""

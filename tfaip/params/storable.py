@@ -45,7 +45,7 @@ def conform(params: Any, root: str) -> None:
 
     A value that the type can hold without loss is replaced: an int by a float, 3.0 by an int, 0 and 1 by a bool, a
     tuple by a list, the value of an enum by its member, a path by its text. Functions that are given by name are
-    imported.
+    imported. A required field must not be empty.
 
     Args:
         params: the root of the tree.
@@ -128,7 +128,11 @@ class _Conformer:
             if not hasattr(node, field.name):
                 continue  # declared with init=False, and not set yet
             value = getattr(node, field.name)
-            conformed = self._value(value, types_of[field.name], place.below(field.name, field.metadata))
+            below = place.below(field.name, field.metadata)
+            if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
+                # None, where the type allows it, says that there is deliberately no value.
+                raise UsageError(f"{below.label} is required, and empty: give it a value")
+            conformed = self._value(value, types_of[field.name], below)
             if conformed is not value:
                 with contextlib.suppress(dataclasses.FrozenInstanceError):
                     setattr(node, field.name, conformed)

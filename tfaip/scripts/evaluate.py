@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.evaluator.evaluator import result_of
 from tfaip.params.trust import top_package
 from tfaip.scripts.dryrun import add_dry_run, listed, print_plan
 from tfaip.scripts.models import exported_model
@@ -56,7 +57,7 @@ def _work(argv: Sequence[str]) -> None:
                 evaluator.update_state(sample)
             except (AttributeError, LookupError, TypeError) as error:
                 raise UsageError(_what_is_missing(args.prediction, number, sample, evaluator, error)) from error
-        results = evaluator.result()
+        results = result_of(evaluator)
     if not results:
         raise UsageError(f"{type(evaluator).__name__} of {scenario.__name__} gives no results: see evaluator_cls")
     print_results({"value": results})

@@ -137,7 +137,9 @@ class RunDirectory:
         shown = shorten_text(str(self.root), 160)
         if not self.params_file.exists():
             # Only a run may be replaced: a mistyped path must never cost a user other files.
-            raise UsageError(f"{shown} exists and is not the directory of a run: choose another --trainer.output_dir")
+            raise UsageError(
+                f"{shown} exists and is not the directory of a run: choose a new or empty --trainer.output_dir"
+            )
         if not overwrite and not self._is_without_result():
             raise UsageError(
                 f"{shown} holds another run: choose another --trainer.output_dir, continue that run with "

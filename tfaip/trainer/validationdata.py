@@ -58,4 +58,5 @@ def chosen_options(generator: DataGeneratorParams) -> list[Change]:
         default = type(generator)()
     except TypeError:  # a field without a default was given
         return [Change("", None, generator)]
-    return [change for change in diff(default, generator) if not is_hidden(generator, change.path)]
+    changes = diff(default, generator)
+    return [change for change in changes if not is_hidden(generator, change.path) and not isinstance(change.new, type)]

@@ -50,6 +50,10 @@ class Place:
 def message_of(error: BaseException) -> str:
     """Return the text of an error without terminal styles; of Keras' page about a failed call the message alone."""
     text = str(error)
+    if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
+        # Its text is the `repr` of its argument, in which the page of Keras would be one escaped line.
+        page = error.args[0]
+        text = page if _KERAS_CALL.match(page) else text
     if inner := _KERAS_CALL.match(text):
         text = inner[1]
     return without_styles(_KERAS_SHAPES.sub("", text))
@@ -71,13 +75,26 @@ def find_place(error: BaseException) -> Place | None:
     for one in _chain(error):
         if isinstance(one, SyntaxError) and one.filename and one.lineno and _is_users(one.filename):
             return Place(one.filename, one.lineno)
-        frames = [] if isinstance(one, TfaipError) else list(_frames(one))
+        frames = [] if isinstance(one, TfaipError) else _without_delegation(list(_frames(one)))
         # A scenario that is installed lies beside the libraries.
         for accepts in (_is_users, _is_installed):
             found = [place for place in frames if accepts(place.file)]
             if found:
                 return found[-1]
     return None
+
+
+def _without_delegation(frames: list[Place]) -> list[Place]:
+    """Leave out the frames that only call the same method of a base class of the toolkit, which then raised.
+
+    A `super().__post_init__()` is not the reason why a value is refused.
+    """
+    calls = zip(frames, [*frames[1:], None], strict=True)
+    return [
+        place
+        for place, called in calls
+        if called is None or place.function != called.function or not Path(called.file).is_relative_to(_OURS)
+    ]
 
 
 def is_foreseen(error: BaseException) -> bool:
