@@ -15,7 +15,7 @@ _OURS = Path(__file__).resolve().parents[1]
 _STANDARD = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
 _INSTALLED = ("site-packages", "dist-packages")
 # Installed packages that are never the user's own; an installed scenario may be.
-_LIBRARIES = frozenset(
+LIBRARIES = frozenset(
     [
         *("_pytest", "absl", "google", "h5py", "jax", "jaxlib", "keras", "ml_dtypes", "numpy", "onnxruntime"),
         *("opt_einsum", "optree", "pluggy", "rich", "safetensors", "scipy", "sklearn", "tensorboard", "tensorflow"),
@@ -131,4 +131,4 @@ def _is_installed(file: str) -> bool:
     """Return True for a file of an installed package that is no known library."""
     path = Path(file)
     below = [path.parts[index + 1] for index, part in enumerate(path.parts[:-1]) if part in _INSTALLED]
-    return bool(below) and below[-1].removesuffix(".py") not in _LIBRARIES and not path.is_relative_to(_OURS)
+    return bool(below) and below[-1].removesuffix(".py") not in LIBRARIES and not path.is_relative_to(_OURS)

@@ -11,9 +11,10 @@ from typing import Any
 
 from tfaip.params.tree import children, is_node
 from tfaip.util.logging import ROOT, ConsoleHandler, log_level
+from tfaip.util.origin import LIBRARIES
 
 # They decide themselves what they log.
-_LIBRARIES = frozenset({ROOT, "absl", "jax", "keras", "numpy", "tensorflow", *sys.stdlib_module_names})
+_NOT_USERS = LIBRARIES | {ROOT, *sys.stdlib_module_names}
 
 
 @contextlib.contextmanager
@@ -27,7 +28,7 @@ def user_logs(*values: Any) -> Iterator[None]:
         values: classes, and params with their whole tree; the top-level packages of all of them are meant.
     """
     with ExitStack() as stack:
-        for package in sorted(_packages(values) - _LIBRARIES):
+        for package in sorted(_packages(values) - _NOT_USERS):
             stack.enter_context(_forwarded(logging.getLogger(package)))
         yield
 
