@@ -142,4 +142,6 @@ def _module(name: str, place: str) -> Any:
         return importlib.import_module(name)
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise UsageError(f"{place}: module {name} cannot be imported ({reason})") from error
+        is_elsewhere = isinstance(error, ModuleNotFoundError)
+        hint = ": put the directory that holds it on the PYTHONPATH" if is_elsewhere else ""
+        raise UsageError(f"{place}: module {shorten_text(name)} cannot be imported ({reason}){hint}") from error

@@ -16,8 +16,9 @@ USAGE = f"""usage: {PROG} SCENARIO [flags]
 Read the training data of a scenario as fast as they come, without a training, and show where the time goes. Takes the
 flags of tfaip-train (--trainer.output_dir is not needed: nothing is written), and:
 
-  --time_limit SECONDS  stop after this time; else Ctrl-C stops
-  --dry_run             check everything, read one batch, measure nothing
+  --time_limit SECONDS   stop after this time; else Ctrl-C stops
+  --dry_run              check everything, read one batch, measure nothing
+  --trust PKG [PKG ...]  packages that a config file may name classes of, besides tfaip and the scenario's own
 
 {PROG} SCENARIO --help shows all flags."""
 

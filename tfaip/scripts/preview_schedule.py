@@ -23,9 +23,10 @@ USAGE = f"""usage: {PROG} SCENARIO [flags]
 Show the learning rate over the whole run, as a table and a picture, without training. All flags of tfaip-train can be
 given; nothing is written, but for
 
-  --png FILE  the picture as a file (pip install 'tfaip[plot]')
+  --png FILE             the picture as a file (pip install 'tfaip[plot]')
 
-  --dry_run   check everything, say what would be shown, show nothing
+  --dry_run              check everything, say what would be shown, show nothing
+  --trust PKG [PKG ...]  packages that a config file may name classes of, besides tfaip and the scenario's own
 
 {PROG} SCENARIO --help shows all flags of a scenario."""
 

@@ -49,7 +49,7 @@ def _work(argv: Sequence[str]) -> None:
     # The run may have been moved since it was written.
     stored.output_dir = str(root)
     _leave_out_history(stored, root, permission)
-    args = _parse(f"{PROG} {argv[0]}", scenario, stored, flags, trusted)
+    args = _parse(f"{PROG} {argv[0]}", scenario, stored, flags, permission.packages)
     params = args.trainer
 
     from tfaip.device.devices import prepare_devices
