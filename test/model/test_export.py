@@ -23,11 +23,7 @@ from tfaip.model.servedmodel import ServedModel
 from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict
 
-pytestmark = [
-    pytest.mark.backend,
-    # How Keras calls JAX.
-    pytest.mark.filterwarnings("ignore:The `native_serialization` parameter is deprecated:DeprecationWarning"),
-]
+pytestmark = pytest.mark.backend
 
 # What a user of the SavedModel writes, who has neither this toolkit nor Keras.
 CLIENT = """

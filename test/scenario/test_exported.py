@@ -26,8 +26,6 @@ from tfaip.util.manifest import write_manifest
 
 pytestmark = [
     pytest.mark.backend,
-    # How Keras calls JAX.
-    pytest.mark.filterwarnings("ignore:The `native_serialization` parameter is deprecated:DeprecationWarning"),
     # The helper is not yet built when the prediction graph is.
     pytest.mark.filterwarnings("ignore:`build.*` was called on layer 'graph':UserWarning"),
 ]

@@ -24,11 +24,7 @@ from tfaip.scripts.models import open_models
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
-pytestmark = [
-    pytest.mark.backend,
-    # How Keras calls JAX.
-    pytest.mark.filterwarnings("ignore:The `native_serialization` parameter is deprecated:DeprecationWarning"),
-]
+pytestmark = pytest.mark.backend
 
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 OTHER = "jax" if ON_TENSORFLOW else "tensorflow"

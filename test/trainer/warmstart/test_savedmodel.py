@@ -98,7 +98,6 @@ def test_a_model_of_tensorflow_1(tmp_path: Path) -> None:
 
 
 # Keras asks jax2tf for something that JAX will not have for ever.
-@pytest.mark.filterwarnings("ignore:The `native_serialization` parameter is deprecated:DeprecationWarning")
 def test_our_own_serve_directory_has_the_paths_of_the_model(tmp_path: Path) -> None:
     params = TinyScenario.default_trainer_params()
     params.epochs, params.output_dir, params.random_seed = 1, str(tmp_path / "run"), 3
