@@ -179,7 +179,7 @@ def test_a_rate_of_zero_changes_no_bit() -> None:
         (function("gone"), "--learning_rate.function: module .* has no function 'gone'"),
         (function("NO_FUNCTION"), "has no function 'NO_FUNCTION'"),
         (FunctionParams(function="no.such.package:rate"), "module 'no.such.package' cannot be imported"),
-        (FunctionParams(), "--learning_rate.function: expected module:function, got ''"),
+        (FunctionParams(), "--learning_rate.function is required, and empty"),
         (
             ConstantParams(modulation=FunctionModulationParams(function=f"{HERE}:wants_more")),
             "--learning_rate.modulation.function: .* needs the argument 'batch'",
