@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO_DIR := runs/demo
 WORKERS ?= 2
 
-.PHONY: demo test lint format pytest pytest-jax clean
+.PHONY: demo test test-all lint format pytest pytest-jax series fuzz clean
 
 demo: $(STAMP)  ## Train the tutorial on real data and show the result.
 	$(BIN)/tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir $(DEMO_DIR) --overwrite
@@ -18,22 +18,35 @@ demo: $(STAMP)  ## Train the tutorial on real data and show the result.
 	@echo '  how to write your own            docs/scenario.md'
 	@echo '  every flag of this command       $(BIN)/tfaip-train tfaip.scenario.tutorial.full --help'
 
-test: lint pytest pytest-jax  ## The whole suite on both backends.
+test: lint pytest pytest-jax  ## The suite on both backends.
+
+test-all: test series fuzz  ## The same, and the long series of kills, faults and odd command lines.
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
+	$(BIN)/python tools/structure.py --check
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 pytest: $(STAMP)
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not series'
 
 pytest-jax: $(STAMP)
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n $(WORKERS) -m backend
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n $(WORKERS) -m 'backend and not series'
+
+series: $(STAMP)
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m series
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n $(WORKERS) -m 'backend and series'
+	$(BIN)/python -m test.kill_series --seed 1 --n 20
+	$(BIN)/python -m test.kill_series --seed 2 --n 10 --backend jax
+
+fuzz: $(STAMP)
+	$(BIN)/python -m test.scripts.fuzz_command_lines --seed 1
 
 # The stamp is written last: an installation that was interrupted is taken up again.
 $(STAMP): pyproject.toml requirements.txt setup.py

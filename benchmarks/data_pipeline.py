@@ -36,9 +36,9 @@ from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataP
 from tfaip.data.generators.arrays import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.data.pipeline.stream import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.params import pai_dataclass
 
@@ -201,7 +201,7 @@ class ImageData(DataBase[ImageDataParams]):
 
 
 def our_pipeline(case: str, workers: int) -> Any:
-    """A training pipeline."""
+    """Return a training pipeline."""
     processors = [] if case == "c0" else [WorkParams(case=case)]
     data = ImageData(ImageDataParams(case=case, pre_proc=SequentialProcessorPipelineParams(processors=processors)))
     params = DataPipelineParams(batch_size=CASES[case].batch, num_processes=workers)
@@ -294,7 +294,7 @@ def measure(case: str, loader: str, workers: int) -> dict[str, float]:
 
 
 def measure_apart(case: str, loader: str, workers: int) -> dict[str, float]:
-    """The same in a process of its own."""
+    """Do the same in a process of its own."""
     command = [sys.executable, __file__, "--one", case, loader, str(workers)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (this file)
     if result.returncode:

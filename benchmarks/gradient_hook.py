@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.util.backend import import_backend
+from tfaip.backend.selection import import_backend
 
 BACKEND = import_backend()
 
@@ -63,12 +63,12 @@ class Training:
 
 
 def keras_adam(accum_steps: int | None = None) -> Callable[[keras.Model], Any]:
-    """Makes plain Adam."""
+    """Make plain Adam."""
     return lambda model: keras.optimizers.Adam(0.001, gradient_accumulation_steps=accum_steps)
 
 
 def ours(average: bool = False, accum_steps: int = 1, **fields: Any) -> Callable[[keras.Model], Any]:
-    """Makes the optimizer of the toolkit."""
+    """Make the optimizer of the toolkit."""
 
     def optimizer(model: keras.Model) -> Any:
         weights = {weight.path: weight for weight in model.trainable_variables}
@@ -81,7 +81,7 @@ def ours(average: bool = False, accum_steps: int = 1, **fields: Any) -> Callable
 
 
 def arguments_of_fit(steps: int) -> dict[str, Any]:
-    """Data of an epoch, fed as cheaply as each backend can."""
+    """Return the data of an epoch, fed as cheaply as each backend can."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(steps * BATCH, 784)).astype(np.float32)
     y = rng.integers(10, size=steps * BATCH)

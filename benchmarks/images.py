@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pairs import Turn
 
+from tfaip.backend.selection import import_backend
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.generators.arrays import ArrayDataGenerator
@@ -19,7 +20,6 @@ from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import ProgressBarMode, TrainerParams, TrainerPipelineParams
-from tfaip.util.backend import import_backend
 
 BACKEND = import_backend()
 
@@ -213,7 +213,7 @@ class Begin(keras.callbacks.Callback):
 
 
 def bare(network: str, samples: int, epochs: int, batch_size: int = BATCH_SIZE) -> Callable[[Turn], None]:
-    """A contestant: nothing but `keras.Model.fit`."""
+    """Run a contestant: nothing but `keras.Model.fit`."""
 
     def train(turn: Turn) -> None:
         images, labels = synthetic_images(samples, NETWORKS[network].shape)
@@ -227,7 +227,7 @@ def bare(network: str, samples: int, epochs: int, batch_size: int = BATCH_SIZE) 
 def toolkit(
     network: str, samples: int, epochs: int, output_dir: Path | None, batch_size: int = BATCH_SIZE, **fields: Any
 ) -> Callable[[Turn], None]:
-    """A contestant: the same training with the toolkit. `fields` are those of `TrainerParams`."""
+    """Run a contestant: the same training with the toolkit. `fields` are those of `TrainerParams`."""
     params = BenchmarkScenario.default_trainer_params()
     params.scenario.model.network = network
     params.gen.train.samples, params.val_every_n = samples, 0

@@ -18,11 +18,11 @@ class Seconds:
 
     @classmethod
     def now(cls) -> "Seconds":
-        """Readings of both clocks."""
+        """Return readings of both clocks."""
         return cls(time.perf_counter(), time.process_time())
 
     def since(self, start: "Seconds") -> "Seconds":
-        """The time between two readings."""
+        """Return the time between two readings."""
         return Seconds(self.wall - start.wall, self.cpu - start.cpu)
 
 

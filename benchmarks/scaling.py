@@ -31,9 +31,9 @@ def samples_per_second(args: argparse.Namespace, devices: int) -> float:
 
 def train(args: argparse.Namespace) -> None:
     """Train three epochs on `args.one` devices; prints the samples per second of the last two."""
+    from tfaip.backend.selection import select_backend
     from tfaip.device import DeviceConfigParams
     from tfaip.device.devices import prepare_devices
-    from tfaip.util.backend import select_backend
 
     device = DeviceConfigParams(gpus=list(range(args.one)) if args.gpus else None)
     if select_backend() == "tensorflow" and not args.gpus and args.one > 1:

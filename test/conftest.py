@@ -29,6 +29,13 @@ if not os.environ.get("XDG_STATE_HOME", "").startswith(STATE_PREFIX):
     os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tfaip-test-state-")
     atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
+# A test process compiles the same thing once on JAX. The cache is not written atomically, so each process has its own;
+# commands read it, and write to it unless they may be killed (`start_python`).
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(os.environ["XDG_STATE_HOME"], f"jax-{WORKER}")
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+
 # The same examples in every run, and no deadline: a busy machine is not a failure.
 settings.register_profile(
     "tfaip", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]

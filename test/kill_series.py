@@ -37,7 +37,7 @@ from test.support.commands import (
 )
 from test.support.leaks import find_leaks, take_snapshot
 from test.support.runs import checkpoints, files_below, latest, without_seconds
-from tfaip.util.table import print_table
+from tfaip.util.terminal import print_table
 
 PACKAGE = Path(__file__).resolve().parent / "support" / "sequences"
 RUN, TEMPORARY = "run", "temporary"

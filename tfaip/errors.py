@@ -1,4 +1,9 @@
-"""The errors of the toolkit, as far as Python's own (`ValueError`, `TypeError`) do not say enough."""
+"""The errors of the toolkit, as far as Python's own (`ValueError`, `TypeError`) do not say enough, and exit codes."""
+
+import signal
+
+SIGNAL_EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+"""Exit codes of a process that a signal has ended, as shells give them: 128 + number."""
 
 
 class TfaipError(Exception):

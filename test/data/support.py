@@ -14,14 +14,14 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
     GeneratingDataProcessor,
     MappingDataProcessor,
 )
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.data.pipeline.sharding import ALONE, Shard
-from tfaip.data.pipeline.stream import Position
+from tfaip.data.pipeline.sharding import UNSHARDED, Shard
 from tfaip.data.specs import TensorSpec
 from tfaip.params import pai_dataclass
 
@@ -169,15 +169,14 @@ def make_pipeline(
     pipeline = data(RowDataParams(pre_proc=pre_proc)).create_pipeline(
         DataPipelineParams(mode=mode, **pipeline_params), generator
     )
-    pipeline.seed = seed
-    return pipeline
+    return pipeline.with_seed(seed)
 
 
 def epoch(
     pipeline: DataPipeline,
     start: Position = Position(),  # noqa: B008
     num_samples: int = 60,
-    shard: Shard = ALONE,
+    shard: Shard = UNSHARDED,
 ) -> list[tuple[Any, Position]]:
     """The bytes of each batch of an epoch, and the position behind it."""
     with pipeline.training_batches(start, num_samples, shard) as batches:

@@ -27,14 +27,17 @@ def test_pipeline_defaults() -> None:
     ("values", "message"),
     [
         ({"batch_size": 0}, "batch_size is 0, expected at least 1"),
-        ({"limit": 0}, "limit is 0, expected a number of samples or -1"),
+        ({"limit": 0}, "limit is 0, expected at least 1, or -1 for all"),
         ({"limit": -2}, "limit is -2"),
         ({"shuffle_buffer_size": -2}, "shuffle_buffer_size is -2"),
         ({"num_processes": 2**31}, "num_processes is 2147483648, expected a number from 0 to 1024"),
-        ({"prefetch": 2**31}, "prefetch is 2147483648, expected batches from 1 to 1048576"),
-        ({"worker_timeout_s": math.nan}, "worker_timeout_s is nan, expected seconds above 0"),
-        ({"worker_timeout_s": math.inf}, "worker_timeout_s is inf, expected seconds above 0"),
-        ({"worker_start_s": math.nan}, "worker_start_s is nan, expected seconds from 0"),
+        ({"prefetch": 2**31}, "prefetch is 2147483648, expected a number from 1 to 1048576, or -1 for automatic"),
+        ({"worker_timeout_s": math.nan}, r"worker_timeout_s is nan, expected a finite number in \(0, 2147483\]"),
+        ({"worker_timeout_s": math.inf}, "worker_timeout_s is inf, expected a finite number"),
+        (
+            {"worker_start_s": math.nan},
+            "worker_start_s is nan, expected a finite number from 0 to 2147483, or -1",
+        ),
     ],
 )
 def test_impossible_values_are_refused(values: dict[str, Any], message: str) -> None:

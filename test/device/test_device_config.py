@@ -20,14 +20,17 @@ def test_defaults_ask_for_one_device_in_float32() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"gpus": [-1]}, r"gpus is \[-1\], expected different numbers from 0: change --device.gpus"),
+        ({"gpus": [-1]}, r"gpus\[0\] is -1, expected at least 0"),
         ({"gpus": [0, 1, 0]}, r"gpus is \[0, 1, 0\], expected different numbers"),
-        ({"gpu_memory": 0}, "gpu_memory is 0, expected MiB above 0: change --device.gpu_memory"),
-        ({"num_processes": 2}, "set --device.process_id, --device.coordinator too"),
-        ({"process_id": 0, "coordinator": "a:1"}, "set --device.num_processes too"),
+        ({"gpu_memory": 0}, "gpu_memory is 0, expected at least 1, or None"),
+        (
+            {"num_processes": 2},
+            "process_id is None, expected a value, since a cluster needs num_processes",
+        ),
+        ({"process_id": 0, "coordinator": "a:1"}, "num_processes is None, expected a value"),
         (
             {"num_processes": 2, "process_id": 2, "coordinator": "a:1"},
-            "process_id is 2 of 2 processes, expected 0 to num_processes - 1",
+            r"process_id is 2, expected 0 to num_processes - 1 \(1\)",
         ),
         ({"num_processes": 2, "process_id": 0, "coordinator": "node1"}, "coordinator is 'node1', expected host:port"),
         ({"num_processes": 2, "process_id": 0, "coordinator": "node1:99999"}, "expected host:port"),

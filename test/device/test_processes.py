@@ -54,7 +54,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return result
 
 
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.series)])
 def test_processes_train_as_one(alone: Result, tmp_path: Path, processes: int) -> None:
     run = {"output_dir": str(tmp_path / "run"), "write_checkpoints": True, "export_best": True, "export_final": True}
     half: Case = {"set": {"device.precision": "mixed_float16"}}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
+from test.support.commands import REPOSITORY, finish_command, run_several, start_python
 
 DOCS = REPOSITORY / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -50,13 +49,12 @@ def commands(page: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_of_a_page(page: str, tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+def test_commands_of_a_page(page: str, tmp_path: Path) -> None:
     write_files(page, tmp_path)
     assert commands(page)
-    for command in commands(page):
-        result = run_command(*command, cwd=tmp_path)
-        assert result.rc == 0, f"{command}\n{result}"
-        assert "warning: " not in result.stdout + result.stderr, f"{command}\n{result}"
+    result = run_several(commands(page), cwd=tmp_path)
+    assert result.rc == 0, result
+    assert "warning: " not in result.stdout + result.stderr, result
     for script in sorted(tmp_path.glob("*.py")):
         result = finish_command(start_python(script, cwd=tmp_path))
         assert result.rc == 0, f"{script}\n{result}"

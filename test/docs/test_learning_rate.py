@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from test.docs.test_docs import DOCS, commands, write_files
-from test.support.commands import CommandResult
+from test.support.commands import CommandResult, run_several
 from tfaip.params.cli import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
 from tfaip.scripts import preview_schedule, replay_learning_rate
@@ -74,12 +74,11 @@ def test_commands_print_what_is_shown(
             assert ours == theirs or float(ours) == pytest.approx(float(theirs), rel=1e-4), line
 
 
-def test_all_other_commands_run(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+def test_all_other_commands_run(tmp_path: Path) -> None:
     write_files(PAGE, tmp_path)
     text = (DOCS / PAGE).read_text()
     known = [shlex.split(line)[1:] for line, _ in [*WITH_TABLE.findall(text), *WITH_OUTPUT.findall(text)]]
     others = [command for command in commands(PAGE) if command[1:] not in known]
     assert [command[0] for command in others] == ["train", "train", *["replay_learning_rate"] * 2]
-    for command in others:
-        result = run_command(*command, cwd=tmp_path)
-        assert result.rc == 0, f"{command}\n{result}"
+    result = run_several(others, cwd=tmp_path)
+    assert result.rc == 0, result

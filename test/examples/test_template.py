@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from test.support.commands import REPOSITORY, CommandResult
+from test.support.commands import REPOSITORY, run_several
 
 TEMPLATE = REPOSITORY / "examples" / "template"
 
@@ -23,12 +22,11 @@ def copied(tmp_path: Path) -> Path:
 
 
 @pytest.mark.backend
-def test_commands_of_the_readme(copied: Path, run_command: Callable[..., CommandResult]) -> None:
+def test_commands_of_the_readme(copied: Path) -> None:
     lines = re.findall(r"^tfaip-train (.*)$", (copied / "README.md").read_text(), re.MULTILINE)
     assert len(lines) == 3
-    for line in lines:
-        result = run_command("train", *line.split(), cwd=copied)
-        assert result.rc == 0, f"{line}\n{result}"
+    result = run_several([["train", *line.split()] for line in lines], cwd=copied)
+    assert result.rc == 0, result
     history = json.loads((copied / "runs" / "second" / "history.json").read_text())
     # Of 5000 points a network learns to tell equal signs almost perfectly; guessing gives 0.5.
     assert max(epoch["values"]["val_acc"] for epoch in history.values()) > 0.95

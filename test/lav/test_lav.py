@@ -17,12 +17,12 @@ from test.support.tiny.scenario import TinyGeneratorParams
 from test.support.trained import best_values
 from tfaip.device import DeviceConfigParams, Precision
 from tfaip.errors import TfaipError, UsageError
+from tfaip.evaluator.evaluator import scalar_results
+from tfaip.export.loading import load_exported
+from tfaip.export.trainingdata import load_training_data
 from tfaip.lav.callbacks import LAVCallback, TensorBoardCallback
-from tfaip.lav.evaluation import numbers
 from tfaip.lav.lav import LAV
 from tfaip.lav.params import LAVParams
-from tfaip.lav.trainingdata import load_training_data
-from tfaip.scenario.exported import load_exported
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 pytestmark = pytest.mark.backend
@@ -59,7 +59,7 @@ def two_graphs(tmp_path_factory):
 def test_the_values_are_exactly_those_of_the_training(tutorial, results):
     logged = best_values(tutorial)
     expected = {n.removeprefix("lav_l0_"): v for n, v in logged.items() if n.startswith("lav_l0_") and "/" not in n}
-    assert numbers(results) == expected
+    assert scalar_results(results) == expected
     assert {"val_acc", "val_loss", "val_crossentropy"} <= set(logged)
     for name in ("acc", "loss", "crossentropy"):
         assert results[name] == logged[f"val_{name}"]
@@ -68,7 +68,7 @@ def test_the_values_are_exactly_those_of_the_training(tutorial, results):
 @pytest.mark.parametrize(("batch_size", "run_eagerly"), [(7, False), (360, False), (100, True)])
 def test_neither_the_batches_nor_the_compilation_matter(tutorial, results, batch_size, run_eagerly):
     others = results_of(tutorial / "best", batch_size, run_eagerly)
-    assert numbers(others) == pytest.approx(numbers(results), rel=1e-5)
+    assert scalar_results(others) == pytest.approx(scalar_results(results), rel=1e-5)
 
 
 def test_a_model_may_be_scored_in_half_precision(tutorial, results):
@@ -102,7 +102,7 @@ print("RESULTS", json.dumps(results_of(Path({str(tutorial / "best")!r}))))
     assert result.rc == 0, result
     lines = dict(line.split(" ", 1) for line in result.stdout.splitlines() if " " in line)
     assert lines["BACKEND"] == other
-    assert json.loads(lines["RESULTS"]) == pytest.approx(numbers(results), rel=1e-5)
+    assert json.loads(lines["RESULTS"]) == pytest.approx(scalar_results(results), rel=1e-5)
 
 
 class Recorder(LAVCallback):
@@ -126,14 +126,14 @@ def test_every_generator_has_its_results(two_graphs, tmp_path):
     for i, one in enumerate(results):
         expected = {n.removeprefix(f"lav_l{i}_"): v for n, v in logs.items() if n.startswith(f"lav_l{i}_")}
         del expected["loss/mean_epoch"]
-        assert numbers(one) == expected
+        assert scalar_results(one) == expected
     # Not only numbers; callbacks see the samples behind the post-processing, in order.
     assert results[0]["list"] + results[1]["list"] == [float(s.outputs["y"][0]) for s in recorder.samples]
     targets = np.concatenate([points(5, 3)[1], points(7, 4)[1]])
     np.testing.assert_array_equal([s.targets["y"] for s in recorder.samples], targets)
     assert recorder.ends == [(5, results[0]), (7, results[1])]
     events = EventAccumulator(str(tmp_path / "lav_l1")).Reload()
-    assert set(events.Tags()["tensors"]) == set(numbers(results[1]))
+    assert set(events.Tags()["tensors"]) == set(scalar_results(results[1]))
 
 
 def test_results_come_one_after_the_other(two_graphs):

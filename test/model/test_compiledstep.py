@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfaip.model.compiledstep import TensorFlowStep
+from tfaip.backend.tensorflow import CompiledStep
 
 
 def test_one_graph_for_all_sizes_and_one_more_when_a_length_changes():
@@ -15,7 +15,7 @@ def test_one_graph_for_all_sizes_and_one_more_when_a_length_changes():
         traced.append(tuple(inputs["x"].shape))
         return {"sum": inputs["x"] * 2 + targets["y"]}
 
-    step = TensorFlowStep(double)
+    step = CompiledStep(double)
 
     def check(size, length):
         x = np.arange(size * length, dtype=np.float32).reshape(size, length)
@@ -33,5 +33,5 @@ def test_one_graph_for_all_sizes_and_one_more_when_a_length_changes():
 def test_text_reaches_the_function():
     import tensorflow as tf
 
-    step = TensorFlowStep(lambda arrays: tf.strings.length(arrays["text"]))
+    step = CompiledStep(lambda arrays: tf.strings.length(arrays["text"]))
     assert step({"text": np.array([["a"], ["bcd"]], object)}).numpy().tolist() == [[1], [3]]

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import pytest
+from keras import ops
 
 from test.model.support import FunctionModel, column, evaluate, logged, training_model
 from tfaip.util.typing import Tensor, TensorDict
@@ -86,13 +87,99 @@ def test_a_name_is_given_once(loss_name: str, metric_names: list[str]) -> None:
         training_model(model)
 
 
-def test_the_search_for_metrics_ends_with_the_build() -> None:
-    original: Any = keras.metrics.Metric.__call__
+class LargestDistance(keras.metrics.Metric):
+    """A metric with a variable of its own."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name)
+        self.largest = self.add_variable((), "zeros", name="largest")
+
+    def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> None:
+        self.largest.assign(ops.maximum(self.largest, ops.max(ops.abs(y_true - y_pred))))
+
+    def result(self) -> Tensor:
+        return self.largest.value
+
+
+class OwnRatio(keras.metrics.Metric):
+    """A metric that consists of two others, which it calls."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name)
+        self.parts = [keras.metrics.MeanAbsoluteError(name="over"), keras.metrics.MeanSquaredError(name="under")]
+
+    def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> None:
+        for part in self.parts:
+            part(y_true, y_pred)
+
+    def result(self) -> Tensor:
+        return self.parts[0].result() / self.parts[1].result()
+
+
+class RatioOf(OwnRatio):
+    """A metric that is computed from two others, which somebody else calls."""
+
+    def __init__(self, over: keras.metrics.Metric, under: keras.metrics.Metric, name: str) -> None:
+        super().__init__(name)
+        self.parts = [over, under]
+
+    def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> None:
+        """Nothing: the two are called."""
+
+
+def test_metrics_of_metrics_and_own_ones() -> None:
+    mae, mse = keras.metrics.MeanAbsoluteError(name="mae"), keras.metrics.MeanSquaredError(name="mse")
+    metrics = [OwnRatio("own"), LargestDistance("largest"), mae, mse, RatioOf(mae, mse, "ratio")]
+    # One of them is an attribute twice.
+    model = training_model(FunctionModel(output, call_all(metrics), several={"all": metrics}, again=mae))
+    assert [metric.name for metric in model.metrics[1:]] == ["own", "largest", "mae", "mse", "ratio"]
+    expected = {"own": 1 / 3, "largest": 4.0, "mae": 2.0, "mse": 6.0, "ratio": 1 / 3}
+    # Distances 1, 1 and 4.
+    assert evaluate(model, [1, 2, 3], [1, 3, 2], batch_size=2) == pytest.approx({"loss": 4.0, **expected})
+    assert evaluate(model, [1, 2, 3], [1, 3, 2], batch_size=2) == pytest.approx({"loss": 4.0, **expected})
+    # The weight is 2 for the first batch and 0 (2 - (1 + 3) / 2) for the second one: distances 1 and 4; 3.
+    model.fit(({"x": column([1, 3, 2])}, {"y": column([1, 2, 3])}), batch_size=2, shuffle=False, verbose=0)
+    values = logged(model)
+    assert values["largest"] == pytest.approx(4.0)
+    assert values["own"] == values["ratio"] == pytest.approx((1 + 4 + 3) / (1 + 16 + 9))
+
+
+def test_a_metric_may_be_updated_and_read_in_two_steps() -> None:
     mae = keras.metrics.MeanAbsoluteError(name="mae")
-    training_model(FunctionModel(output, call_all([mae]), mae=mae))
+
+    def metric(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
+        mae.update_state(targets["y"], outputs["y"])
+        return [mae.result()]
+
+    model = training_model(FunctionModel(output, metric, mae=mae))
+    assert evaluate(model, [1, 3], [1, 2], batch_size=2)["mae"] == pytest.approx(2.5)
+
+
+def test_a_lost_metric_is_found_even_if_its_result_is_not_returned() -> None:
+    mae, lost = keras.metrics.MeanAbsoluteError(name="mae"), keras.metrics.MeanAbsoluteError(name="lost")
+
+    def metric(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
+        return call_all([mae, lost])(inputs, targets, outputs)[:1]
+
+    with pytest.raises(ValueError, match=r"not found on the model: .*lost.*: keep each in an attribute"):
+        training_model(FunctionModel(output, metric, mae=mae))
+
+
+def test_only_the_objects_of_the_model_are_watched_and_only_while_it_is_built() -> None:
+    original: Any = keras.metrics.Metric.__call__
+    mae, other = keras.metrics.MeanAbsoluteError(name="mae"), keras.metrics.MeanAbsoluteError(name="other")
+    watched = []
+
+    def metric(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
+        watched.append(["update_state" in vars(one) for one in (mae, other)])
+        assert keras.metrics.Metric.__call__ is original
+        return [mae(targets["y"], outputs["y"])]
+
+    training_model(FunctionModel(output, metric, mae=mae))
     with pytest.raises(ValueError, match="not found on the model"):
-        training_model(FunctionModel(output, call_all([mae])))
-    assert keras.metrics.Metric.__call__ is original
+        training_model(FunctionModel(output, call_all([other]), mae=mae))
+    assert watched[0] == [True, False]
+    assert "update_state" not in vars(mae)
 
 
 def test_best_model_by_default_is_the_lowest_mean_loss() -> None:

@@ -133,7 +133,7 @@ def array(dtype: object, shape: object, *offsets: object) -> dict[str, object]:
         (array("F32", [-1], 0, 4), r"'x' has the shape \[-1\]"),
         (array("F32", [1.0], 0, 4), r"'x' has the shape \[1.0\]"),
         (array("F32", "1", 0, 4), "'x' has the shape '1'"),
-        (array("F32", [1], 4, 0), r"'x' lies at \[4, 0\]"),
+        (array("F32", [1], 4, 0), r"'x' is at \[4, 0\]"),
         (array("F32", [2], 0, 8), "it names more data than it holds"),
         (array("F32", [1], 10**30, 10**30 + 4), "."),
         ({"x": 3}, "'x' has the type None"),

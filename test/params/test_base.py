@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 import paiargparse
 import pytest
 
-from tfaip.params import ParamsBase, pai_dataclass, post_init, renames
+from tfaip.params import ParamsBase, names, pai_dataclass, post_init
 
 
 @pai_dataclass
@@ -40,7 +41,7 @@ class Bare(Theirs):
 
 @pytest.fixture
 def _renamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renames, "RENAMED_FIELDS", {"Ours": {"rate": "lr"}, "Theirs": {"fade": "decay"}})
+    monkeypatch.setattr(names, "RENAMED_FIELDS", {"Ours": {"rate": "lr"}, "Theirs": {"fade": "decay"}})
 
 
 def test_the_same_methods_whatever_the_decorator() -> None:
@@ -100,6 +101,29 @@ def test_old_names_work_and_warn() -> None:
         Ours(rate=1, lr=2)  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
         _ = Ours().fade
+
+
+@pytest.mark.usefixtures("_renamed")
+def test_old_names_reach_a_constructor_of_ones_own() -> None:
+    class Own(Ours):
+        def __init__(self, lr: float) -> None:
+            self.lr = 2 * lr
+
+    with pytest.warns(DeprecationWarning, match=r"Own\.rate is now called lr"):
+        assert Own(rate=0.5).lr == 1.0  # type: ignore[call-arg]
+
+    @dataclass(init=False)
+    class Inherited(Ours):
+        pass
+
+    with pytest.warns(DeprecationWarning, match=r"Inherited\.rate is now called lr"):
+        assert Inherited(rate=0.5).lr == 0.5  # type: ignore[call-arg]
+
+
+def test_the_signature_of_a_constructor_names_the_fields() -> None:
+    assert list(inspect.signature(Theirs).parameters) == ["lr", "decay"]
+    Theirs()
+    assert list(inspect.signature(Theirs).parameters) == ["lr", "decay"]
 
 
 def test_copies_and_pickles_are_equal() -> None:

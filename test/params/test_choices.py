@@ -72,7 +72,7 @@ def test_accepted_names(base: type, cls: type, names: list[str]) -> None:
         ("Adamm", "--x: no class 'Adamm'; did you mean Adam? (or module:Class)"),
         ("Zzz", "--x: no class 'Zzz'; expected one of: Adam, Optimizer, SGD (or module:Class)"),
         ("no_such:X", "--x: module 'no_such' cannot be imported (ModuleNotFoundError: No module named 'no_such')"),
-        ("test.params.cli_params:AdamOptimize", "has no 'AdamOptimize'; did you mean AdamOptimizer"),
+        ("test.params.cli_params:AdamOptimize", "has no class 'AdamOptimize'; did you mean AdamOptimizer"),
         ("test.params.cli_params:DataParams", "is not a params class derived from OptimizerParams"),
         ("test.params.cli_params:Mode", "is not a params class derived from OptimizerParams"),
         ("test.params.cli_params:TGen", "is not a params class derived from OptimizerParams"),

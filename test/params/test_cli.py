@@ -28,7 +28,7 @@ from test.params.cli_params import (
     SGDOptimizer,
 )
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_meta, renames
+from tfaip.params import ParamsBase, names, pai_meta
 from tfaip.params.cli import ParamsParser
 
 
@@ -236,7 +236,7 @@ def test_missing_required_values_are_listed() -> None:
 
 
 def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renames, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
+    monkeypatch.setattr(names, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
     with pytest.warns(DeprecationWarning, match=r"--run\.n_epochs is now called --run\.epochs"):
         assert parse("--run.n_epochs 5").epochs == 5
     assert failure("--run.n_epochs 5 --run.epochs 6") == (

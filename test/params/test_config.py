@@ -31,7 +31,7 @@ from test.params.cli_params import (
 )
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, config_files, renames
+from tfaip.params import ParamsBase, config_files, names
 from tfaip.params.cli import ParamsParser
 from tfaip.params.config_output import yaml_text, yaml_value
 from tfaip.params.tree import diff
@@ -170,7 +170,7 @@ def test_none_for_optional_nodes(write: Write) -> None:
         ("run.gpus: 1", "a.yaml: run.gpus: expected list[int], got 1"),
         ("run.gpus: [1, x]", "a.yaml: run.gpus.1: expected int, got 'x'"),
         ("run.size: xl", "a.yaml: run.size: 'xl' is not among the choices s, m, l"),
-        ("overwrite: 3", "a.yaml: overwrite: expected bool, got 3"),
+        ("overwrite: 3", "a.yaml: overwrite: expected True or False, got 3"),
         ("optimizer: Adm", "a.yaml: optimizer: no class 'Adm'; did you mean Adam"),
         ("optimizer: {__cls__: 3}", "a.yaml: optimizer: expected the name of a class, got 3"),
         ("optimizer: null", "a.yaml: optimizer cannot be None"),
@@ -263,7 +263,7 @@ def test_errors_about_the_file_itself(write: Write) -> None:
 
 
 def test_old_names_in_files(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renames, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
+    monkeypatch.setattr(names, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
     with pytest.warns(DeprecationWarning, match="n_epochs"):
         assert parse("--config", write("a.yaml", "run: {n_epochs: 4}")).epochs == 4
 
@@ -353,8 +353,8 @@ integers = st.integers(-(2**63), 2**63 - 1)
 numbers = st.floats(allow_nan=False)
 rates = st.builds(ConstantRateParams, numbers) | st.builds(CosineRateParams, numbers, st.none() | numbers, numbers)
 layers = st.builds(DenseLayerParams, integers, st.booleans()) | st.builds(ConvolutionLayerParams, kernel=integers)
-names = st.from_regex(r"\A[a-z]\w*\Z")
-graphs = st.builds(MLPGraphParams, st.lists(layers)) | st.builds(CNNGraphParams, heads=st.dictionaries(names, layers))
+keys = st.from_regex(r"\A[a-z]\w*\Z")
+graphs = st.builds(MLPGraphParams, st.lists(layers)) | st.builds(CNNGraphParams, heads=st.dictionaries(keys, layers))
 
 
 @given(

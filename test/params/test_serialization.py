@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_dataclass, renames
+from tfaip.params import ParamsBase, names, pai_dataclass
 from tfaip.params.serialization import from_dict, from_json, load_params, save_params, to_dict, to_json
 
 
@@ -171,7 +171,7 @@ def test_int_becomes_float_where_a_float_is_declared() -> None:
         ({"i": None}, "params.i: expected int, got None"),
         ({"f": "1"}, "params.f: expected float, got '1'"),
         ({"f": False}, "params.f: expected float, got False"),
-        ({"b": 2}, "params.b: expected bool, got 2"),
+        ({"b": 2}, "params.b: expected True or False, got 2"),
         ({"s": 1}, "params.s: expected str, got 1"),
         ({"color": "green"}, "params.color: expected red | blue, got 'green'"),
         ({"literal": "1"}, "params.literal: expected 'a' | 1, got '1'"),
@@ -215,7 +215,7 @@ def test_required_and_validated_fields() -> None:
 
 
 def test_old_field_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renames, "RENAMED_FIELDS", {"Needs": {"old": "a"}})
+    monkeypatch.setattr(names, "RENAMED_FIELDS", {"Needs": {"old": "a"}})
     with pytest.warns(DeprecationWarning, match=r"Needs\.old is now called a"):
         assert Needs.from_dict({"old": 3}) == Needs(3)
     with pytest.warns(DeprecationWarning, match="old"), pytest.raises(UsageError, match="got both 'old'"):
@@ -224,7 +224,7 @@ def test_old_field_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_old_class_names(monkeypatch: pytest.MonkeyPatch) -> None:
     new = "test.params.test_serialization:Point3"
-    monkeypatch.setattr(renames, "RENAMED_CLASSES", {"gone.module:OldPoint": new})
+    monkeypatch.setattr(names, "RENAMED_CLASSES", {"gone.module:OldPoint": new})
     assert from_dict(Everything, {"point": {"__cls__": "gone.module:OldPoint", "z": 1}}).point == Point3(z=1)
 
 

@@ -14,8 +14,7 @@ from test.predict.test_predictor import data_with, points, predictor_of
 from test.support.tiny.scenario import TinyGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import TfaipError, UsageError
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.lav.evaluation import numbers
+from tfaip.evaluator.evaluator import EvaluatorBase, scalar_results
 from tfaip.lav.multilav import VOTED
 from tfaip.lav.params import LAVParams
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
@@ -174,7 +173,7 @@ def test_every_model_runs_once_per_batch(tutorial, other_model, monkeypatch):
     assert [[n for n in sizes if n in (100, 60)] for sizes in runs.values()] == [[100, 100, 100, 60]] * 2
     assert results[str(paths[0])] == alone
     assert results[str(paths[1])] == other
-    assert numbers(results[VOTED]) not in (numbers(alone), numbers(other))
+    assert scalar_results(results[VOTED]) not in (scalar_results(alone), scalar_results(other))
 
 
 class Spoiler(EvaluatorBase):

@@ -17,9 +17,9 @@ from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor,
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.device import DeviceConfigParams, Precision
 from tfaip.errors import TfaipError, UsageError
+from tfaip.export.loading import load_exported
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
-from tfaip.scenario.exported import load_exported
 from tfaip.scenario.tutorial.full.data import TutorialGeneratorParams
 from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario

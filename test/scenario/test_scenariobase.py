@@ -137,7 +137,8 @@ def test_the_trainer_gets_params_and_scenario() -> None:
     params = line_params([1.0])
     trainer = LineScenario.create_trainer(params)
     assert type(trainer) is Trainer
-    assert trainer.params is params
+    assert trainer.params is not params  # the run completes its own copy
+    assert trainer.params.gen == params.gen
     assert trainer.scenario.params is params.scenario
     assert type(trainer.scenario) is LineScenario
 

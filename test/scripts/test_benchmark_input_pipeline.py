@@ -14,8 +14,8 @@ from test.data.pipeline.test_preload import DamagedParams
 from test.data.support import make_pipeline, rows
 from tfaip.data.pipeline.benchmark import Stage, StageTimes
 from tfaip.scripts.benchmark_input_pipeline import main
-from tfaip.trainer import inputbenchmark
-from tfaip.trainer.inputbenchmark import advice, stage_lines
+from tfaip.trainer.tools import inputbenchmark
+from tfaip.trainer.tools.inputbenchmark import advice, stage_lines
 
 TINY = "test.support.tiny"
 

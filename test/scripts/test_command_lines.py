@@ -18,6 +18,7 @@ from test.support.fuzz.session import Place, complaints, run_here
 from test.support.trained import trained_tutorial
 
 SEED = 11
+SERIES = pytest.mark.series
 LINES = {"training": training_lines, "other": command_lines}
 
 
@@ -40,7 +41,13 @@ def empty_place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-@pytest.mark.parametrize(("kind", "count", "runs"), [("training", 1200, 6), ("other", 300, 3)])
+@pytest.mark.parametrize(
+    ("kind", "count", "runs"),
+    [
+        *(("training", 300, 3), ("other", 100, 2)),
+        *(pytest.param("training", 1200, 6, marks=SERIES), pytest.param("other", 300, 3, marks=SERIES)),
+    ],
+)
 def test_odd_values(kind: str, count: int, runs: int, place: Place) -> None:
     accepted, wrong = resolve_all(place, LINES[kind](SEED, count))
     assert wrong == []
@@ -61,7 +68,12 @@ def test_odd_values(kind: str, count: int, runs: int, place: Place) -> None:
         pytest.param((), ["--learning_rate", "a"] + ["b"] * 900, ["takes one class, got a b"], id="words"),
         pytest.param((), ["--device.gpus"] + ["1"] * 500, ["gpus is [1", "change --device.gpus"], id="list"),
         pytest.param((), ["--config", "c" * 5000], ["expected a file that ends with .yaml"], id="config"),
-        pytest.param((), ["--trainer.no_train_scope", "[[a"], ["'[[a' is not a regular expression"], id="pattern"),
+        pytest.param(
+            (),
+            ["--trainer.no_train_scope", "[[a"],
+            ["no_train_scope is '[[a', expected a regular expression"],
+            id="pattern",
+        ),
         pytest.param(("s" * 5000,), [], ["no module named 'sss"], id="scenario"),
         pytest.param(("d" * 400 + "/x",), [], ["name is too long"], id="path"),
     ],
@@ -80,7 +92,7 @@ def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(empty_place: 
     def fail(argv: object) -> None:
         raise RuntimeError("begin\n" + "\x1b[1m page\n" * 300 + "end")
 
-    from tfaip.scripts.roof import run_command
+    from tfaip.scripts.command import run_command
 
     ended = run_here(lambda argv: run_command(fail, argv), [])
     assert (ended.rc, complaints(ended, may_fail=True)) == (1, [])

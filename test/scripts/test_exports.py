@@ -16,9 +16,9 @@ import pytest
 from test.support.commands import CommandResult
 from test.support.runs import files_below
 from test.support.tiny.scenario import TinyScenario
-from tfaip.model.servedmodel import ServedModel
+from tfaip.export.loading import load_exported
+from tfaip.export.servedmodel import ServedModel
 from tfaip.model.weights import load_arrays, save_arrays
-from tfaip.scenario.exported import load_exported
 from tfaip.scripts import check_export, export
 from tfaip.scripts.models import open_models
 from tfaip.trainer.params import ProgressBarMode

@@ -21,19 +21,19 @@ import tensorflow as tf
 
 from test.support.tiny.scenario import TinyDataParams, TinyModelParams, TinyTrainerParams
 from tfaip.errors import TfaipError, UsageError
+from tfaip.export.kerasfiles import KerasExporter
+from tfaip.export.loading import load_exported
+from tfaip.export.modeldirectory import ModelDirectoryWriter
+from tfaip.export.servedmodel import ServedModel
+from tfaip.export.trainingdata import load_training_data
 from tfaip.imports import ScenarioBase, ScenarioBaseParams
-from tfaip.lav.trainingdata import load_training_data
-from tfaip.model.kerasexport import KerasExporter
-from tfaip.model.servedmodel import ServedModel
 from tfaip.params import pai_dataclass
 from tfaip.params.resource import Resource
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.predict.samplefile import read_samples
-from tfaip.scenario.exported import load_exported
-from tfaip.scenario.modeldirectory import ModelDirectoryWriter
 from tfaip.scripts import check_export, export, predict
-from tfaip.trainer.checkpoint import read_checkpoint
+from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.warmstart.sources import read_source
 from tfaip.util.manifest import write_manifest
 

@@ -41,6 +41,7 @@ def resume_through(kills: dict[str, tuple[Kill, str]], run: Path, run_command: R
         assert re.fullmatch(newest, checkpoints(run)[-1]), f"{moment}: {checkpoints(run)}"
 
 
+@pytest.mark.series
 def test_killed_around_the_first_checkpoints(
     whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand
 ) -> None:

@@ -21,6 +21,7 @@ def test_cases_depend_on_the_seed_and_their_number_alone() -> None:
     assert 0 <= min(moments) < 0.2 < 0.8 < max(moments) < 1
 
 
+@pytest.mark.series
 @pytest.mark.backend
 def test_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--backend", keras.backend.backend(), "--directory", str(tmp_path)]

@@ -59,7 +59,7 @@ OUT = ["--trainer.output_dir", "run"]
     ("arguments", "fragments"),
     [
         ([], ["which scenario?", "tfaip-train --help"]),
-        (["--trainer.epochs", "3"], ["the scenario comes first"]),
+        (["--trainer.epochs", "3"], ["which scenario? it comes first, got --trainer.epochs"]),
         (["tiny", *OUT, "--trainer.epoch", "3"], ["unknown flag --trainer.epoch", "did you mean --trainer.epochs"]),
         (["tiny", *OUT, "--epochs", "3"], ["unknown flag --epochs", "--trainer.epochs"]),
         (["tiny", *OUT, "stray"], ["stray"]),
@@ -164,7 +164,7 @@ def test_stored_params(
         (["resume_training", "run", "--trainer.epoch", "9"], ["unknown flag --trainer.epoch", "--trainer.epochs"]),
         (["resume_training", "run", "--trainer.epochs", "-2"], ["epochs is -2"]),
         (["resume_training", "run", "--model.units", "5"], ["does not fit the model", "(8,) there and (5,)"]),
-        (["train_from_params"], ["which params?"]),
+        (["train_from_params"], ["which params file?"]),
         (["train_from_params", "nowhere.json"], ["nowhere.json", "No such file"]),
         (["train_from_params", "tiny"], ["tiny", "it is a directory"]),
         (["train_from_params", "run/trainer_params.json"], ["missing required flag: --trainer.output_dir"]),

@@ -14,7 +14,7 @@ import pytest
 from test.scripts.test_inspection import imported
 from test.support.trained import best_values
 from tfaip.predict.samplefile import read_samples
-from tfaip.trainer.run_directory import model_of_run
+from tfaip.trainer.run.directory import model_of_run
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -77,7 +77,7 @@ def test_flags_of_the_data_and_the_pipeline(run: Run, tutorial: Path) -> None:
     well(run("predict", "--export_dir", best, "--pipeline.limit", "7", "--dump", "p.npz", "--predict.silent", "True"))
     assert [(s.targets, s.meta) for s in read_samples(Path("p.npz"))] == [(None, i) for i in range(7)]
     out = well(run("predict", "--export_dir", best, "--pipeline.limit", "7"))
-    assert "7 samples were predicted and not kept: write them with --dump FILE" in out
+    assert "7 samples were predicted but not stored: write them with --dump FILE" in out
 
 
 @pytest.mark.backend
@@ -173,7 +173,7 @@ def refused(result: tuple[int, str, str], *fragments: str, code: int = 2) -> Non
     ("command", "args", "fragments"),
     [
         ("lav", [], ["which model? expected: tfaip-lav --export_dir DIR"]),
-        ("lav", ["--export_dir"], ["--export_dir needs the directory"]),
+        ("lav", ["--export_dir"], ["--export_dir needs a model; expected: tfaip-lav --export_dir DIR"]),
         ("lav", ["--export_dir", "nowhere"], ["no exported model at nowhere: the path does not exist"]),
         ("lav", ["--export_dir", "RUN/checkpoint"], ["is a checkpoint, which holds no exported model: give ", "best"]),
         ("lav", ["--export_dir", "BEST", "BEST"], ["takes one directory", "tfaip-multi-lav"]),

@@ -120,7 +120,7 @@ def test_a_copied_run_brings_no_permission(typed: Path, code: Path) -> None:
     shutil.copy(record_of(typed), record_of(copied))
     elsewhere = resume(copied, code, "--help")
     assert (elsewhere.rc, elsewhere.stderr.count("\n")) == (2, 1), elsewhere
-    assert f"put PYTHONPATH={code}/scenarios in front of the command" in elsewhere.stderr
+    assert f"put PYTHONPATH={code}/scenarios before the command" in elsewhere.stderr
     assert_refused(resume(copied, code, "--help", scenarios=True))
 
 
@@ -204,6 +204,6 @@ def test_a_history_outside_of_the_run_is_replaced_only_if_it_was_typed(
     before = shared.read_bytes()
     capfd.readouterr()
     assert resume_training.main([str(copy), "--trainer.epochs", "3"]) == 0
-    assert f"the history file {shared} is left alone, since it was not typed for this run" in capfd.readouterr().out
+    assert f"the history file {shared} is not used, since it was not typed for this run" in capfd.readouterr().out
     assert shared.read_bytes() == before
     assert list(json.loads((copy / "history.json").read_text())) == ["1", "2", "3"]

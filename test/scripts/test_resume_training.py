@@ -54,7 +54,7 @@ def test_params_changed_in_the_file_are_printed(half: Path, whole: Path, workpla
 def test_from_elsewhere_the_message_says_what_to_type(half: Path, workplace: Path, tmp_path: Path) -> None:
     result = finish_command(start_command("resume_training", half, "--help", cwd=tmp_path))
     assert result.rc == 2
-    assert f"put PYTHONPATH={workplace} in front of the command" in result.stderr
+    assert f"put PYTHONPATH={workplace} before the command" in result.stderr
     found = {"PYTHONPATH": os.pathsep.join([str(workplace), str(REPOSITORY)])}
     assert finish_command(start_command("resume_training", half, "--help", cwd=tmp_path, env=found)).rc == 0
 
@@ -71,7 +71,7 @@ def test_stored_params_name_no_host_to_connect_to(half: Path, workplace: Path) -
         result = run_well("resume_training", half, cwd=workplace)
         with pytest.raises(BlockingIOError):
             host.accept()
-    line = f"are left out (coordinator '{address}', 2 processes): give them with --device.* or --config"
+    line = f"are ignored (coordinator '{address}', 2 processes): give them with --device.* or --config"
     assert [text for text in result.stdout.splitlines() if text.startswith("cluster settings")] == [
         f"cluster settings in {half}/trainer_params.json {line}"
     ]
@@ -87,7 +87,8 @@ def test_stored_params_name_no_host_to_connect_to(half: Path, workplace: Path) -
 def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path) -> None:
     scenario = "tfaip.scenario.tutorial.full"
     first, second = tmp_path / "first", tmp_path / "second"
-    run_well("train", scenario, "--trainer.output_dir", first, "--trainer.epochs", "4", cwd=tmp_path)
+    few = ["--train.limit", "300", "--val.limit", "100"]
+    run_well("train", scenario, "--trainer.output_dir", first, "--trainer.epochs", "4", *few, cwd=tmp_path)
     assert (first / "export" / "serve" / "saved_model.pb").is_file()
     # The seed that was drawn is in the stored params.
     flags = ["--trainer.output_dir", second, "--trainer.epochs", "2", "--scenario.export_serve", "False"]

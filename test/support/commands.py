@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from test.support.processes import PROC, ZOMBIE, list_processes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# Of `sitecustomize.py`, which every started interpreter imports.
+STARTUP = Path(__file__).resolve().parent / "startup"
 TIMEOUT_S = 300.0
 # What a command started may need a moment to end after it, a long one on a busy machine.
 GRACE_S = 30.0
+# Of commands that are not killed: they write to the cache of what JAX has compiled. Others only read it.
+FILLS_CACHE = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+READS_CACHE = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1e9"}
 
 
 @dataclass(frozen=True)
@@ -45,15 +51,26 @@ def start_command(
     return start_python("-m", f"tfaip.scripts.{script}", *rest, cwd=cwd, env=env)
 
 
+def run_several(commands: Sequence[Sequence[str | Path]], cwd: Path) -> CommandResult:
+    """Run commands one after the other, up to the first one that fails, in one process that they share.
+
+    Args:
+        commands: the name of a module in `tfaip.scripts` and its arguments, for each.
+        cwd: working directory.
+    """
+    words = [[str(word) for word in command] for command in commands]
+    return finish_command(start_python("-m", "test.support.several", json.dumps(words), cwd=cwd, env=FILLS_CACHE))
+
+
 def start_python(
     *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
     """Start the interpreter with `args` in its own process group; it finds the repository's packages."""
-    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(REPOSITORY), str(STARTUP), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         [sys.executable, *map(str, args)],
         cwd=cwd or REPOSITORY,
-        env={**os.environ, "PYTHONPATH": path, **(env or {})},
+        env={**os.environ, **READS_CACHE, "PYTHONPATH": path, **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

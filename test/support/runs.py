@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from test.support.commands import REPOSITORY, CommandResult, finish_command, start_command
+from test.support.commands import FILLS_CACHE, CommandResult, finish_command, start_command
 
 SUPPORT = Path(__file__).resolve().parent
-FAULTS = SUPPORT / "faults"
 RESULT = re.compile(r"^Results of epoch (\d{4}) (.*)$", re.MULTILINE)
 
 
@@ -27,18 +26,18 @@ def copy_tiny(directory: Path) -> Path:
 
 
 def fault(action: str, event: str, pattern: str, count: int = 1) -> list[Any]:
-    """One entry of `faulty`; see `test/support/faults/sitecustomize.py`."""
+    """One entry of `faulty`; see `test/support/startup/sitecustomize.py`."""
     return [action, event, pattern, count]
 
 
 def faulty(*faults: list[Any]) -> dict[str, str]:
     """Environment variables of a command that meets these faults."""
-    return {"PYTHONPATH": os.pathsep.join([str(FAULTS), str(REPOSITORY)]), "TFAIP_TEST_FAULTS": json.dumps(faults)}
+    return {"TFAIP_TEST_FAULTS": json.dumps(faults)}
 
 
 def run_well(*args: str | Path, cwd: Path) -> CommandResult:
     """Run a command that must succeed and has nothing to complain about."""
-    result = finish_command(start_command(*args, cwd=cwd))
+    result = finish_command(start_command(*args, cwd=cwd, env=FILLS_CACHE))
     assert (result.rc, result.stderr) == (0, ""), result
     return result
 

@@ -16,9 +16,9 @@ from test.support.beside import contents, fill_beside
 from test.trainer.line import LineScenario, LineTrainerParams, line_params, train
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts import resume_training, train_from_params
-from tfaip.trainer.checkpoint import CheckpointStore
-from tfaip.trainer.output import RunOutput
-from tfaip.trainer.run_directory import RunDirectory
+from tfaip.trainer.run.checkpoint import CheckpointStore
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.output import RunOutput
 
 # Names that were taken, and removed what is beside the run or all that is in it.
 HOSTILE = [
@@ -90,9 +90,10 @@ def test_names_from_python(field: str, value: str, restore: bool, place: Path) -
     before = contents(place)
     params = params_of(place / "run", epochs=3, overwrite=True)
     trainer = LineScenario.create_trainer(params, restore=restore)
-    set_name(params, field, value)
+    set_name(trainer.params, field, value)
     with pytest.raises(UsageError, match=f"{field} is .*, expected the name of a directory"):
         trainer.train()
+    set_name(params, field, value)
     with pytest.raises(ValueError, match=f"{field} is .*, expected the name of a directory"):
         LineScenario.create_trainer(params, restore=restore)
     assert contents(place) == before
@@ -194,7 +195,7 @@ def test_the_best_model_is_never_removed_outside_of_the_run(place: Path) -> None
     (run / "best").symlink_to(place / "other" / "best")
     output = RunOutput(RunDirectory(run))
     shutil.rmtree(run / "checkpoint" / "epoch_0001" / "best")
-    with pytest.raises(TfaipError, match="best is not removed: it lies outside of"):
+    with pytest.raises(TfaipError, match="best is not removed: it is outside of"):
         output.restore_best(CheckpointStore(run / "checkpoint"), "epoch_0001", has_best=False)
     assert (run / "best").is_symlink()
 

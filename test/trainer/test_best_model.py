@@ -14,9 +14,9 @@ from test.support.runs import files_below
 from test.trainer.line import LineScenario, LineTrainerParams, line_params, train
 from tfaip.model.weights import WEIGHTS_FILE, load_arrays
 from tfaip.scripts import export
-from tfaip.trainer.checkpoint import CheckpointStore
-from tfaip.trainer.output import RunOutput
-from tfaip.trainer.run_directory import RunDirectory
+from tfaip.trainer.run.checkpoint import CheckpointStore
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.output import RunOutput
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
 pytestmark = pytest.mark.backend
@@ -167,8 +167,8 @@ def test_added_formats_are_written_again_for_a_new_best_model(run: Path, caplog:
     assert best_weight(run) == kernel_in(run / "best" / "keras" / "serve.keras") == 4.0
     verify_files(run / "best")
     assert not (run / "export" / "keras").exists()
-    messages = [message for message in caplog.messages if "gone" in message]
-    assert messages == [f"files that belonged to the model before are gone from {run / 'best'}: notes.txt, quantized"]
+    messages = [message for message in caplog.messages if "previous model" in message]
+    assert messages == [f"files of the previous model were removed from {run / 'best'}: notes.txt, quantized"]
 
 
 def test_a_format_that_cannot_be_written_again_is_named(run: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -183,8 +183,10 @@ def test_a_format_that_cannot_be_written_again_is_named(run: Path, caplog: pytes
     assert best_weight(run) == 5.0
     verify_files(best)
     if keras.backend.backend() == "jax":
-        (message,) = [message for message in caplog.messages if "gone" in message]
-        assert message.startswith(f"{best / 'onnx'}/ of the model before is gone, the new one cannot be written so: ")
+        (message,) = [message for message in caplog.messages if "previous model" in message]
+        assert message.startswith(
+            f"{best / 'onnx'}/ of the previous model was removed, the new model cannot be written so: "
+        )
         assert "added_formats" not in read_manifest(best)
     else:
         assert (best / "onnx" / "serve.onnx").stat().st_size > 100

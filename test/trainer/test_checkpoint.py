@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.checkpoint import (
+from tfaip.trainer.run.checkpoint import (
     ARRAYS_FILE,
     STATE_FILE,
     Checkpoint,

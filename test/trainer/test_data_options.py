@@ -28,8 +28,8 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.build import build_parts
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
+from tfaip.trainer.setup import set_up_training
 from tfaip.trainer.signals import StopRequest
 from tfaip.util.typing import TensorDict
 
@@ -239,7 +239,7 @@ def test_every_batch_can_be_split_on_the_devices() -> None:
     params.gen.setup.train.bucket_boundaries, params.gen.setup.train.bucket_batch_sizes = [2], [4, 3]
     devices = Devices(names=("cpu:0", "cpu:1"), strategy="shares")
     with pytest.raises(UsageError, match=r"a batch of 3 samples .* on 2 devices: change --train.bucket_batch_sizes"):
-        build_parts(params, SumsScenario(params.scenario), None, StopRequest(), devices)
+        set_up_training(params, SumsScenario(params.scenario), None, StopRequest(), devices)
 
 
 LENGTHS = [3, 9, 1, 4, 12, 6, 2, 8, 5, 10, 7, 11, 3, 1, 9, 20]

@@ -15,9 +15,9 @@ from tfaip.params.cli import ParamsParser
 from tfaip.params.serialization import from_dict, to_dict
 from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-from tfaip.trainer.checkpoint import ARRAYS_FILE, STATE_FILE
-from tfaip.trainer.directory_names import check_directory_names, check_history_file, checkpoint_parts
-from tfaip.trainer.run_directory import RunDirectory
+from tfaip.trainer.run.checkpoint import ARRAYS_FILE, STATE_FILE
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.names import check_directory_names, check_history_file, checkpoint_parts
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
 
 PARAMS = TutorialScenario.trainer_params_cls()
@@ -35,7 +35,7 @@ def test_the_marks_are_the_files_of_models_and_checkpoints() -> None:
 
 @pytest.mark.parametrize("name", [*BAD, "a/b", "best/", "{epoch}", "checkpoint", "Checkpoint"])
 def test_names_that_the_best_model_cannot_have(name: str) -> None:
-    with pytest.raises(ValueError, match=r"is '.*', expected the name of a directory .*change --") as caught:
+    with pytest.raises(ValueError, match=r"(name|dir) is '.*', expected the name of .*\(it .*\)$") as caught:
         check_directory_names("checkpoint", name)
     assert len(str(caught.value)) <= 300
     assert "\n" not in str(caught.value)
@@ -43,7 +43,7 @@ def test_names_that_the_best_model_cannot_have(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*BAD, "best", "best/checkpoint", "export/c", "train/c", "c/epoch_0001", "a/b/c/d/e"])
 def test_names_that_checkpoints_cannot_have(name: str) -> None:
-    with pytest.raises(ValueError, match=r"is '.*', expected the name of a directory .*change --trainer") as caught:
+    with pytest.raises(ValueError, match=r"checkpoint_sub_dir is '.*', expected the name of .*\(it .*\)$") as caught:
         check_directory_names(name, "best")
     assert len(str(caught.value)) <= 300
     assert "\n" not in str(caught.value)
@@ -75,10 +75,12 @@ def test_names_of_the_directory_of_checkpoints(value: str, parts: list[str], tmp
 )
 @pytest.mark.parametrize("name", ["..", ".tmp-ck", "a\0b", "x" * 999])
 def test_flags_stored_params_and_python_are_checked_alike(field: str, flag: str, name: str) -> None:
-    message = f"{field} is .*change {re.escape(flag)}"
+    message = f"{field} is .*, expected the name of a directory"
     parser = ParamsParser(prog="test")
     parser.add_params("trainer", PARAMS)
-    typed = "the argument .* holds a NUL character" if "\0" in name else message  # in no argument of a process
+    typed = f"{message}.*: change {re.escape(flag)}$"
+    if "\0" in name:  # in no argument of a process
+        typed = "the argument .* holds a NUL character"
     with pytest.raises(UsageError, match=typed):
         parser.parse(["--trainer.output_dir", "run", flag, name])
 
@@ -94,16 +96,16 @@ def test_flags_stored_params_and_python_are_checked_alike(field: str, flag: str,
     # Changed later than every check of the params.
     params.output_dir = "run"
     with pytest.raises(UsageError, match=message):
-        RunDirectory.of(params)
+        params.run_directory()
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "x" * 246, "a/" * 2048 + "b"])
 def test_output_directories_that_cannot_be(name: str) -> None:
-    message = r"output_dir is .*, expected a directory: it .*; change --trainer.output_dir"
+    message = r"^output_dir is .*, expected a directory \(it .*\)$"
     params = PARAMS()
     params.output_dir = name
     with pytest.raises(UsageError, match=message):
-        RunDirectory.of(params)
+        params.run_directory()
     if name:
         with pytest.raises(ValueError, match=message):
             post_init(params)
@@ -119,16 +121,16 @@ def test_output_directories_that_cannot_be(name: str) -> None:
         ("x" * 999, "has a part of more than 245 bytes"),
         ("directory", "is a directory"),
         (".", "is a directory"),
-        ("pipe", "is no regular file"),
-        ("broken", "is no regular file"),
+        ("pipe", "is not a regular file"),
+        ("broken", "is not a regular file"),
         (".tmp-rates.json", "begins with .tmp-"),
         ("run/trainer_params.json", "is another file of the run"),
         ("run/train.log", "is another file of the run"),
-        ("run/best/rates.json", "lies in best/"),
-        ("run/checkpoint/latest", "lies in checkpoint/"),
-        ("run/train/rates.json", "lies in train/"),
-        ("link/best/rates.json", "lies in best/"),
-        ("run/../run/best/rates.json", "lies in best/"),
+        ("run/best/rates.json", "is in best/"),
+        ("run/checkpoint/latest", "is in checkpoint/"),
+        ("run/train/rates.json", "is in train/"),
+        ("link/best/rates.json", "is in best/"),
+        ("run/../run/best/rates.json", "is in best/"),
     ],
 )
 def test_files_that_the_history_cannot_be_kept_in(
@@ -141,7 +143,7 @@ def test_files_that_the_history_cannot_be_kept_in(
     os.mkfifo("pipe")
     params = PARAMS()
     params.output_dir, params.history_file = "run", file
-    with pytest.raises(ValueError, match=rf"history_file is .*, expected a file of its own: it {problem}.*change"):
+    with pytest.raises(ValueError, match=rf"history_file is .*, expected a file of its own \(it {problem}.*\)$"):
         post_init(params)
 
 

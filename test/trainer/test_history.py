@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.history import EpochRecord, History, read_history
-from tfaip.trainer.ratereplay import replay
+from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.historyfile import read_history
 from tfaip.trainer.scheduler import NewbobRelParams
+from tfaip.trainer.tools.rates import replay
 
 NAN, INF = float("nan"), float("inf")
 

@@ -14,9 +14,9 @@ import pytest
 
 from test.support.commands import finish_command, start_python
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train
-from tfaip.errors import TfaipError
-from tfaip.trainer.checkpoint import read_checkpoint
-from tfaip.trainer.signals import EXIT_CODES, StopRequest, TrainingInterrupted
+from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
+from tfaip.trainer.run.checkpoint import read_checkpoint
+from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 
 pytestmark = pytest.mark.backend
 
@@ -32,10 +32,10 @@ def test_the_first_signal_is_a_flag(number: signal.Signals) -> None:
 
 
 def test_handlers_come_back_after_an_error() -> None:
-    before = {number: signal.getsignal(number) for number in EXIT_CODES}
+    before = {number: signal.getsignal(number) for number in SIGNAL_EXIT_CODES}
     with pytest.raises(ZeroDivisionError), StopRequest():
         raise ZeroDivisionError
-    assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
+    assert {number: signal.getsignal(number) for number in SIGNAL_EXIT_CODES} == before
 
 
 def test_a_request_can_be_used_again() -> None:

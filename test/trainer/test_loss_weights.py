@@ -115,7 +115,9 @@ def test_a_name_that_no_loss_has_is_refused_before_the_training():
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
 def test_what_is_no_weight_is_refused(value):
-    with pytest.raises(ValueError, match=r"the weight of the loss 'a' is .*: change --trainer.loss_weights"):
+    with pytest.raises(
+        ValueError, match=r"^loss_weights\['a'\] is .*, expected .*at least 0: change --trainer.loss_weights$"
+    ):
         train(line_params([1], loss_weights={"a": value}))
 
 

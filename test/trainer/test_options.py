@@ -113,7 +113,7 @@ def test_early_stopping_ends_the_run_and_stays_ended(tmp_path):
     assert resumed == []
 
 
-def test_the_standing_of_early_stopping_can_be_read_and_survives_a_resume(tmp_path):
+def test_the_status_of_early_stopping_can_be_read_and_survives_a_resume(tmp_path):
     def params(epochs):
         return tiny_params(
             epochs=epochs,
@@ -139,9 +139,12 @@ def test_the_standing_of_early_stopping_can_be_read_and_survives_a_resume(tmp_pa
     counted = []
     for epochs, restore in ((2, False), (9, True)):
         run = params(epochs)
-        seen = Seen(run.early_stopping)
-        TinyScenario.create_trainer(run, restore=restore).train([seen])
+        trainer = TinyScenario.create_trainer(run, restore=restore)
+        seen = Seen(trainer.params.early_stopping)
+        trainer.train([seen])
         counted.append(seen.n)
+        assert trainer.early_stopping.n == seen.n[-1]
+        assert (run.early_stopping.monitor, run.early_stopping.n) == (None, 0)
     assert counted == [[0, 1, 2], [2, 3, 4, 5]]
     assert (tmp_path / "run" / "finest" / "weights.safetensors").is_file()
     assert not (tmp_path / "run" / "best").exists()

@@ -17,8 +17,8 @@ import pytest
 from test.support.tiny.scenario import TinyScenario
 from tfaip.params.functions import FunctionName
 from tfaip.params.serialization import save_params
-from tfaip.trainer import permission
-from tfaip.trainer.permission import Permission, read_permission, record_permission
+from tfaip.trainer.run import permission
+from tfaip.trainer.run.permission import Permission, read_permission, record_permission
 from tfaip.trainer.scheduler import FunctionParams
 
 # `test` is the package of the scenario, which needs no permission.

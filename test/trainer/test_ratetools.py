@@ -15,9 +15,7 @@ from test.trainer.line import LineScenario, line_params, train
 from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule, replay_learning_rate
 from tfaip.trainer.history import EpochRecord, History
-from tfaip.trainer.ratepreview import preview_rates
-from tfaip.trainer.ratereplay import replay
-from tfaip.trainer.returnnfile import parse_learning_rate_file
+from tfaip.trainer.historyfile import parse_learning_rate_file
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CyclicModulationParams,
@@ -27,6 +25,7 @@ from tfaip.trainer.scheduler import (
     NewbobRelParams,
     PolynomialDecayParams,
 )
+from tfaip.trainer.tools.rates import preview_rates, replay
 
 MIN = "tfaip.scenario.tutorial.min"
 PNG = b"\x89PNG\r\n"
@@ -79,7 +78,7 @@ def test_long_epochs_are_shown_by_some_updates() -> None:
 def test_a_preview_is_what_the_training_does(tmp_path: Path) -> None:
     rule = PolynomialDecayParams(lr=1.0, step_function=False, modulation=CyclicModulationParams(3, 0.5))
     params = line_params([1.0] * 5, output_dir=tmp_path / "run", learning_rate=rule, epochs=3, train_accum_steps=2)
-    train(params)
+    params = train(params).params
     records = json.loads((tmp_path / "run" / "history.json").read_text())
     planned = [
         [rate for _, rate in rates.points] for rates in preview_rates(params, 5, LineScenario(params.scenario).graph)
@@ -197,9 +196,12 @@ def test_the_first_recorded_rate_is_the_default(
     [
         (
             ["--learning_rate", "NewbobRel"],
-            "must be told what to follow: set --learning_rate.monitor; logged values: loss, v",
+            "monitor is None, expected a logged value (loss, val_loss): change --learning_rate.monitor",
         ),
-        (["--learning_rate", "NewbobRel", "--learning_rate.monitor", "acc"], "follows 'acc', which is not logged"),
+        (
+            ["--learning_rate", "NewbobRel", "--learning_rate.monitor", "acc"],
+            "monitor is 'acc', expected a logged value (loss, val_loss)",
+        ),
         (["--learning_rate", "NewbobRel", "--learning_rate.decay", "2"], "decay is 2.0"),
         (["--learning_rate", "CosineDecay", "--png", "gone/x.png"], "gone/x.png cannot be written: there is no"),
     ],
@@ -284,7 +286,7 @@ def test_mistakes_of_a_preview(capsys: pytest.CaptureFixture[str]) -> None:
     assert preview_schedule.main([MIN, "--learning_rate.modulation", "Function"]) == 2
     which, bounds, missing = capsys.readouterr().err.splitlines()
     assert "which scenario? expected: tfaip-preview-schedule SCENARIO" in which
-    assert "min_lr 1.0 is above lr 0.001" in bounds
+    assert "min_lr is 1.0, expected at most lr (0.001)" in bounds
     assert "missing required flag: --learning_rate.modulation.function" in missing
 
 

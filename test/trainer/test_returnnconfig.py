@@ -8,7 +8,6 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.scripts import replay_learning_rate
-from tfaip.trainer.returnnconfig import read_rate_config
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CyclicModulationParams,
@@ -17,6 +16,7 @@ from tfaip.trainer.scheduler import (
     NewbobMultiEpochParams,
     NewbobRelParams,
 )
+from tfaip.trainer.tools.returnnconfig import read_rate_config
 
 MULTI = """\
 #!rnn.py
@@ -101,10 +101,10 @@ def test_a_cycle_and_a_function(tmp_path: Path, caplog: pytest.LogCaptureFixture
         ("def min_learning_rate(): pass", "min_learning_rate is a function in line 1"),
         ("learning_rate = later\nlater = 1", "learning_rate is computed by code"),
         ("learning_rate = 'a'", "params.lr: expected float, got 'a'"),
-        ("learning_rate = -1", "learning rate -1.0 is not a finite number"),
-        ("learning_rate = nan", "learning rate nan is not a finite number"),
-        ("learning_rate = 1\nlearning_rates = [0.1, -1.0]", "rates has -1.0 for epoch 2"),
-        ("learning_rate = 1\nmin_learning_rate = 2", "min_lr 2.0 is above lr 1.0"),
+        ("learning_rate = -1", "lr is -1.0, expected at least 0"),
+        ("learning_rate = nan", "lr is nan, expected a finite number"),
+        ("learning_rate = 1\nlearning_rates = [0.1, -1.0]", r"rates\[1\] is -1.0, expected at least 0"),
+        ("learning_rate = 1\nmin_learning_rate = 2", r"min_lr is 2.0, expected at most lr \(1.0\)"),
         ("learning_rate = 1\nlearning_rate_control = 'newbob'", "learning_rate_control is 'newbob', expected one of"),
         ("learning_rate = 1\nlearning_rate_control = ['a']", "learning_rate_control is .'a'., expected one of"),
         ("learning_rate = 1\ndynamic_learning_rate = {'a': 1}", "dynamic_learning_rate is {'a': 1}, expected interval"),

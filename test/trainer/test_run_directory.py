@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory, find_run
+from tfaip.trainer.run.directory import RunDirectory, find_run
+from tfaip.trainer.run.names import PARAMS_FILE
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from keras import ops
 
 from test.model.support import FunctionModel, column, keras_inputs
 from test.trainer.line import line_params
-from tfaip.data.pipeline.stream import Position
+from tfaip.data.pipeline.position import Position
 from tfaip.errors import TfaipError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -146,7 +146,7 @@ def test_metrics_are_restored_within_an_epoch_only() -> None:
 
 def test_metrics_of_the_running_epoch_survive_an_evaluation() -> None:
     training = Training(epochs=1)
-    before = training.state.volatile()
+    before = training.state.evaluation_state()
     running = training.state.metric_arrays()
     training.model.evaluate(({"x": column([9])}, {"y": column([9])}), verbose=0)
     captured = training.state.capture(before).arrays

@@ -94,7 +94,7 @@ def test_values_that_fit_without_loss_are_converted_and_can_be_read_again(tmp_pa
         ("gen.train.x", [1, None], "--train.x.1: expected float, got None"),
         ("gen.val", None, "--val: expected PointsParams, got None"),
         ("scenario.data.pre_proc.processors", "none", "--data.pre_proc.processors: expected list"),
-        ("output_dir", "a\0b", "output_dir is 'a\\x00b', expected a directory: it holds a NUL character"),
+        ("output_dir", "a\0b", "output_dir is 'a\\x00b', expected a directory (it holds a NUL character)"),
     ],
 )
 def test_a_wrong_type_is_named_when_the_trainer_is_made(path: str, value: Any, message: str) -> None:

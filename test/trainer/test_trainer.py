@@ -16,9 +16,9 @@ from test.model.support import FunctionModel, training_model
 from test.trainer.line import LineGraph, LineScenario, PointsParams, Weights, line_params, train, weight
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.feed import Feed
-from tfaip.data.pipeline.stream import Position
+from tfaip.data.pipeline.position import Position
 from tfaip.errors import UsageError
+from tfaip.trainer.feed import Feed
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import ExponentialDecayParams
 from tfaip.util.typing import TensorDict
@@ -112,7 +112,7 @@ def test_iterations_are_batches_for_every_number_of_steps() -> None:
     trained = 0
     for steps in range(1, 41):
         batches = pipeline.training_batches(Position(), steps)
-        with Feed(batches, data, keras.backend.backend()) as feed:
+        with Feed(batches, data) as feed:
             model.fit(feed.dataset, steps_per_epoch=steps, shuffle=False, verbose=0)
         trained += steps
         assert int(model.optimizer.iterations) == trained
@@ -280,5 +280,6 @@ def test_the_trainer_can_be_configured_by_subclass() -> None:
     trainer.train()
     assert weights.values == [-1.0]
     assert seen[0].rate.shape == ()
-    assert trainer.params is params
+    assert type(trainer.params) is type(params)
+    assert trainer.params.scenario is trainer.scenario.params
     assert trainer.data is trainer.scenario.data

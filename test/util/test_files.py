@@ -22,10 +22,10 @@ from tfaip.util.files import (
     link_tree,
     remove_directory,
     remove_temporaries,
-    require_writable,
     write_json,
     write_text,
 )
+from tfaip.util.paths import require_writable
 
 
 def names(directory: Path) -> list[str]:
@@ -267,7 +267,7 @@ def test_nothing_is_removed_outside_of_the_root(way_out: str, tmp_path: Path) ->
         (tmp_path / directory / "mark").touch()
     (tmp_path / "mark").touch()
     (tmp_path / "root" / "link").symlink_to(tmp_path / "other")
-    with pytest.raises(TfaipError, match="is not removed: it lies outside of .*root"):
+    with pytest.raises(TfaipError, match="is not removed: it is outside of .*root"):
         remove_directory(tmp_path / "root" / way_out, tmp_path / "root", ["mark"])
     assert names(tmp_path) == ["beside", "mark", "other", "root"]
     assert [names(tmp_path / name) for name in ("beside", "root", "other/marked")] == [
@@ -342,6 +342,26 @@ def test_a_file_that_cannot_be_read_is_named_beside_the_one_that_is_written(tmp_
     assert names(tmp_path) == []
 
 
+def test_a_system_without_locks_is_named(tmp_path: Path) -> None:
+    code = f"""
+import sys
+sys.modules["fcntl"] = None  # as on Windows
+from pathlib import Path
+from tfaip.errors import TfaipError
+from tfaip.util.files import locked_directory, write_text
+write_text(Path({str(tmp_path)!r}) / "a", "text")
+try:
+    with locked_directory(Path({str(tmp_path)!r})):
+        print("locked")
+except TfaipError as error:
+    print(error)
+"""
+    result = finish_command(start_python("-c", code))
+    expected = "directories cannot be locked: this system has no fcntl; use Linux, macOS or WSL\n"
+    assert (result.rc, result.stdout) == (0, expected), result
+    assert names(tmp_path) == ["a"]
+
+
 def test_few_modules_remove_files() -> None:
     """Each of them removes what it has made itself, or checks what it removes; another one must do the same."""
     removal = re.compile(r"\brmtree\(|\bos\.(remove|unlink|rename|renames|replace|rmdir)\(|\.(unlink|rmdir|rename)\(")
@@ -349,8 +369,7 @@ def test_few_modules_remove_files() -> None:
     found = {str(path.relative_to(REPOSITORY)) for path in sources if removal.search(path.read_text())}
     assert found == {
         "tfaip/util/files.py",
-        "tfaip/trainer/oldrun.py",  # what a run wrote, when it is replaced
-        "tfaip/scenario/modeldirectory.py",  # a format in a directory that is not committed yet
-        "tfaip/trainer/permission.py",  # its own records, outside of all runs
-        "tfaip/predict/samplefile.py",  # its temporary file
+        "tfaip/trainer/run/removal.py",  # what a run wrote, when it is replaced
+        "tfaip/export/modeldirectory.py",  # a format in a directory that is not committed yet
+        "tfaip/trainer/run/permission.py",  # its own records, outside of all runs
     }

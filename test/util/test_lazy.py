@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from tfaip.util.lazy import lazy_attributes
 
+STUB = """
+from fractions import (
+    Fraction as Fraction,
+    wrong as wrong,
+)
+from no_such_module import lost as lost
+"""
+
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module that offers `Fraction` of the standard library lazily, and a name that nobody defines."""
+def module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """A module that offers `Fraction` of the standard library lazily, and two names that no module defines."""
     made = ModuleType("lazy_test_module")
     monkeypatch.setitem(sys.modules, made.__name__, made)
+    (tmp_path / "lazy_test_module.pyi").write_text(STUB)
     made.__getattr__, made.__dir__ = lazy_attributes(  # type: ignore[method-assign]
-        made.__name__, {"Fraction": "fractions", "wrong": "fractions", "lost": "no_such_module"}
+        made.__name__, str(tmp_path / "lazy_test_module.py")
     )
     return made
 
@@ -41,3 +51,7 @@ def test_unknown_and_broken_names(module: ModuleType) -> None:
         _ = module.wrong
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         _ = module.lost
+
+
+def test_a_star_imports_all_names(module: ModuleType) -> None:
+    assert module.__all__ == ["Fraction", "wrong", "lost"]

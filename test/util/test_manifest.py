@@ -55,7 +55,7 @@ def test_names_cannot_lead_out_of_the_directory(directory: Path, name: str) -> N
     (directory.parent / "secret").write_text("abc")
     (directory / "link").symlink_to(directory.parent / "secret")
     (directory / MANIFEST_FILE).write_text(json.dumps({"files": {name: {"size": 3, "sha256": SHA_ABC}}}))
-    with pytest.raises(TfaipError, match=f"names '{name}', which lies outside of"):
+    with pytest.raises(TfaipError, match=f"names '{name}', which is outside of"):
         verify_files(directory)
 
 
@@ -86,7 +86,7 @@ def test_a_manifest_of_another_form_is_damage(directory: Path, content: str, mes
         ({"files": {}, "backend": ["jax"]}, r"gives \['jax'\] as backend, expected a name"),
         ({"files": {}, "versions": ["1.0"]}, r"gives \['1.0'\] as versions, expected name: version"),
         ({"files": {}, "versions": {"keras": 3}}, r"gives {'keras': 3} as versions"),
-        ({"files": {"a\0b": {"size": 3, "sha256": SHA_ABC}}}, "which lies outside of"),
+        ({"files": {"a\0b": {"size": 3, "sha256": SHA_ABC}}}, "which is outside of"),
         ({"files": {"a" * 10_000: {"size": 3, "sha256": SHA_ABC}}}, "aaa.* is missing"),
         ({"files": {"weights": "x" * 10_000}}, "gives 'xxx.* for 'weights', expected size"),
     ],

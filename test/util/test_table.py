@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tfaip.util.table import print_table
+from tfaip.util.terminal import print_table
 
 HEADER, ROWS = ["", "value"], [["acc", "0.5"], ["a [longer] name", "10"]]
 

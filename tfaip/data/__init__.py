@@ -1,1 +1,1 @@
-"""Data: where samples come from, how they are processed and batched. Imports no backend."""
+"""Data: generators, processors, batches and pipelines. Imports no backend."""

@@ -1,4 +1,4 @@
-"""The data of a scenario: what a sample looks like, and its pipelines by mode."""
+"""The data of a scenario: the specs of a sample, and its pipelines by mode."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _FOR_USERS = ("get_or_create_pipeline", "preload")
 
 
 class DataBase(Generic[P]):
-    """What a sample of the scenario looks like when it enters the model.
+    """Samples of a scenario as they enter the model. Override methods with a leading underscore.
 
-    Override the methods with a leading underscore.
-    Specs are given per sample, without the batch dimension, with at least one dimension; see `TensorSpec`.
+    Specs are given per sample, without the batch dimension, with at least one dimension; see
+    `TensorSpec`.
 
     Args:
         params: the params of the data.
@@ -34,12 +34,12 @@ class DataBase(Generic[P]):
 
     @classmethod
     def params_cls(cls) -> type[P]:
-        """The params class that the data was declared with."""
+        """Return the params class that the data was declared with."""
         return type_argument(cls, DataBase, 0)
 
     @classmethod
     def default_params(cls) -> P:
-        """Params to start from; override to give a scenario its processors."""
+        """Return default params; override to give a scenario its processors."""
         return cls.params_cls()()
 
     @property
@@ -51,7 +51,7 @@ class DataBase(Generic[P]):
         """Raise unless everything that the class overrides will be called.
 
         Raises:
-            TypeError: if it overrides what is there to be called by users only.
+            TypeError: if it overrides a method that is only called by users.
         """
         refuse_uncalled(type(self), DataBase, dict.fromkeys(_FOR_USERS, "create_pipeline"))
 
@@ -65,30 +65,34 @@ class DataBase(Generic[P]):
         )
 
     def _meta_layer_specs(self) -> Mapping[str, Any]:
-        """Keys that `_padding_values` may name besides inputs and targets; meta stays on the host."""
+        """Return specs of further keys that `_padding_values` may name; meta stays on the host."""
         return {}
 
     def _padding_values(self) -> Mapping[str, Any]:
-        """What fills up shorter samples of a batch, by key; not named: 0, or the empty text."""
+        """Return the values that fill up shorter samples, by key; default: 0, or the empty text."""
         return {}
 
     def element_length_fn(self, sample: Sample) -> int:
-        """Length of a processed sample, for `max_element_length` and `bucket_boundaries`."""
+        """Return the length of a processed sample, for length limits and buckets."""
         raise NotImplementedError(
-            f"max_element_length and bucket_boundaries need a length: override element_length_fn(sample) in "
-            f"{type(self).__name__}"
+            f"max_element_length and bucket_boundaries need a length: override "
+            f"element_length_fn(sample) in {type(self).__name__}"
         )
 
     def input_layer_specs(self) -> dict[str, TensorSpec]:
-        """Specs of the inputs by key."""
-        return self._specs("_input_layer_specs")
+        """Return the specs of the inputs by key."""
+        return as_specs(self._input_layer_specs(), f"{type(self).__name__}._input_layer_specs")
 
     def target_layer_specs(self) -> dict[str, TensorSpec]:
-        """Specs of the targets by key; empty for unsupervised training."""
-        return self._specs("_target_layer_specs")
+        """Return the specs of the targets by key; empty for unsupervised training."""
+        return as_specs(self._target_layer_specs(), f"{type(self).__name__}._target_layer_specs")
 
     def padding_values(self) -> dict[str, Any]:
-        """The padding value of every key of inputs and targets."""
+        """Return the padding value of every key of inputs and targets.
+
+        Raises:
+            ValueError: if `_padding_values` names an unknown key.
+        """
         specs = {**self.target_layer_specs(), **self.input_layer_specs()}
         values = dict(self._padding_values())
         unknown = values.keys() - specs.keys() - self._meta_layer_specs().keys()
@@ -99,22 +103,29 @@ class DataBase(Generic[P]):
             )
         return {key: values.get(key, "" if spec.dtype == "string" else 0) for key, spec in specs.items()}
 
-    def _specs(self, method: str) -> dict[str, TensorSpec]:
-        return as_specs(getattr(self, method)(), f"{type(self).__name__}.{method}")
-
     def create_input_layers(self) -> dict[str, Any]:
-        """One `keras.Input` (a KerasTensor with batch dimension) per key of the inputs."""
+        """Return one `keras.Input` (a KerasTensor with batch dimension) per key of the inputs."""
         return _keras_inputs(self.input_layer_specs())
 
     def create_target_layers(self) -> dict[str, Any]:
-        """The same for the targets."""
+        """Return one `keras.Input` per key of the targets."""
         return _keras_inputs(self.target_layer_specs())
 
     def create_pipeline(
         self, pipeline_params: DataPipelineParams, generator_params: DataGeneratorParams
     ) -> DataPipeline:
-        """A new pipeline over the samples of the generator, in the mode of `pipeline_params`."""
+        """Return a new pipeline over the generator, in the mode of `pipeline_params`."""
         return DataPipeline(pipeline_params, self, generator_params)
+
+    def get_or_create_pipeline(
+        self, pipeline_params: DataPipelineParams, generator_params: DataGeneratorParams
+    ) -> DataPipeline:
+        """Return the pipeline of this mode; other params objects replace it by a new one."""
+        pipeline = self._pipelines.get(pipeline_params.mode)
+        if pipeline is None or not pipeline.serves(pipeline_params, generator_params):
+            pipeline = self.create_pipeline(pipeline_params, generator_params)
+            self._pipelines[pipeline_params.mode] = pipeline
+        return pipeline
 
     def preload(
         self,
@@ -122,7 +133,7 @@ class DataBase(Generic[P]):
         generator_params: DataGeneratorParams,
         show_progress: bool = False,
     ) -> DataPipeline:
-        """Load the data of a mode into memory: `get_or_create_pipeline` gives this pipeline from now on.
+        """Load the data of a mode into memory, for all later calls of `get_or_create_pipeline`.
 
         Args:
             pipeline_params: as for `get_or_create_pipeline`.
@@ -134,23 +145,13 @@ class DataBase(Generic[P]):
         return pipeline
 
     def with_params(self, params: P) -> DataBase[P]:
-        """The same data with other params."""
+        """Return the same data with other params."""
         data = copy.copy(self)
         data._params, data._pipelines = params, {}
         return data
 
-    def get_or_create_pipeline(
-        self, pipeline_params: DataPipelineParams, generator_params: DataGeneratorParams
-    ) -> DataPipeline:
-        """The pipeline of this mode; a new one replaces it when other params objects are given."""
-        pipeline = self._pipelines.get(pipeline_params.mode)
-        if pipeline is None or not pipeline.serves(pipeline_params, generator_params):
-            pipeline = self.create_pipeline(pipeline_params, generator_params)
-            self._pipelines[pipeline_params.mode] = pipeline
-        return pipeline
-
 
 def _keras_inputs(specs: Mapping[str, TensorSpec]) -> dict[str, Any]:
-    import keras
+    from tfaip.backend.kerastools import keras_inputs
 
-    return {key: keras.Input(shape=spec.shape, dtype=spec.dtype, name=key) for key, spec in specs.items()}
+    return keras_inputs({key: (spec.shape, spec.dtype) for key, spec in specs.items()})

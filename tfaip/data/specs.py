@@ -13,11 +13,12 @@ import numpy as np
 class TensorSpec:
     """Shape and type of one tensor of a sample, without the batch dimension.
 
-    Wherever a spec is expected, anything with `shape` and `dtype` will do (`tf.TensorSpec`,
-    `keras.InputSpec`, arrays); this class is for scenarios that want to import nothing else.
+    Every function that expects a spec accepts any object with `shape` and `dtype` (`tf.TensorSpec`,
+    `keras.InputSpec`, arrays); this class is for scenarios that import nothing else.
 
     Args:
-        shape: e.g. `[28, 28]`, `[None, 48]` (variable length, padded in the batch) or `[1]` for a number.
+        shape: e.g. `[28, 28]`, `[None, 48]` (variable length, padded in the batch) or `[1]` for a
+            number.
         dtype: name of the type, e.g. `"float32"`, `"int32"`, `"string"`.
     """
 
@@ -34,22 +35,26 @@ class TensorSpec:
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy type of a batch; text is held as Python objects."""
+        """The NumPy type of a batch; text is stored as Python objects."""
         return np.dtype(object) if self.dtype == "string" else np.dtype(self.dtype)
 
     def fits(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of this shape may stand for the spec."""
-        return len(shape) == len(self.shape) and all(
-            want is None or got == want for got, want in zip(shape, self.shape, strict=True)
-        )
+        """Return True if an array of this shape satisfies the spec."""
+        if len(shape) != len(self.shape):
+            return False
+        return all(want is None or got == want for got, want in zip(shape, self.shape, strict=True))
 
 
 def as_specs(specs: Mapping[str, Any], origin: str) -> dict[str, TensorSpec]:
-    """Turn specs of any kind into our own.
+    """Convert specs of any kind to `TensorSpec`.
 
     Args:
         specs: by key, each with `shape` (at least rank 1) and `dtype`.
         origin: named in errors, e.g. `MyData._input_layer_specs`.
+
+    Raises:
+        TypeError: if a spec has no shape of known rank, or no dtype.
+        ValueError: if a spec has rank 0.
     """
     return {key: _as_spec(spec, f"{origin}()[{key!r}]") for key, spec in specs.items()}
 

@@ -1,161 +1,31 @@
-"""The processes of one training: found from flags, Slurm or Open MPI, and joined."""
+"""The processes of one training, found from flags, Slurm or Open MPI."""
 
 from __future__ import annotations
 
 import os
-import socket
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tfaip.backend.processes import Cluster, join_cluster, leave_at_once
 from tfaip.device.device_config import DeviceConfigParams
-from tfaip.errors import TfaipError, UsageError
-from tfaip.util.text import shorten_text
 
-# The default of 100 s would let a training hang for as long after one of its processes has died.
-HEARTBEAT_TIMEOUT_S = 10
-# All processes wait for each other right before they leave, so that this only bounds the leaving itself.
-SHUTDOWN_TIMEOUT_S = 30
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Processes that train together.
-
-    Args:
-        num_processes: how many.
-        process_id: which one this is, from 0.
-        coordinator: `host:port` of process 0; None: the launcher knows.
-        launcher: who started the processes.
-    """
-
-    num_processes: int
-    process_id: int
-    coordinator: str | None
-    launcher: str
+__all__ = ["Cluster", "find_cluster", "join_cluster", "leave_at_once"]
 
 
 def find_cluster(params: DeviceConfigParams, environ: Mapping[str, str] = os.environ) -> Cluster | None:
-    """The cluster that this process belongs to; None: it trains alone.
+    """Return the cluster that this process belongs to; None: it trains alone.
 
     Args:
         params: name a cluster, or leave it to the launcher.
         environ: where launchers say what they have started.
     """
+    found: tuple[int, int, str | None, str] | None = None
     if params.num_processes is not None and params.process_id is not None:
-        return _of_several(params.num_processes, params.process_id, params.coordinator, "--device.coordinator")
-    if "OMPI_COMM_WORLD_SIZE" in environ:
-        size, rank = int(environ["OMPI_COMM_WORLD_SIZE"]), int(environ["OMPI_COMM_WORLD_RANK"])
-        return _of_several(size, rank, None, "Open MPI")
+        found = params.num_processes, params.process_id, params.coordinator, "--device.coordinator"
+    elif "OMPI_COMM_WORLD_SIZE" in environ:
+        found = int(environ["OMPI_COMM_WORLD_SIZE"]), int(environ["OMPI_COMM_WORLD_RANK"]), None, "Open MPI"
     # The batch script of a job knows the number of its tasks too; only a step of srun runs them.
-    if {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"} <= environ.keys():
-        size, rank = int(environ["SLURM_STEP_NUM_TASKS"]), int(environ["SLURM_PROCID"])
-        return _of_several(size, rank, None, "Slurm")
-    return None
-
-
-def _of_several(num_processes: int, process_id: int, coordinator: str | None, launcher: str) -> Cluster | None:
-    return Cluster(num_processes, process_id, coordinator, launcher) if num_processes > 1 else None
-
-
-def join_cluster(cluster: Cluster, backend: str) -> None:
-    """Connect with the other processes, before the backend looks for its devices. Safe to call again.
-
-    Args:
-        cluster: the processes.
-        backend: name of the Keras backend.
-
-    Raises:
-        UsageError: the backend cannot do it, or has been used already, or the port of the coordinator is taken.
-        TfaipError: the other processes were not found in time.
-    """
-    if backend != "jax":
-        raise UsageError(
-            f"{cluster.num_processes} processes (told by {cluster.launcher}) cannot train together on {backend}, whose "
-            "strategy for several machines does not work with Keras 3: set KERAS_BACKEND=jax"
-        )
-    import jax
-
-    if jax.distributed.is_initialized():
-        return
-    if cluster.process_id == 0:
-        _check_port(cluster)
-    named = cluster.coordinator is not None
-    try:
-        jax.distributed.initialize(
-            cluster.coordinator,
-            cluster.num_processes,
-            cluster.process_id,
-            cluster_detection_method="deactivate" if named else None,
-            heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT_S,
-            shutdown_timeout_seconds=SHUTDOWN_TIMEOUT_S,
-        )
-    except RuntimeError as error:
-        if "before any JAX" in str(error):
-            raise UsageError(
-                "JAX has been used before this process joined the others: create the trainer and call train() first"
-            ) from error
-        raise TfaipError(
-            f"process {cluster.process_id} of {cluster.num_processes} did not find the others at "
-            f"{cluster.coordinator or cluster.launcher}: {_first_line(error)}"
-        ) from error
-
-
-def _check_port(cluster: Cluster) -> None:
-    """Raise unless this process can listen for the others: JAX ends with SIGSEGV where it cannot."""
-    address = cluster.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS") or _address_of_launcher(cluster)
-    if address is None:
-        return
-    try:
-        _try_to_listen(os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", f"[::]:{address.rpartition(':')[2]}"))
-    except (OSError, ValueError, OverflowError) as error:
-        flag = cluster.launcher if cluster.coordinator else "the environment variable JAX_COORDINATOR_PORT"
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"process 0 cannot wait for the others at {shorten_text(address)} ({reason}): choose another port "
-            f"with {flag}, the same for all processes"
-        ) from error
-
-
-def _address_of_launcher(cluster: Cluster) -> str | None:
-    """Return where JAX will let the processes meet; None: this version of JAX does not say."""
-    try:
-        from jax._src.clusters import ClusterEnv
-
-        found = ClusterEnv.auto_detect_unset_distributed_params(
-            None, cluster.num_processes, cluster.process_id, None, None, None
-        )
-        return None if found[0] is None else str(found[0])
-    except Exception:  # private, and only needed for a better message
+    elif {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"} <= environ.keys():
+        found = int(environ["SLURM_STEP_NUM_TASKS"]), int(environ["SLURM_PROCID"]), None, "Slurm"
+    if found is None or found[0] == 1:
         return None
-
-
-def _try_to_listen(address: str) -> None:
-    """Bind a socket as JAX will do it, and close it."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host and socket.has_ipv6 else socket.AF_INET
-    if host == "::" and family == socket.AF_INET:
-        host = ""
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # A port whose last connections were just closed is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        probe.bind((host, int(port)))
-
-
-def leave_at_once(exit_code: int) -> None:
-    """End the process without waiting for the others, as a normal end would, if it has joined some.
-
-    A process that failed would wait for processes that in turn wait for it; this way they fail at once.
-    """
-    jax = sys.modules.get("jax")
-    if jax is not None and jax.distributed.is_initialized():
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(exit_code)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]
+    return Cluster(*found)

@@ -1,4 +1,4 @@
-"""Which devices a training runs on, how it is spread over them, and in which precision it computes."""
+"""Params of the devices, the distribution over them, and the precision of a training."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.util.text import shorten
+from tfaip.params.limits import FieldError, limits
 
 
 class DistStrategy(StrEnum):
-    """How a model is trained on several devices."""
+    """Distribution of a training over several devices."""
 
     DEFAULT = "default"
     MIRROR = "mirror"
@@ -19,11 +19,17 @@ class DistStrategy(StrEnum):
 
 
 class Precision(StrEnum):
-    """What the layers compute in; weights are float32 in each case."""
+    """Data type in which layers compute; weights are always float32."""
 
     FLOAT32 = "float32"
     MIXED_FLOAT16 = "mixed_float16"
     MIXED_BFLOAT16 = "mixed_bfloat16"
+
+
+def _expected_address(address: str) -> str | None:
+    host, _, port = address.rpartition(":")
+    is_valid = bool(host) and port.isdecimal() and 0 < int(port) < 2**16
+    return None if is_valid else "host:port, e.g. node1:12345"
 
 
 @pai_dataclass
@@ -34,70 +40,68 @@ class DeviceConfigParams(ParamsBase):
     gpus: list[int] | None = field(
         default=None,
         metadata=pai_meta(
-            help="GPUs to use, e.g. 0 1, counted among those of CUDA_VISIBLE_DEVICES where that is set. None: all of "
-            "CUDA_VISIBLE_DEVICES, else the CPU"
-        ),
+            help="Numbers of the GPUs to use, e.g. 0 1, counted among those of CUDA_VISIBLE_DEVICES if that is set "
+            "(None: all of CUDA_VISIBLE_DEVICES, else the CPU)"
+        )
+        | limits(low=0),
     )
     gpu_memory: int | None = field(
-        default=None, metadata=pai_meta(help="Memory to take of each GPU, in MiB; None: as much as is needed")
+        default=None,
+        metadata=pai_meta(help="Memory to reserve on each GPU in MiB (None: as much as is needed)") | limits(low=1),
     )
     gpu_auto_tune: bool | None = field(
         default=None,
-        metadata=pai_meta(help="Whether kernels are chosen by timing them on the GPU; None: as the backend does"),
+        metadata=pai_meta(help="Choose kernels by timing them on the GPU (None: as the backend does)"),
     )
     soft_device_placement: bool = field(
         default=True,
-        metadata=pai_meta(help="On tensorflow: an operation that the GPU does not have runs on the CPU"),
+        metadata=pai_meta(help="Run operations that the GPU does not support on the CPU (tensorflow)"),
     )
     dist_strategy: DistStrategy = field(
         default=DistStrategy.DEFAULT,
         metadata=pai_meta(
-            help="How several devices share the work. default: what the backend has; mirror: tensorflow; "
-            "data_parallel: jax; central_storage: not supported any more"
+            help="Distribution over several devices (default: that of the backend; mirror: tensorflow; data_parallel: "
+            "jax; central_storage: no longer supported)"
         ),
     )
     precision: Precision = field(
         default=Precision.FLOAT32,
-        metadata=pai_meta(help="What layers compute in: float32, mixed_float16 or mixed_bfloat16"),
+        metadata=pai_meta(help="Data type of the computation: float32, mixed_float16 or mixed_bfloat16"),
     )
     num_processes: int | None = field(
         default=None,
-        metadata=pai_meta(help="Processes of the training, one per machine or GPU; None: as Slurm or Open MPI say"),
+        metadata=pai_meta(
+            help="Number of processes of the training, one per machine or GPU (None: as given by Slurm or Open MPI)"
+        )
+        | limits(low=1),
     )
     process_id: int | None = field(
-        default=None, metadata=pai_meta(help="Number of this process, from 0; 0 is the chief, which writes")
+        default=None,
+        metadata=pai_meta(help="Number of this process, from 0 (0: the chief, which writes)") | limits(low=0),
     )
     coordinator: str | None = field(
-        default=None, metadata=pai_meta(help="host:port at which all processes can reach process 0")
+        default=None,
+        metadata=pai_meta(help="host:port at which all processes can reach process 0") | limits(text=_expected_address),
     )
 
     def __post_init__(self) -> None:
-        if self.gpus is not None and (min(self.gpus, default=0) < 0 or len(set(self.gpus)) != len(self.gpus)):
-            raise ValueError(f"gpus is {self.gpus}, expected different numbers from 0: change --device.gpus")
-        if self.gpu_memory is not None and self.gpu_memory < 1:
-            raise ValueError(f"gpu_memory is {self.gpu_memory}, expected MiB above 0: change --device.gpu_memory")
+        super().__post_init__()
+        if self.gpus is not None and len(set(self.gpus)) != len(self.gpus):
+            raise FieldError("gpus", self.gpus, "different numbers from 0")
         self._check_cluster()
 
     def without_cluster(self) -> DeviceConfigParams:
-        """A copy for a process that is alone, or whose launcher tells about the others."""
+        """Return a copy for a process that is alone, or whose launcher describes the others."""
         return replace(self, num_processes=None, process_id=None, coordinator=None)
 
     def _check_cluster(self) -> None:
-        fields = {name: getattr(self, name) for name in ("num_processes", "process_id", "coordinator")}
-        missing = [f"--device.{name}" for name, value in fields.items() if value is None]
-        if len(missing) == len(fields):
+        names = ("num_processes", "process_id", "coordinator")
+        missing = [name for name in names if getattr(self, name) is None]
+        if len(missing) == len(names):
             return
         if missing:
-            raise ValueError(f"a cluster needs num_processes, process_id and coordinator: set {', '.join(missing)} too")
-        number, of = self.process_id, self.num_processes
-        if of is None or number is None or not 0 <= number < of:
-            raise ValueError(
-                f"process_id is {number} of {of} processes, expected 0 to num_processes - 1: change "
-                "--device.process_id or --device.num_processes"
-            )
-        host, _, port = (self.coordinator or "").rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-            raise ValueError(
-                f"coordinator is {shorten(self.coordinator)}, expected host:port, e.g. node1:12345: change "
-                "--device.coordinator"
-            )
+            expected = "a value, since a cluster needs num_processes, process_id and coordinator"
+            raise FieldError(missing[0], None, expected, others=missing[1:])
+        number, count = self.process_id, self.num_processes
+        if number is not None and count is not None and number >= count:
+            raise FieldError("process_id", number, f"0 to num_processes - 1 ({count - 1})", others=["num_processes"])

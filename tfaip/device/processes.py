@@ -1,4 +1,7 @@
-"""What the processes of a training tell each other, besides gradients. JAX only; every process makes the same calls."""
+"""Values that the processes of a training exchange, besides gradients.
+
+Every process must make the same calls in the same order. With one process nothing is exchanged.
+"""
 
 from __future__ import annotations
 
@@ -9,91 +12,97 @@ from typing import Any
 
 import numpy as np
 
+from tfaip.backend import processes
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 
 
 @contextlib.contextmanager
-def lost_ones_named(devices: Devices) -> Iterator[None]:
-    """Say what has happened when another process is gone.
+def explain_lost_process(devices: Devices) -> Iterator[None]:
+    """Context that explains the error of a process whose connection to another one broke.
 
     Raises:
-        TfaipError: one of the others has ended.
+        TfaipError: if one of the others has ended.
     """
     try:
         yield
     except Exception as error:
-        if devices.num_processes == 1 or "Gloo" not in str(error):
+        reason = processes.lost_connection(error) if devices.num_processes > 1 else None
+        if reason is None:
             raise
         raise TfaipError(
             f"process {devices.process_id} of {devices.num_processes} lost another one: see what that one printed "
-            f"({_first_line(error)})"
+            f"({reason})"
         ) from error
 
 
-def from_chief(devices: Devices, value: Any) -> Any:
-    """The JSON-able value that the chief has; what the other processes pass does not matter."""
+def broadcast(devices: Devices, value: Any) -> Any:
+    """Return the JSON-able value that the chief has; what the other processes pass does not matter."""
     if devices.num_processes == 1:
         return value
-    return json.loads(gather(devices, json.dumps(value if devices.is_chief else None).encode())[0])
+    return json.loads(all_gather(devices, json.dumps(value if devices.is_chief else None).encode())[0])
 
 
-def gather(devices: Devices, data: bytes) -> list[bytes]:
-    """What every process has, in the order of the processes."""
+def all_gather(devices: Devices, data: bytes) -> list[bytes]:
+    """Return what every process has, in the order of the processes."""
     if devices.num_processes == 1:
         return [data]
-    from jax.experimental import multihost_utils
-
-    sizes = np.asarray(multihost_utils.process_allgather(np.array([len(data)], np.int64))).reshape(-1)
+    # Arrays of one shape are exchanged: first the sizes, then the bytes, filled up to the largest size.
+    sizes = processes.exchange(np.array([len(data)], np.int64)).reshape(-1)
     padded = np.zeros(max(int(sizes.max()), 1), np.uint8)
     padded[: len(data)] = np.frombuffer(data, np.uint8)
-    rows = np.asarray(multihost_utils.process_allgather(padded))
+    rows = processes.exchange(padded)
     return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
 
 
-def gather_arrays(devices: Devices, arrays: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """The arrays of every process, in the order of the processes."""
+def all_gather_arrays(devices: Devices, arrays: dict[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Return the arrays of every process, in the order of the processes."""
     if devices.num_processes == 1:
         return [arrays]
     from safetensors.numpy import load, save
 
-    return [load(data) for data in gather(devices, save({n: np.asarray(a, order="C") for n, a in arrays.items()}))]
+    ours = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
+    return [load(data) for data in all_gather(devices, ours)]
 
 
-def sums(devices: Devices, values: list[np.ndarray], initial: list[np.ndarray]) -> list[np.ndarray]:
-    """Accumulators that count what all processes have added to their own, beginning with the same initial values."""
-    parts = gather_arrays(devices, {str(i): value for i, value in enumerate(values)})
+def all_reduce_sum(devices: Devices, values: list[np.ndarray], initial: list[np.ndarray]) -> list[np.ndarray]:
+    """Return accumulators that count what all processes have added to their own.
+
+    Args:
+        devices: of the training.
+        values: of the accumulators in this process.
+        initial: what all processes began with.
+    """
+    parts = all_gather_arrays(devices, {str(i): value for i, value in enumerate(values)})
     return [first + sum(part[str(i)] - first for part in parts) for i, first in enumerate(initial)]
 
 
-def wait_for_all(devices: Devices, what: str) -> None:
+def barrier(devices: Devices, name: str) -> None:
     """Return when every process has come here.
 
     Args:
         devices: of the training.
-        what: name of this point of the program.
+        name: of this point of the program.
     """
     if devices.num_processes > 1:
-        from jax.experimental import multihost_utils
-
-        multihost_utils.sync_global_devices(what)
+        processes.synchronize(name)
 
 
 def check_equal(devices: Devices, values: dict[str, Any]) -> None:
-    """Whether all processes were started with the same params.
+    """Raise unless all processes were started with the same params.
 
     Args:
         devices: of the training.
         values: dotted path -> JSON-able value.
 
     Raises:
-        UsageError: a process has other values; names the paths.
+        UsageError: if a process has other values; names the paths.
     """
     ours = json.loads(json.dumps(values))
-    chiefs = from_chief(devices, ours)
+    chiefs = broadcast(devices, ours)
     differing = sorted(path for path in ours.keys() | chiefs.keys() if ours.get(path) != chiefs.get(path))
-    found = gather(devices, json.dumps(differing).encode())
-    for number, paths in enumerate(map(json.loads, found)):
+    for number, found in enumerate(all_gather(devices, json.dumps(differing).encode())):
+        paths = json.loads(found)
         if paths:
             raise UsageError(
                 f"process {number} was started with other params than process 0: {', '.join(paths)}; start all "
@@ -101,7 +110,7 @@ def check_equal(devices: Devices, values: dict[str, Any]) -> None:
             )
 
 
-def on_chief(devices: Devices, work: Callable[[], None]) -> None:
+def run_on_chief(devices: Devices, work: Callable[[], None]) -> None:
     """Let the chief do something that may fail; then it fails in all processes.
 
     Raises:
@@ -113,11 +122,6 @@ def on_chief(devices: Devices, work: Callable[[], None]) -> None:
             work()
         except UsageError as error:
             message = str(error)
-    message = from_chief(devices, message)
+    message = broadcast(devices, message)
     if message is not None:
         raise UsageError(message)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error)
-    return text[text.index("Gloo") :].splitlines()[0]

@@ -1,0 +1,1 @@
+"""Evaluators: metrics in plain Python on predicted samples."""

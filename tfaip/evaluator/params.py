@@ -10,4 +10,4 @@ from tfaip.params import ParamsBase, pai_dataclass
 @pai_dataclass
 @dataclass
 class EvaluatorParams(ParamsBase):
-    """Params of an evaluator; without options by default."""
+    """Params of an evaluator; it has no options by default."""

@@ -1,4 +1,4 @@
-"""Precision-recall curves, which metrics and evaluators show in TensorBoard; needs no backend."""
+"""Precision-recall curves, which metrics and evaluators show in TensorBoard."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PrecisionRecallCurve:
-    """How a binary classifier does at n thresholds, evenly spaced from 0 to 1.
+    """Counts of a binary classifier at n thresholds, evenly spaced from 0 to 1.
 
     Args:
         counts: true positives, false positives, true negatives and false negatives, shape `[4, n]`.
 
     Raises:
-        ValueError: another shape.
+        ValueError: if `counts` has another shape.
     """
 
     counts: np.ndarray
@@ -32,15 +32,15 @@ class PrecisionRecallCurve:
 
     @classmethod
     def of(cls, labels: np.ndarray, scores: np.ndarray, num_thresholds: int = 201) -> PrecisionRecallCurve:
-        """Of scored samples; one is taken for positive at all thresholds up to its score.
+        """Return the curve of scored samples, which are positive at thresholds up to their score.
 
         Args:
             labels: 0 or 1, or truth values; any shape.
-            scores: in [0, 1], as many.
+            scores: one per label, in [0, 1].
             num_thresholds: number of points of the curve.
 
         Raises:
-            ValueError: other sizes, or a score lies outside.
+            ValueError: if the sizes differ, or a score is outside of [0, 1].
         """
         positive, scores = np.asarray(labels, bool).ravel(), np.asarray(scores, np.float64).ravel()
         if positive.size != scores.size or not np.all((scores >= 0) & (scores <= 1)):
@@ -50,20 +50,23 @@ class PrecisionRecallCurve:
                 f"{scores.max(initial=-np.inf)}"
             )
         passed = np.floor(scores * (num_thresholds - 1)).astype(int)
-        found = [_not_below(passed[kind], num_thresholds) for kind in (positive, ~positive)]
-        all_positive, all_negative = positive.sum(), (~positive).sum()
-        return cls(np.stack([found[0], found[1], all_negative - found[1], all_positive - found[0]]))
+        true_positives = _count_passed(passed[positive], num_thresholds)
+        false_positives = _count_passed(passed[~positive], num_thresholds)
+        true_negatives = (~positive).sum() - false_positives
+        false_negatives = positive.sum() - true_positives
+        return cls(np.stack([true_positives, false_positives, true_negatives, false_negatives]))
 
     @classmethod
     def of_metric(cls, metric: keras.metrics.AUC) -> PrecisionRecallCurve:
-        """What a `keras.metrics.AUC` has counted since it was reset.
+        """Return the curve of a `keras.metrics.AUC` since its last reset.
 
         Raises:
-            ValueError: its thresholds are not evenly spaced, or it counts several labels apart.
+            ValueError: if its thresholds are not evenly spaced, or it counts several labels
+                separately.
         """
         import keras
 
-        # The first and the last lie a little outside of [0, 1].
+        # Keras puts the first and the last threshold a little outside of [0, 1].
         if not np.allclose(metric.thresholds, np.linspace(0, 1, metric.num_thresholds), atol=1e-6):
             raise ValueError(f"{metric.name}: a precision-recall curve needs evenly spaced thresholds (num_thresholds)")
         names = ("true_positives", "false_positives", "true_negatives", "false_negatives")
@@ -71,18 +74,18 @@ class PrecisionRecallCurve:
 
     @property
     def precision(self) -> np.ndarray:
-        """Share of the positives in what is taken for positive; 0 where there is nothing."""
+        """Share of the true positives in what is classified as positive; 0 where nothing is."""
         true, false = self.counts[0], self.counts[1]
         return true / np.maximum(true + false, 1e-7)
 
     @property
     def recall(self) -> np.ndarray:
-        """Share of the positives that is found; 0 if there are none."""
+        """Share of the positives that are classified as positive; 0 if there are no positives."""
         true, missed = self.counts[0], self.counts[3]
         return true / np.maximum(true + missed, 1e-7)
 
 
-def _not_below(passed: np.ndarray, num_thresholds: int) -> np.ndarray:
-    """How many samples pass each threshold, from the number of the last one that each of them passes."""
+def _count_passed(passed: np.ndarray, num_thresholds: int) -> np.ndarray:
+    """Count the samples that pass each threshold, given the last one that each sample passes."""
     counts = np.bincount(passed, minlength=num_thresholds)
     return np.cumsum(counts[::-1])[::-1]

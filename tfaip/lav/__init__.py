@@ -1,0 +1,1 @@
+"""LAV (load and validate): scores of exported models, and of the model in a training."""

@@ -1,4 +1,4 @@
-"""What can be done while a model is loaded and validated."""
+"""Callbacks of LAV, and the two that ship with tfaip: for files of samples and for TensorBoard."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
+from tfaip.evaluator.evaluator import plots, scalar_results
+from tfaip.events.writer import EventWriter
 from tfaip.predict.samplefile import SampleWriter
 
 
@@ -15,14 +17,14 @@ class LAVCallback:
     """Base of callbacks of `LAV.run`; override what you need."""
 
     def on_sample_end(self, generator_params: DataGeneratorParams, sample: Sample) -> None:
-        """A sample was predicted and post-processed; it has inputs, targets and outputs."""
+        """Take a predicted and post-processed sample; it has inputs, targets and outputs."""
 
     def on_lav_end(self, generator_params: DataGeneratorParams, results: dict[str, Any]) -> None:
-        """All samples of a generator were evaluated."""
+        """Take the results of a generator, all of whose samples were evaluated."""
 
 
 def on_sample_of(callbacks: Sequence[LAVCallback], generator: DataGeneratorParams) -> Callable[[Sample], None] | None:
-    """What to call with every sample; None if no callback looks at samples, which is faster."""
+    """Return a function that gives a sample to the callbacks; None if none of them uses samples."""
     watching = [c for c in callbacks if type(c).on_sample_end is not LAVCallback.on_sample_end]
     if not watching:
         return None
@@ -35,10 +37,10 @@ def on_sample_of(callbacks: Sequence[LAVCallback], generator: DataGeneratorParam
 
 
 class DumpCallback(LAVCallback):
-    """Writes every sample to a file.
+    """Callback that writes every sample to a file.
 
     Args:
-        writer: open.
+        writer: opened by the caller.
     """
 
     def __init__(self, writer: SampleWriter) -> None:
@@ -49,10 +51,10 @@ class DumpCallback(LAVCallback):
 
 
 class TensorBoardCallback(LAVCallback):
-    """Writes numbers, curves and images among the results for TensorBoard, each generator to a directory of its own.
+    """Callback that writes the numbers, curves and images among the results for TensorBoard.
 
     Args:
-        directory: gets `lav_l0/`, `lav_l1/` ... as the directory of a run.
+        directory: gets a directory for each generator, named as in a run: `lav_l0/`, `lav_l1/` ...
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -60,12 +62,9 @@ class TensorBoardCallback(LAVCallback):
         self._count = 0
 
     def on_lav_end(self, generator_params: DataGeneratorParams, results: dict[str, Any]) -> None:
-        from tfaip.lav.evaluation import drawings, numbers
-        from tfaip.trainer.events import EventWriter
-
         writer = EventWriter(self._directory / f"lav_l{self._count}")
-        writer.scalars(numbers(results), 0)
-        for tag, drawing in drawings(results).items():
-            writer.drawing(tag, drawing, 0)
+        writer.scalars(scalar_results(results), 0)
+        for tag, plot in plots(results).items():
+            writer.drawing(tag, plot, 0)
         writer.close()
         self._count += 1

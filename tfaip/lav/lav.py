@@ -1,41 +1,47 @@
-"""LAV: load an exported model, run its prediction graph and post-processing on data with targets, score it."""
+"""LAV (load and validate): score an exported model on data with targets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from tfaip.components.loading import Scenario, load_trusted_scenario
+from tfaip.components.params import ScenarioBaseParams
 from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
+from tfaip.export.loading import load_weights
 from tfaip.lav.callbacks import LAVCallback, on_sample_of
-from tfaip.lav.evaluation import PredictionEvaluation, require_generators
+from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.lav.params import LAVParams
-from tfaip.predict.benchmark import BenchmarkResults
-from tfaip.scenario.exported import load_weights
-from tfaip.scenario.loading import Scenario, load_trusted_scenario
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.predict.modelpass import BenchmarkResults
 from tfaip.util.logging import logger
 
 log = logger(__name__)
 
 
+class Evaluation(Protocol):
+    """Evaluation of loaded models on one generator after the other."""
+
+    benchmark_results: BenchmarkResults
+
+    def run(self, generator: DataGeneratorParams, on_sample: Callable[[Sample], None] | None) -> dict[str, Any]:
+        """Return the results of a generator; call `on_sample` with every sample."""
+
+
 class LAV:
-    """Loads and validates one exported model. Build it with `ScenarioBase.create_lav`.
+    """LAV of one exported model. Build it with `ScenarioBase.create_lav`.
 
     Args:
-        params: how; `params.model_path` is the directory of the model.
-        scenario_params: those of the model (`ScenarioBase.params_from_path`).
+        params: the LAV params; `params.model_path` is the directory of the model.
+        scenario_params: params of the model (`ScenarioBase.params_from_path`).
         scenario: class of the scenario; None: the one that `scenario_params` name.
     """
 
     def __init__(
-        self,
-        params: LAVParams,
-        scenario_params: ScenarioBaseParams[Any, Any],
-        scenario: Scenario | None = None,
+        self, params: LAVParams, scenario_params: ScenarioBaseParams[Any, Any], scenario: Scenario | None = None
     ) -> None:
         self._params = params
         self._scenario_params = scenario_params
@@ -44,12 +50,12 @@ class LAV:
 
     @property
     def params(self) -> LAVParams:
-        """The params."""
+        """The LAV params."""
         return self._params
 
     @property
     def benchmark_results(self) -> BenchmarkResults:
-        """How fast the last evaluation was."""
+        """Counts and times of the last evaluation."""
         return self._benchmark
 
     def run(
@@ -58,47 +64,60 @@ class LAV:
         callbacks: Sequence[LAVCallback] | None = None,
         run_eagerly: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """Evaluate the model on one generator after the other.
+        """Evaluate on one generator after the other, lazily.
 
         Args:
-            generator_params: where the samples, with their targets, come from.
-            callbacks: see every sample and every result.
+            generator_params: make the samples, with their targets.
+            callbacks: get every sample and the results of every generator.
             run_eagerly: do not compile the model, to debug it in Python.
 
         Returns:
-            for each generator the losses, the metrics, and the results of the evaluator, by name; lazily.
+            for each generator the losses, the metrics, and the results of the evaluator, by name.
 
         Raises:
-            TypeError: if `generator_params` is no iterable.
-            UsageError: there is no model, or the evaluator and a metric share a name.
-            TfaipError: the weights are damaged.
+            TypeError: if `generator_params` is no iterable, for example the params of a single
+                generator.
+            UsageError: if there is no model, or the evaluator and a metric share a name.
+            TfaipError: if the weights are damaged.
         """
-        return self._results(require_generators(generator_params), list(callbacks or []), run_eagerly)
+        if not isinstance(generator_params, Iterable) or isinstance(generator_params, DataGeneratorParams):
+            raise TypeError(
+                f"run takes the params of several generators, got {type(generator_params).__name__}: put them into a "
+                "list"
+            )
+        return self._results(generator_params, list(callbacks or []), run_eagerly)
 
     def _results(
         self, generator_params: Iterable[DataGeneratorParams], callbacks: Sequence[LAVCallback], run_eagerly: bool
     ) -> Iterator[dict[str, Any]]:
+        evaluation = self._load(run_eagerly)
+        for generator in generator_params:
+            results = evaluation.run(generator, on_sample_of(callbacks, generator))
+            self._benchmark = evaluation.benchmark_results
+            if not self._params.silent:
+                log.info("%s", self._describe(self._benchmark))
+            for callback in callbacks:
+                callback.on_lav_end(generator, self._callback_results(results))
+            yield results
+
+    def _load(self, run_eagerly: bool) -> Evaluation:
+        if self._params.model_path is None:
+            raise UsageError("LAV has no model to load: set model_path of its params (--export_dir)")
         with precision_scope(self._params.device.precision):
-            evaluation = PredictionEvaluation(
-                self._loaded(),
+            scenario_cls = self._scenario or load_trusted_scenario(str(self._scenario_params.scenario_id))
+            scenario = scenario_cls(self._scenario_params)
+            load_weights(scenario, Path(self._params.model_path))
+            return PredictionEvaluation(
+                scenario,
                 self._params.pipeline,
                 self._params.random_seed,
                 silent=self._params.silent or not self._params.print_samples,
                 run_eagerly=run_eagerly,
             )
-        for generator in generator_params:
-            results = evaluation.run(generator, on_sample_of(callbacks, generator))
-            self._benchmark = evaluation.benchmark_results
-            if not self._params.silent:
-                log.info("%s", self._benchmark)
-            for callback in callbacks:
-                callback.on_lav_end(generator, results)
-            yield results
 
-    def _loaded(self) -> ScenarioBase[Any, Any]:
-        if self._params.model_path is None:
-            raise UsageError("LAV has no model to load: set model_path of its params (--export_dir)")
-        scenario = self._scenario or load_trusted_scenario(str(self._scenario_params.scenario_id))
-        loaded = scenario(self._scenario_params)
-        load_weights(loaded, Path(self._params.model_path))
-        return loaded
+    def _describe(self, benchmark: BenchmarkResults) -> str:
+        return str(benchmark)
+
+    def _callback_results(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Return the part of the results that callbacks get."""
+        return results

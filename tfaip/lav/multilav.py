@@ -1,50 +1,50 @@
-"""LAV of several models: each by itself, and all of them voting."""
+"""LAV of several models: of each alone, and of their vote."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
-from itertools import chain, tee, zip_longest
+from itertools import tee, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from tfaip.components.loading import Scenario
+from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
-from tfaip.lav.callbacks import LAVCallback, on_sample_of
-from tfaip.lav.evaluation import SampleScores, built, evaluation_pipeline, merged, require_generators
+from tfaip.lav.evaluation import SampleScores, build_evaluation_model, evaluation_pipeline, merge_results
+from tfaip.lav.lav import LAV, Evaluation
 from tfaip.lav.params import LAVParams
 from tfaip.model.evaluationmodel import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
-from tfaip.predict.benchmark import BenchmarkResults
+from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.predict.multimodelpredictor import load_models, voted_samples
 from tfaip.predict.multimodelvoter import MultiModelVoter
 from tfaip.predict.params import PredictorParams
-from tfaip.predict.unbatch import samples_of
-from tfaip.scenario.loading import Scenario
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.util.backend import compiles_each_shape
-from tfaip.util.logging import logger
 from tfaip.util.typing import TensorDict
 
 VOTED = "voted"
 
-log = logger(__name__)
+# One sample with the outputs of each model, and with those of the vote.
+Versions: TypeAlias = tuple[Sample, ...]
 
 
-class MultiLAV:
-    """Loads and validates several exported models. Build it with `ScenarioBase.create_multi_lav`.
+class MultiLAV(LAV):
+    """LAV of several exported models. Build it with `ScenarioBase.create_multi_lav`.
+
+    The results of a generator are those of each model by its path (see `LAV.run`), and those of the
+    vote as `voted`. Callbacks get the voted samples and their results.
 
     Args:
-        params: how; `params.model_path` is not used.
+        params: the LAV params; `params.model_path` is not used.
         model_paths: directories of the models.
         scenario: class of the scenario; its `multi_predictor_cls` names the voter.
-        trusted: packages that stored params may name classes of, besides tfaip and the scenario's own.
+        trusted: packages that stored params may name classes of, besides tfaip and the scenario's
+            own.
     """
 
     def __init__(
@@ -52,122 +52,118 @@ class MultiLAV:
     ) -> None:
         self._params = params
         self._paths = [str(path) for path in model_paths]
-        self._scenario = scenario
+        self._scenario_cls = scenario
         self._trusted = list(trusted)
+        self._benchmark = BenchmarkResults()
 
-    def run(
-        self,
-        generator_params: Iterable[DataGeneratorParams],
-        callbacks: Sequence[LAVCallback] | None = None,
-        run_eagerly: bool = False,
-    ) -> Iterator[dict[str, dict[str, Any]]]:
-        """Evaluate the models on one generator after the other.
-
-        Args:
-            generator_params: where the samples, with their targets, come from.
-            callbacks: see the voted samples and their results.
-            run_eagerly: do not compile the models.
-
-        Returns:
-            for each generator the results (see `LAV.run`) by path of the model, and those of the vote as `voted`;
-            lazily.
-
-        Raises:
-            TypeError: if `generator_params` is no iterable.
-            UsageError: a directory is not that of a model, or the models differ in their pre-processing.
-            TfaipError: weights are damaged.
-        """
-        return self._results(require_generators(generator_params), list(callbacks or []), run_eagerly)
-
-    def _results(
-        self, generator_params: Iterable[DataGeneratorParams], callbacks: Sequence[LAVCallback], run_eagerly: bool
-    ) -> Iterator[dict[str, dict[str, Any]]]:
+    def _load(self, run_eagerly: bool) -> Evaluation:
         with precision_scope(self._params.device.precision):
-            models = load_models(self._paths, self._scenario, self._trusted)
-            steps = [EvaluationStep(built(EvaluationModel(m.model, m.graph), m), run_eagerly) for m in models]
-        vote = Vote(models[0], self._create_voter(models[0]), run_eagerly)
-        for generator in generator_params:
-            results = self._evaluate(models, steps, vote, generator, on_sample_of(callbacks, generator))
-            for callback in callbacks:
-                callback.on_lav_end(generator, results[VOTED])
-            yield results
+            models = load_models(self._paths, self._scenario_cls, self._trusted)
+        # Factories of a scenario are defined above this package, in `ScenarioBase`.
+        predictor = cast(Any, self._scenario_cls).multi_predictor_cls()(PredictorParams(), models[0].data)
+        voter = predictor.create_voter(models[0].params.data)
+        return VotingEvaluation(models, self._paths, voter, self._params, run_eagerly)
 
-    def _create_voter(self, model: ScenarioBase[Any, Any]) -> MultiModelVoter[Any]:
-        return self._scenario.multi_predictor_cls()(PredictorParams(), model.data).create_voter(model.params.data)
+    def _describe(self, benchmark: BenchmarkResults) -> str:
+        return f"all models: {benchmark}"
 
-    def _evaluate(
-        self,
-        models: Sequence[ScenarioBase[Any, Any]],
-        steps: Sequence[EvaluationStep],
-        vote: Vote,
-        generator: DataGeneratorParams,
-        on_sample: Callable[[Sample], None] | None,
-    ) -> dict[str, dict[str, Any]]:
-        """Results by name. The models see the same inputs, so each runs once per batch: for itself and for the vote."""
-        # What the vote gives goes the way of the first model.
-        ways = [
-            evaluation_pipeline(model, self._params.pipeline, generator, self._params.random_seed)
-            for model in (*models, models[0])
-        ]
-        silent = self._params.silent or not self._params.print_samples
-        benchmark = BenchmarkResults()
-        with ExitStack() as stack:
-            scores = [stack.enter_context(SampleScores(model, True, None)) for model in models]
-            scores.append(stack.enter_context(SampleScores(models[0], silent, on_sample)))
-            rounds = tee(_rounds(ways[0], steps, vote, benchmark), len(ways))
-            streams = [way.process_output(_taken(rounds[i], i)) for i, way in enumerate(ways)]
-            streams[-1] = map(vote.voter.finalize_sample, streams[-1])
-            # Side by side, so that batches only wait for ways whose post-processing leaves out fewer samples.
-            for samples in zip_longest(*streams):
-                for score, sample in zip(scores, samples, strict=True):
-                    if sample is not None:
-                        score.update(sample)
-            results = [score.result() for score in scores]
-        if not self._params.silent:
-            log.info("all models: %s", benchmark)
-        values = [step.result() for step in (*steps, vote.score)]
-        return dict(zip([*self._paths, VOTED], map(merged, values, results), strict=True))
-
-
-class Vote:
-    """Votes on the outputs of models, and scores the vote.
-
-    Args:
-        first: the model that has the losses and the metrics; built.
-        voter: votes.
-        run_eagerly: do not compile the losses and the metrics.
-    """
-
-    def __init__(self, first: ScenarioBase[Any, Any], voter: MultiModelVoter[Any], run_eagerly: bool) -> None:
-        self.voter = voter
-        # A model of its own: the metrics of the first one count what that one gives.
-        model = type(first)(first.params).model
-        self.score = EvaluationStep(built(ScoringModel(model, first.graph), first), run_eagerly)
-
-    def __call__(self, batch: Batch, by_model: Sequence[TensorDict]) -> list[Sample]:
-        """The samples of a batch with what is voted for, given the outputs of each model."""
-        voted = list(voted_samples(batch, by_model, self.voter))
-        outputs = {name: np.stack([sample.outputs[name] for sample in voted]) for name in voted[0].outputs}
-        self.score.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
+    def _callback_results(self, results: dict[str, Any]) -> dict[str, Any]:
+        voted: dict[str, Any] = results[VOTED]
         return voted
 
 
-def _rounds(
-    pipeline: DataPipeline, steps: Sequence[EvaluationStep], vote: Vote, benchmark: BenchmarkResults
-) -> Iterator[list[list[Sample]]]:
-    """For each batch its samples, as each model and the vote give them."""
-    for step in (*steps, vote.score):
-        step.reset()
-    started = time.perf_counter()
-    with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape()) as batches:
-        for batch in batches:
-            with benchmark.in_model():
-                by_model = [step(batch) for step in steps]
-                voted = vote(batch, by_model)
-            benchmark.count(batch.size, started)
-            # Copies: post-processing may write into a sample, which no other model must see.
-            yield [*(samples_of(deepcopy(batch), outputs) for outputs in by_model), voted]
+class VotingEvaluation:
+    """Evaluation of models, each alone and their vote. A model runs once per batch, for both.
+
+    Args:
+        scenarios: the loaded models. The first one has the losses, metrics, post-processing and
+            evaluator of the vote.
+        names: name of each model in the results.
+        voter: votes.
+        params: the LAV params.
+        run_eagerly: do not compile the models, losses and metrics.
+    """
+
+    def __init__(
+        self,
+        scenarios: Sequence[ScenarioComponents[Any, Any]],
+        names: Sequence[str],
+        voter: MultiModelVoter[Any],
+        params: LAVParams,
+        run_eagerly: bool,
+    ) -> None:
+        self._scenarios = [*scenarios, scenarios[0]]
+        self._names = [*names, VOTED]
+        self._voter = voter
+        self._params = params
+        with precision_scope(params.device.precision):
+            models = [build_evaluation_model(EvaluationModel(one.model, one.graph), one) for one in scenarios]
+        self._steps = [EvaluationStep(model, run_eagerly) for model in models]
+        # Outside of the scope, since the outputs that are voted on have full precision. With a
+        # second model object, since the metrics of the first one count its own outputs.
+        first = scenarios[0]
+        scoring = ScoringModel(type(first)(first.params).model, first.graph)
+        self._vote_step = EvaluationStep(build_evaluation_model(scoring, first), run_eagerly)
+        self.benchmark_results = BenchmarkResults()
+        """Counts and times of the last run."""
+
+    def run(self, generator: DataGeneratorParams, on_sample: Callable[[Sample], None] | None = None) -> dict[str, Any]:
+        """Evaluate all samples of a generator.
+
+        Args:
+            generator: makes the samples.
+            on_sample: called with every voted and post-processed sample.
+
+        Returns:
+            the results by name of the model, and as `voted` those of the vote.
+
+        Raises:
+            UsageError: if the evaluator and a metric share a name.
+        """
+        params = self._params
+        pipelines = [
+            evaluation_pipeline(scenario, params.pipeline, generator, params.random_seed)
+            for scenario in self._scenarios
+        ]
+        self.benchmark_results = BenchmarkResults()
+        steps = [*self._steps, self._vote_step]
+        for step in steps:
+            step.reset()
+        predicted = run_pass(pipelines[0], self._start, self._unbatch, self.benchmark_results)
+        streams: list[Iterator[Sample]] = []
+        for i, versions in enumerate(tee(predicted, len(pipelines))):
+            streams.append(pipelines[i].process_output(_versions_of(versions, i)))
+        streams[-1] = map(self._voter.finalize_sample, streams[-1])
+        with ExitStack() as stack:
+            scores = [stack.enter_context(SampleScores(one, True, None)) for one in self._scenarios[:-1]]
+            is_silent = params.silent or not params.print_samples
+            scores.append(stack.enter_context(SampleScores(self._scenarios[-1], is_silent, on_sample)))
+            # In parallel: samples only wait in `tee` while a post-processing drops fewer of them
+            # than another.
+            for same_sample in zip_longest(*streams):
+                for score, sample in zip(scores, same_sample, strict=True):
+                    if sample is not None:
+                        score.update(sample)
+            results = [score.result() for score in scores]
+        merged: dict[str, Any] = {}
+        for name, step, result in zip(self._names, steps, results, strict=True):
+            merged[name] = merge_results(step.result(), result)
+        return merged
+
+    def _start(self, batch: Batch) -> list[TensorDict]:
+        return [step(batch) for step in self._steps]
+
+    def _unbatch(self, batch: Batch, by_model: Sequence[TensorDict]) -> list[Versions]:
+        """Vote on the outputs of a batch, score the vote, return all versions of each sample."""
+        voted = list(voted_samples(batch, by_model, self._voter))
+        outputs = {name: np.stack([sample.outputs[name] for sample in voted]) for name in voted[0].outputs}
+        self._vote_step.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
+        # Copies: post-processing may write into a sample, which must not change that of another
+        # model.
+        alone = [samples_of(deepcopy(batch), outputs) for outputs in by_model]
+        return list(zip(*alone, voted, strict=True))
 
 
-def _taken(rounds: Iterable[list[list[Sample]]], position: int) -> Iterator[Sample]:
-    return chain.from_iterable(one[position] for one in rounds)
+def _versions_of(samples: Iterable[Versions], position: int) -> Iterator[Sample]:
+    for versions in samples:
+        yield versions[position]

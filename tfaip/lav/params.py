@@ -12,7 +12,7 @@ from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 @pai_dataclass
 @dataclass
 class LAVParams(ParamsBase):
-    """How an exported model is loaded and validated."""
+    """Options of loading and validating an exported model."""
 
     pipeline: DataPipelineParams = field(
         default_factory=DataPipelineParams,
@@ -21,12 +21,10 @@ class LAVParams(ParamsBase):
     print_samples: bool = field(
         default=True, metadata=pai_meta(help="Print the first samples (scenario.print_eval_limit of them)")
     )
-    silent: bool = field(
-        default=False, metadata=pai_meta(help="Print no samples, show no progress, do not say how fast it was")
-    )
+    silent: bool = field(default=False, metadata=pai_meta(help="Print neither samples nor progress nor speed"))
     device: DeviceConfigParams = field(
         default_factory=DeviceConfigParams,
-        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Device and precision; one device works"),
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Device and precision; only one device is used"),
     )
     random_seed: int = field(
         default=0, metadata=pai_meta(help="Seed of the data, for processors that draw random numbers")

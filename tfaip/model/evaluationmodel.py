@@ -10,10 +10,11 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfaip.backend.active import backend
 from tfaip.data.pipeline.batching import Batch
 from tfaip.device.devices import Devices
-from tfaip.device.processes import sums
-from tfaip.model.precision import full_precision
+from tfaip.device.processes import all_reduce_sum
+from tfaip.model.graphbase import full_precision
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor, TensorDict
@@ -25,7 +26,7 @@ log = logger(__name__)
 
 
 class EvaluationModel(TrainingModel):
-    """Scores what the prediction graph gives. A loss or metric that needs an output only training has is left out."""
+    """Model that scores the prediction graph. Losses or metrics that need an output only training has are left out."""
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         self.graph.predict(inputs)
@@ -42,7 +43,7 @@ class EvaluationModel(TrainingModel):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
-        """As in training, or zero if the losses need an output that the prediction graph has not."""
+        """Return the loss as in training, or zero if the losses need an output that the prediction graph has not."""
         compute = partial(super().compute_loss, x, y, sample_weight=sample_weight, training=training)
         try:
             return compute(y_pred=y_pred)
@@ -55,7 +56,7 @@ class EvaluationModel(TrainingModel):
             return ops.zeros((), dtype="float32")
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
-        """Values so far under `VALUES`, and the outputs of the batch under `OUTPUTS`."""
+        """Return the values so far under `VALUES`, and the outputs of the batch under `OUTPUTS`."""
         compute = partial(super().compute_metrics, x, y, sample_weight=sample_weight)
         values: dict[str, Tensor] = {}
         try:
@@ -69,15 +70,15 @@ class EvaluationModel(TrainingModel):
         return {VALUES: values, OUTPUTS: y_pred}
 
     def values(self) -> Logs:
-        """Means over all batches since the last reset."""
-        result = {name: float(value) for name, value in self.get_metrics_result().items()}
+        """Return the means over all batches since the last reset."""
+        result = self.values_so_far()
         if self._values.without_loss:
             result.pop("loss")
         return result
 
 
 class ScoringModel(EvaluationModel):
-    """Scores outputs that come with the batch: its inputs are `{"inputs": ..., "outputs": ...}`.
+    """Model that scores outputs which come with the batch: its inputs are `{"inputs": ..., "outputs": ...}`.
 
     Losses of layers are left out: they belong to a model, not to outputs.
     """
@@ -101,14 +102,14 @@ class _MissingOutput(KeyError):
 
 
 class _Outputs(dict[str, Any]):
-    """Outputs that tell a missing one from any other `KeyError`."""
+    """Outputs by name, whose missing ones raise an error of their own."""
 
     def __missing__(self, name: str) -> Any:
         raise _MissingOutput(name)
 
 
 def _missing_output(compute: Callable[..., Any], outputs: TensorDict) -> str | None:
-    """Which missing output makes `compute` fail; None: it fails for another reason.
+    """Return the name of the missing output that makes `compute` fail; None: it fails for another reason.
 
     It runs once more, without changing anything. Not at first with `_Outputs`: Keras looks only into plain dicts.
     """
@@ -123,7 +124,7 @@ def _missing_output(compute: Callable[..., Any], outputs: TensorDict) -> str | N
 
 
 class EvaluationStep:
-    """Runs an `EvaluationModel` on one batch after the other, compiled.
+    """Compiled evaluation of one batch after the other by an `EvaluationModel`.
 
     Keras' own `evaluate` keeps the outputs to itself and `predict` keeps all of them.
 
@@ -137,79 +138,71 @@ class EvaluationStep:
         self._devices = devices or Devices()
         model.compile(optimizer=None, run_eagerly=run_eagerly, jit_compile=False)
         self._model = model
-        self._step = _step(model, run_eagerly)
-        self._state: Any = None
+        # The step returns the values of the metrics though the last ones would do: on a CPU, JAX 0.10 then keeps both
+        # cores busy with the layers, which it does not otherwise (benchmarks/prediction.py: a seventh of a step of
+        # 9 ms).
+        self._step = _compiled(model, run_eagerly)
         self._initial: list[np.ndarray] = []
 
     def reset(self) -> None:
         """Begin a new evaluation with the current weights."""
         self._model.reset_metrics()
-        if keras.backend.backend() == "jax":
-            groups = (
-                self._model.trainable_variables,
-                self._model.non_trainable_variables,
-                self._model.metrics_variables,
-            )
-            # With several processes each has a copy of its own, since they run different batches.
-            trainable, non_trainable, metrics = ([_local(variable.value) for variable in group] for group in groups)
-            self._initial = [np.array(value) for value in metrics]
-            # Copies: the step gives away what it gets of them.
-            self._state = trainable, non_trainable, [value.copy() for value in metrics]
+        shared = self._devices.num_processes > 1
+        self._step.read(of_this_process=shared)
+        self._initial = self._step.accumulated() if shared else []
 
     def __call__(self, batch: Batch) -> TensorDict:
-        """Score a batch; returns its outputs, on the device."""
+        """Score a batch; return its outputs, on the device."""
         return self.score(batch.inputs, batch.targets)
 
     def score(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
-        """Score a batch of what the model takes; returns its outputs, on the device."""
-        data = ((inputs, targets),)
-        if self._state is None:
-            return self._step(data)[OUTPUTS]
-        trainable, non_trainable, metrics = self._state
-        logs, changed, metrics = self._step(metrics, trainable, non_trainable, data)
-        self._state = (trainable, [changed.get(i, value) for i, value in enumerate(non_trainable)], metrics)
-        return logs[OUTPUTS]
+        """Score a batch of what the model takes; return its outputs, on the device."""
+        outputs: TensorDict = self._step(inputs, targets)[OUTPUTS]
+        return outputs
 
     def result(self) -> Logs:
-        """Values over all batches since `reset`; of all processes, whose accumulators are added up."""
-        if self._state is not None:
-            values = self._state[2]
-            if self._devices.num_processes > 1:
-                values = sums(self._devices, [np.asarray(value) for value in values], self._initial)
-            for variable, value in zip(self._model.metrics_variables, values, strict=True):
-                variable.assign(value)
+        """Return the values over all batches since `reset`; of all processes, whose accumulators are added up."""
+        if self._devices.num_processes == 1:
+            self._step.write_accumulators()
+            return self._model.values()
+        totals = all_reduce_sum(self._devices, self._step.accumulated(), self._initial)
+        for variable, total in zip(self._model.metrics_variables, totals, strict=True):
+            variable.assign(total)
         return self._model.values()
 
 
-def _local(value: Any) -> Any:
-    return value if value.is_fully_addressable else value.addressable_data(0)
+class UnevenBatches:
+    """Batches of a validation that cannot be split equally on several devices: each device gets them whole.
 
+    They are kept back until all others are evaluated.
 
-def _step(model: EvaluationModel, run_eagerly: bool) -> Callable[..., Any]:
-    if keras.backend.backend() == "jax":
-        import jax
-
-        step = _jax_step(model)
-        return step if run_eagerly else jax.jit(step, donate_argnums=0)
-    from tfaip.model.compiledstep import TensorFlowStep
-
-    return model.test_step if run_eagerly else TensorFlowStep(model.test_step)
-
-
-def _jax_step(model: EvaluationModel) -> Callable[..., Any]:
-    """`test_step` that returns the metrics, and of other variables only those that it changed.
-
-    What a compiled function returns is a copy, of all weights if it returns them. The metrics alone are updated in
-    place. Their values are computed in every step though the last ones would do: on a CPU, JAX 0.10 then keeps both
-    cores busy with the layers, which it does not otherwise (benchmarks/prediction.py: a seventh of a step of 9 ms).
+    Args:
+        num_shares: parts that a batch is split into.
     """
 
-    def step(metrics: Any, trainable: Any, non_trainable: Any, data: Any) -> tuple[Any, dict[int, Any], Any]:
-        logs, (_, after, metrics) = model.test_step((trainable, non_trainable, metrics), data)
-        return (
-            logs,
-            {i: new for i, (old, new) in enumerate(zip(non_trainable, after, strict=True)) if new is not old},
-            metrics,
-        )
+    def __init__(self, num_shares: int) -> None:
+        self._num_shares = num_shares
+        self.batches: list[Batch] = []
 
-    return step
+    def is_split(self, batch: Batch) -> bool:
+        """Return True if the batch can be split; else keep it for `evaluate`."""
+        if backend.can_evaluate(batch.size, self._num_shares):
+            return True
+        self.batches.append(batch)
+        return False
+
+    def evaluate(self, model: TrainingModel) -> Logs:
+        """Continue the evaluation that `model.evaluate` has begun; return the values of all batches."""
+        step = _compiled(model)
+        step.read()
+        for batch in self.batches:
+            # NumPy arrays of a compiled function are the same on all devices.
+            step(batch.inputs, batch.targets)
+        step.write_variables()
+        step.write_accumulators()
+        return model.values_so_far()
+
+
+def _compiled(model: TrainingModel, run_eagerly: bool = False) -> backend.CompiledStep:
+    variables = [*model.trainable_variables, *model.non_trainable_variables]
+    return backend.CompiledStep(model.score_batch, variables, model.metrics_variables, run_eagerly)

@@ -1,4 +1,4 @@
-"""What is exported of a model: functions with a name, and the inputs that each of them reads."""
+"""Functions of a model that are exported, with their names and the inputs that each of them reads."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class ExportGraph:
     inputs: Sequence[str] | None = None
 
     def __call__(self, inputs: TensorDict) -> TensorDict:
-        """Outputs of a batch, which may hold further inputs.
+        """Return the outputs of a batch, which may hold further inputs.
 
         Raises:
-            TypeError: the function returned no dict.
+            TypeError: if the function returned no dict.
         """
         outputs = self.function(self.select(inputs))
         if not isinstance(outputs, dict):
@@ -41,20 +41,20 @@ class ExportGraph:
         return outputs
 
     def select(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """What of `inputs` the function reads."""
+        """Return the inputs that the function reads."""
         return {name: value for name, value in inputs.items() if self.inputs is None or name in self.inputs}
 
 
 class ExportGraphs:
-    """All that is exported of a model.
+    """All exported functions of a model.
 
     Args:
         root: the outermost graph, built.
-        functions: what `ModelBase._export_graphs` returned.
+        functions: the result of `ModelBase._export_graphs`.
         inputs: Keras tensors by name, one for every input of the scenario.
 
     Raises:
-        ValueError: there is no function, or one has an impossible name or reads an input that does not exist.
+        ValueError: if there is no function, or one has an impossible name or reads an input that does not exist.
     """
 
     def __init__(

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
+import keras
+from keras import ops
+
+from tfaip.backend import keras_private
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.util.typing import Tensor, TensorDict
 
 P = TypeVar("P")
+_HALF = ("float16", "bfloat16")
 
 
 class GenericGraphBase(ParamsLayer[P], Generic[P]):
@@ -22,22 +27,22 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
     """
 
     def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
-        """Outputs (name -> tensor) for training and validation; `training` is a Python bool."""
+        """Return the outputs (name -> tensor) for training and validation; `training` is a Python bool."""
         raise NotImplementedError(f"override build_train_graph in {type(self).__name__} and return {{name: tensor}}")
 
     def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
-        """Outputs (name -> tensor) for prediction and export."""
+        """Return the outputs (name -> tensor) for prediction and export."""
         raise NotImplementedError(
             f"override build_prediction_graph in {type(self).__name__} and return {{name: tensor}}"
         )
 
     def pre_proc_targets(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
-        """Targets as the graph, the losses and the metrics see them; default: unchanged."""
+        """Return the targets as the graph, the losses and the metrics see them; default: unchanged."""
         return targets
 
     def train(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
         """Call the training graph; `training=None` inherits the value of the calling graph (outermost: False)."""
-        # Keras takes an explicit None for a value, and would inherit nothing.
+        # Keras takes an explicit None as a value, and would inherit nothing.
         given = {} if training is None else {"training": training}
         return self(inputs, targets=targets, **given)
 
@@ -58,21 +63,12 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         return self(inputs, training=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> TensorDict:
-        """As in Keras, but a graph that calls another one keeps its own `training`.
-
-        Keras hands `training` on through a context, in which a nested call leaves its value: behind a
-        `self.decoder.predict(...)` no dropout of the calling graph would act any more.
-        """
-        context = self._get_call_context()
-        training = context.get_value("training")
-        try:
+        """Call the graph as Keras does, but let a graph that calls another one keep its own `training`."""
+        with keras_private.own_training_flag(self):
             return super().__call__(*args, **kwargs)
-        finally:
-            context.set_value("training", training)
-            self._maybe_reset_call_context()
 
     def call(self, inputs: TensorDict, targets: TensorDict | None = None, training: bool | None = None) -> Tensor:
-        """Dispatch for Keras: without `targets` this is the prediction graph."""
+        """Dispatch the call of Keras: without `targets` to the prediction graph."""
         if targets is None:
             return self.build_prediction_graph(inputs)
         return self.build_train_graph(inputs, targets, training=bool(training))
@@ -92,11 +88,20 @@ def require_outputs(graph: GenericGraphBase[Any], outputs: Any) -> TensorDict:
     return dict(outputs)
 
 
+def full_precision(outputs: TensorDict) -> TensorDict:
+    """Return the outputs, cast to float32 where they are of 16 bits, for losses, metrics and users."""
+    cast = {}
+    for name, value in outputs.items():
+        is_half = keras.backend.standardize_dtype(value.dtype) in _HALF
+        cast[name] = ops.cast(value, "float32") if is_half else value
+    return cast
+
+
 class GraphBase(GenericGraphBase[P], Generic[P]):
     """A graph that is the same for training and prediction: override `build_graph`."""
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
-        """Outputs (name -> tensor); `training` is a Python bool."""
+        """Return the outputs (name -> tensor); `training` is a Python bool."""
         raise NotImplementedError(f"override build_graph in {type(self).__name__} and return {{name: tensor}}")
 
     def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:

@@ -1,4 +1,4 @@
-"""Input gradient regularization: the loss shall hardly change where the inputs change a little."""
+"""Input gradient regularization: a penalty on losses that change much when the inputs change a little."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
+from tfaip.backend.active import backend
 from tfaip.errors import UsageError
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -16,7 +17,7 @@ SampleLosses = Callable[[TensorDict], Tensor]
 
 @dataclass(frozen=True)
 class InputGradientPenalty:
-    """Penalises the squared norm of the gradient of the loss with respect to the inputs.
+    """Penalty on the squared norm of the gradient of the loss with respect to the inputs.
 
     The norm is estimated by finite differences, as in algorithm 1 of C. Finlay and A. M. Oberman, "Scaleable input
     gradient regularization for adversarial robustness" (2019, arXiv:1905.11468): with d = g / |g| and g the gradient
@@ -35,14 +36,14 @@ class InputGradientPenalty:
     weight: float
 
     def estimate(self, sample_losses: SampleLosses, inputs: TensorDict) -> Tensor:
-        """The penalty of a batch, a scalar, without its weight.
+        """Return the penalty of a batch, a scalar, without its weight.
 
         Args:
             sample_losses: inputs -> loss of each sample, shape `[batch]`; equal inputs must give equal losses.
             inputs: of the batch. The step is taken in all floating point inputs together, the others stay.
 
         Raises:
-            UsageError: no input is a floating point number.
+            UsageError: if no input is a floating point number.
         """
         floats = {name: x for name, x in inputs.items() if "float" in keras.backend.standardize_dtype(x.dtype)}
         if not floats:
@@ -50,35 +51,16 @@ class InputGradientPenalty:
                 f"the inputs {', '.join(sorted(inputs))} hold no floating point numbers, so that the loss has no "
                 "gradient with respect to them: set --scenario.use_input_gradient_regularization False"
             )
-        losses, gradients = _losses_and_gradients(lambda moved: sample_losses({**inputs, **moved}), floats)
+        losses, gradients = backend.losses_and_gradients(lambda moved: sample_losses({**inputs, **moved}), floats)
         direction = _unit(gradients)
         moved = {name: x + ops.cast(self.h * direction[name], x.dtype) for name, x in floats.items()}
         return ops.mean(ops.square((sample_losses({**inputs, **moved}) - losses) / self.h))
 
 
 def _unit(gradients: TensorDict) -> TensorDict:
-    """The gradients of each sample, scaled so that all together have norm 1, as constants; zeros stay zero."""
+    """Return the gradients of each sample, scaled to norm 1 all together, as constants; zeros stay zero."""
     gradients = {name: ops.stop_gradient(ops.cast(g, "float32")) for name, g in gradients.items()}
     squares = [ops.sum(ops.reshape(ops.square(g), (ops.shape(g)[0], -1)), axis=1) for g in gradients.values()]
     norm = ops.sqrt(sum(squares[1:], squares[0]))
     factor = ops.where(norm > 0, 1 / ops.where(norm > 0, norm, 1.0), 0.0)
     return {name: g * ops.reshape(factor, (-1, *([1] * (len(g.shape) - 1)))) for name, g in gradients.items()}
-
-
-def _losses_and_gradients(sample_losses: SampleLosses, inputs: TensorDict) -> tuple[Tensor, TensorDict]:
-    """Loss of each sample, and the gradient of their sum with respect to the inputs."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        def total(inputs: TensorDict) -> tuple[Tensor, Tensor]:
-            losses = sample_losses(inputs)
-            return ops.sum(losses), losses
-
-        gradients, losses = jax.grad(total, has_aux=True)(inputs)
-        return losses, gradients
-    import tensorflow as tf
-
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(inputs)
-        losses = sample_losses(inputs)
-    return losses, tape.gradient(losses, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO)

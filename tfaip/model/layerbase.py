@@ -25,7 +25,7 @@ _inlined: ContextVar[bool] = ContextVar("tfaip_inlined_layers", default=False)
 
 @contextlib.contextmanager
 def inlined_layers() -> Iterator[None]:
-    """Within the block, our layers and graphs leave no trace in a symbolic call: only what they call themselves.
+    """Context in which our layers and graphs leave no trace in a symbolic call, but only the layers that they call.
 
     A functional Keras model that is made so consists of layers that Keras knows. Everything runs in inference mode.
     """
@@ -54,7 +54,7 @@ class ParamsLayer(TFAIPLayerBase, Generic[P]):
 
     @classmethod
     def params_cls(cls) -> type[P]:
-        """The params class that the layer was declared with."""
+        """Return the params class that the layer was declared with."""
         return type_argument(cls, ParamsLayer, 0)
 
     @property
@@ -63,16 +63,17 @@ class ParamsLayer(TFAIPLayerBase, Generic[P]):
         return self._params
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """As in Keras, unless the layer is inlined."""
+        """Call the layer as Keras does, unless it is inlined."""
         if not _inlined.get():
             return super().__call__(*args, **kwargs)
-        # Keras too gives `training` only to those who want it.
         kwargs.pop("training", None)
-        wants_training = "training" in inspect.signature(self.call).parameters
-        return self.call(*args, **kwargs, **({"training": False} if wants_training else {}))
+        # Keras too passes `training` only to methods that take it.
+        if "training" in inspect.signature(self.call).parameters:
+            kwargs["training"] = False
+        return self.call(*args, **kwargs)
 
     def add_loss(self, loss: Tensor) -> None:
-        """As in Keras, unless the layer is inlined: a model without it has nobody who would add the loss up."""
+        """Add a loss as Keras does, unless the layer is inlined: the layer is no part of the model then."""
         if not _inlined.get():
             super().add_loss(loss)
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-
-if TYPE_CHECKING:
-    from tfaip.model.layerbase import LayerBase
 
 
 @pai_dataclass
 @dataclass
 class LayerBaseParams(ParamsBase):
-    """Params of one layer; `create()` builds it. Initialisers and regularisers are names that Keras knows.
+    """Params of one layer; `create()` builds it. Initializers and regularizers are names of Keras.
 
-    A subclass names its layer in `cls`, importing it inside the method.
+    A subclass names its layer by a string: `class MyParams(LayerBaseParams, cls=".layers:MyLayer")`.
     """
 
     kernel_initializer: str = field(
@@ -31,10 +28,10 @@ class LayerBaseParams(ParamsBase):
     )
 
     @staticmethod
-    def cls() -> type[LayerBase[Any]]:
-        """The `LayerBase` subclass that these params describe."""
+    def cls() -> type[Any]:
+        """Return the `LayerBase` subclass that these params describe."""
         raise NotImplementedError("override cls() of the layer params and return your LayerBase subclass")
 
-    def create(self, **kwargs: Any) -> LayerBase[Any]:
+    def create(self, **kwargs: Any) -> Any:
         """Build the layer."""
         return self.cls()(self, **kwargs)

@@ -1,4 +1,4 @@
-"""Models: losses, metrics and what belongs to them, around a graph."""
+"""Base class of models: losses, metrics and further definitions around a graph."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ P = TypeVar("P", bound=ModelBaseParams)
 
 
 class ModelBase(Generic[P]):
-    """What turns the outputs of a graph into losses and metrics.
+    """Definition of losses and metrics on the outputs of a graph.
 
     Override the methods with a leading underscore. Metrics are Keras metric objects that are attributes of the model
-    (or stand in lists, tuples or dicts that are); `_metric` calls them.
+    (or in lists, tuples or dicts that are, on any level); `_metric` calls them.
 
     Args:
         params: the model params.
@@ -37,7 +37,7 @@ class ModelBase(Generic[P]):
 
     @classmethod
     def params_cls(cls) -> type[P]:
-        """The params class that the model was declared with."""
+        """Return the params class that the model was declared with."""
         return type_argument(cls, ModelBase, 0)
 
     @property
@@ -46,7 +46,7 @@ class ModelBase(Generic[P]):
         return self._params
 
     def root_graph_cls(self) -> type[GenericGraphBase[Any]]:
-        """Class of the outermost graph, built with the model params; default: `params.graph_cls()`."""
+        """Return the class of the outermost graph, which gets the model params; default: `params.graph_cls()`."""
         return self._params.graph_cls()
 
     def create_graph(self, **kwargs: Any) -> GenericGraphBase[Any]:
@@ -60,30 +60,30 @@ class ModelBase(Generic[P]):
         return graph_cls(params, name="graph", **kwargs)
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
-        """Losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""
+        """Return losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""
         raise NotImplementedError(f"override _loss in {type(self).__name__} and return {{name: tensor}}")
 
     def _loss_weights(self) -> dict[str, float] | None:
-        """Weights of the losses by name; a loss that is not named has weight 1."""
+        """Return the weights of the losses by name; a loss that is not named has weight 1."""
         return None
 
     def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
-        """Results of called Keras metrics, e.g. `[self.accuracy(targets["gt"], outputs["class"])]`."""
+        """Return the results of called Keras metrics, e.g. `[self.accuracy(targets["gt"], outputs["class"])]`."""
         return []
 
     def _sample_weights(self, inputs: TensorDict, targets: TensorDict) -> dict[str, Tensor]:
-        """Weights per sample (shape `[batch]`) by the name of the loss that they multiply."""
+        """Return weights per sample (shape `[batch]`) by the name of the loss that they multiply."""
         return {}
 
     def _best_logging_settings(self) -> tuple[str, str]:
-        """`("min" | "max", name)` of the logged validation value (without `val_`) that tells the best model."""
+        """Return mode ("min" or "max") and name (without `val_`) of the logged value that tells the best model."""
         return "min", "loss/mean_epoch"
 
     def _print_evaluate(self, sample: Sample, data: DataBase[Any], print_fn: Callable[[str], None]) -> None:
-        """Print one predicted sample with its targets; default: prints nothing."""
+        """Print one predicted sample with its targets; default: nothing."""
 
     def _tensorboard(self) -> dict[str, Any]:
-        """What TensorBoard shows besides the logged values: tag -> image, `PrecisionRecallCurve`, number, or a dict.
+        """Return further values for TensorBoard: tag -> image, `PrecisionRecallCurve`, number, or a dict of these.
 
         Called when the metrics hold all of an epoch, of a validation, or of the data of a LAV generator, for instance
         with `return {"pr": PrecisionRecallCurve.of_metric(self.auc)}`; kinds as in `TensorboardWriter`.
@@ -93,7 +93,7 @@ class ModelBase(Generic[P]):
     def _export_graphs(
         self, graph: GenericGraphBase[Any]
     ) -> Mapping[str, Callable[[TensorDict], TensorDict] | ExportGraph]:
-        """What is exported: functions `inputs -> outputs` by name; the first one is the default of the SavedModel.
+        """Return the functions to export, `inputs -> outputs`, by name; the first is the default of the SavedModel.
 
         Default: the prediction graph as `serve`. A function that reads some of the inputs only is given as
         `ExportGraph(function, inputs=["x"])`; others cannot be fed to it then.
@@ -101,15 +101,15 @@ class ModelBase(Generic[P]):
         return {"serve": graph.predict}
 
     def pre_proc_targets(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
-        """Targets as the graph, the losses and the metrics see them; default: what the graph makes of them."""
+        """Return the targets as the graph, the losses and the metrics see them; default: unchanged."""
         return targets
 
     def post_proc_targets(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
-        """Targets as the losses and the metrics see them, after the graph ran; default: unchanged."""
+        """Return the targets as the losses and the metrics see them, after the graph ran; default: unchanged."""
         return targets
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """All metric objects found on the attributes of the model, in the order of the attributes."""
+        """Return all metric objects found on the attributes of the model, in the order of the attributes."""
         found: dict[int, keras.metrics.Metric] = {}
         for value in vars(self).values():
             _find_metrics(value, found)

@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfaip.params import ParamsBase, pai_dataclass
-
-if TYPE_CHECKING:
-    from tfaip.model.graphbase import GenericGraphBase
-    from tfaip.model.modelbase import ModelBase
+from tfaip.params.declaration import implementation
 
 
 @pai_dataclass
 @dataclass
 class ModelBaseParams(ParamsBase):
-    """Hyper-parameters of a model. A subclass names its model and its graph in `cls` and `graph_cls`.
+    """Hyper-parameters of a model.
 
-    Both import the implementation inside the method, so that params stay free of any backend.
+    A subclass names its model and its graph by strings, so that params import no backend:
+    `class MyParams(ModelBaseParams, cls=".model:MyModel", graph_cls=".model:MyGraph")`. Where the graph depends on
+    the params, it overrides `graph_cls` instead.
     """
 
+    def __init_subclass__(params_cls, *, graph_cls: str | None = None, **kwargs: Any) -> None:  # noqa: N804
+        super().__init_subclass__(**kwargs)
+        if graph_cls is not None:
+            params_cls.graph_cls = implementation(params_cls, graph_cls)  # type: ignore[method-assign]
+
     @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        """The `ModelBase` subclass that these params describe."""
+    def cls() -> type[Any]:
+        """Return the `ModelBase` subclass that these params describe."""
         raise NotImplementedError("override cls() of the model params and return your ModelBase subclass")
 
-    def graph_cls(self) -> type[GenericGraphBase[Any]]:
-        """The graph class; may depend on the params."""
+    def graph_cls(self) -> type[Any]:
+        """Return the graph class, which may depend on the params."""
         raise NotImplementedError("override graph_cls() of the model params and return your GraphBase subclass")
 
-    def create(self, **kwargs: Any) -> ModelBase[Any]:
+    def create(self, **kwargs: Any) -> Any:
         """Build the model."""
         return self.cls()(self, **kwargs)
 
-    def create_graph(self, **kwargs: Any) -> GenericGraphBase[Any]:
+    def create_graph(self, **kwargs: Any) -> Any:
         """Build the graph (a `keras.layers.Layer`)."""
         return self.graph_cls()(self, **kwargs)

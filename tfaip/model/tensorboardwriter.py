@@ -15,7 +15,7 @@ from tfaip.util.typing import Tensor
 
 @dataclass(frozen=True)
 class TensorboardWriter:
-    """How one value of a layer is drawn.
+    """Recipe for drawing one value of a layer.
 
     Args:
         func: `func(name, value, step)` gets the value of one validation batch as a NumPy array and returns what to

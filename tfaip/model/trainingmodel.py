@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 from keras import ops
 from keras.initializers import Constant
 
-from tfaip.model.graphbase import GenericGraphBase, require_outputs
+from tfaip.backend import keras_private
+from tfaip.backend.active import backend
+from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs
 from tfaip.model.inputgradients import InputGradientPenalty
+from tfaip.model.metriccalls import called_metrics
 from tfaip.model.modelbase import ModelBase
-from tfaip.model.precision import full_precision
-from tfaip.model.replicas import num_replicas, part_of_mean
-from tfaip.model.stepdata import after_the_data
-from tfaip.util.typing import Tensor, TensorDict
+from tfaip.util.typing import Logs, Tensor, TensorDict
 
 TOTAL_LOSS = "loss"
 REGULARIZATION = "regularization"
@@ -26,25 +24,24 @@ INPUT_GRADIENT = "input_gradient_regularization"
 
 
 class _Values:
-    """Accumulators of what is logged; a plain object, since Keras would track them and forbids to add any later."""
+    """Accumulators of logged values; a plain object, since Keras would track them and forbids to add any later."""
 
     def __init__(self, model: ModelBase[Any]) -> None:
         self.model = model
-        self.found = model.metrics()
         self.called: list[keras.metrics.Metric] | None = None
         self.without_loss = False
         self.loss_means: dict[str, keras.metrics.Mean] = {}
         self.loss_names: list[str] = []
 
     def mean_of(self, name: str) -> keras.metrics.Mean:
-        """The accumulator of a loss, made when it is first seen."""
+        """Return the accumulator of a loss, made at the first call."""
         if name not in self.loss_means:
             self.loss_means[name] = keras.metrics.Mean(name=name)
         return self.loss_means[name]
 
 
-class TrainingModel(keras.Model):
-    """Runs the training graph of `(inputs, targets)` and computes losses and metrics as the `ModelBase` says.
+class TrainingModel(keras_private.BuiltModel):
+    """Model that runs the training graph of `(inputs, targets)`, with the losses and metrics of a `ModelBase`.
 
     Logged: the total as `loss`, each loss under its name, losses of layers (`add_loss`, regularisers) as
     `regularization`, and each called metric under its name. All are means over the epoch, weighted by batch size.
@@ -52,7 +49,7 @@ class TrainingModel(keras.Model):
     Args:
         model: losses and metrics.
         graph: the outermost graph.
-        penalty: added to the loss of the training, logged without its weight as `input_gradient_regularization`.
+        penalty: added to the loss in training, logged without its weight as `input_gradient_regularization`.
         loss_weights: weights of losses by name, instead of those of `ModelBase._loss_weights`; 0: only logged.
     """
 
@@ -77,13 +74,6 @@ class TrainingModel(keras.Model):
         }
         self._only_logged = frozenset(name for name, weight in loss_weights.items() if weight == 0)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "_jax_state":
-            # Set after every step on JAX: searching it for layers and variables to track costs a third of a small step.
-            object.__setattr__(self, name, value)
-        else:
-            super().__setattr__(name, value)
-
     @property
     def model_base(self) -> ModelBase[Any]:
         """The model that defines losses and metrics."""
@@ -97,12 +87,15 @@ class TrainingModel(keras.Model):
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """Accumulators of all values that are logged; Keras resets them and keeps their state."""
-        values = self._values
-        return [
-            *([self._loss_tracker] if self.compiled else []),
-            *values.loss_means.values(),
-            *(values.called or []),
-        ]
+        total = [keras_private.loss_tracker(self)] if self.compiled else []
+        return [*total, *self._values.loss_means.values(), *(self._values.called or [])]
+
+    @property
+    def metrics_variables(self) -> list[keras.Variable]:
+        """Variables of all accumulators, each once: a metric may compute from another one that is called too."""
+        # Keras would list them twice, which a step on JAX refuses ("donate the same buffer twice").
+        variables = [variable for metric in self.metrics for variable in metric.variables]
+        return list({id(variable): variable for variable in variables}.values())
 
     def set_loss_weight(self, name: str, weight: float) -> None:
         """Change the weight of a loss from the next call of `fit` on.
@@ -118,7 +111,7 @@ class TrainingModel(keras.Model):
         only_logged = self._only_logged - {name} | ({name} if weight == 0 else set())
         if only_logged != self._only_logged:
             self._only_logged = only_logged
-            self.train_function = self.test_function = None
+            self.forget_compiled_steps()
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         """Create every variable of both graphs, of the losses and of the metrics, without data.
@@ -128,7 +121,8 @@ class TrainingModel(keras.Model):
             targets: likewise.
         """
         with warnings.catch_warnings():
-            # Of a call that fails Keras warns at length, twice, before it raises the error.
+            # Keras warns twice, at length, of a call that fails, and then raises its error. The warning has no class
+            # of its own: only the text tells it from others.
             warnings.filterwarnings("ignore", message=".*looks like it has unbuilt state", category=UserWarning)
             require_outputs(self.graph, self.graph.predict(inputs))
         # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
@@ -138,18 +132,34 @@ class TrainingModel(keras.Model):
         """Create the variables of what `call`, the losses and the metrics use."""
         _SymbolicStep(self, with_training)((inputs, targets))
 
-    def _maybe_symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
-        """Nothing: all is built. With a distribution strategy Keras would take the first data for it, and lose them."""
-
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
         outputs = self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
         return full_precision(require_outputs(self.graph, outputs))
 
     def test_step(self, *args: Any) -> Any:
-        """Evaluate one batch. TensorFlow passes `(data,)`, JAX `(state, data)`."""
-        with after_the_data(args[-1]):
+        """Evaluate one batch, within `evaluate`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
+        with backend.after_the_data(args[-1]):
             return super().test_step(*args)
+
+    def score_batch(self, inputs: TensorDict, targets: TensorDict) -> Any:
+        """Evaluate one batch as `test_step` does, but with the same arguments on both backends.
+
+        Returns:
+            The result of `compute_metrics`.
+        """
+        x = (inputs, targets)
+        outputs = self(x, training=False)
+        loss = self.compute_loss(x, None, outputs, training=False)
+        replicas = backend.num_replicas()
+        if replicas > 1:
+            loss = loss * replicas  # it is the share of one of them
+        keras_private.loss_tracker(self).update_state(loss, sample_weight=_batch_size(x))
+        return self.compute_metrics(x, None, outputs)
+
+    def values_so_far(self) -> Logs:
+        """Return the values of all accumulators by name, as Python floats."""
+        return {name: float(value) for name, value in self.get_metrics_result().items()}
 
     def compute_loss(
         self,
@@ -159,14 +169,14 @@ class TrainingModel(keras.Model):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
-        """Total loss of a batch, a scalar; updates the mean of each loss.
+        """Return the total loss of a batch, a scalar, and update the mean of each loss.
 
         Several replicas of TensorFlow return their shares of it, which Keras adds up.
         """
-        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
+        batch_size = _batch_size(x)
         total = ops.zeros((), dtype="float32")
         for name, (weight, value) in self._weighted_losses(x, y_pred).items():
-            mean = part_of_mean(ops.mean(value), batch_size)
+            mean = _share_of_mean(ops.mean(value), batch_size)
             if name != TOTAL_LOSS:
                 self._values.mean_of(name).update_state(mean, sample_weight=batch_size)
             total = total + _weighed(mean, weight)
@@ -175,14 +185,14 @@ class TrainingModel(keras.Model):
             self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
             total = total + layer_losses
         if self._penalty is not None and training:
-            penalty = part_of_mean(self._penalty.estimate(self._sample_losses_with(x[1]), x[0]), batch_size)
+            penalty = _share_of_mean(self._penalty.estimate(self._sample_losses_with(x[1]), x[0]), batch_size)
             self._values.mean_of(INPUT_GRADIENT).update_state(penalty, sample_weight=batch_size)
             total = total + self._penalty.weight * penalty
-        replicas = num_replicas()
+        replicas = backend.num_replicas()
         return total if replicas == 1 else total / replicas
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
-        """Update the metrics of the model with a batch; returns all values so far."""
+        """Update the metrics of the model with a batch; return all values so far."""
         inputs, targets = self._loss_arguments(x, y_pred)
         if self._values.called is None:
             self._find_called_metrics(inputs, targets, y_pred)
@@ -191,11 +201,11 @@ class TrainingModel(keras.Model):
         return self.get_metrics_result()
 
     def get_metrics_result(self) -> dict[str, Tensor]:
-        """Values so far of the total loss, the losses and the called metrics, by name."""
+        """Return the values so far of the total loss, the losses and the called metrics, by name."""
         return {metric.name: metric.result() for metric in self.metrics}
 
     def _weighted_losses(self, x: Any, y_pred: TensorDict) -> dict[str, tuple[Any, Tensor]]:
-        """Weight and values (with the weights of the samples) of each loss by name."""
+        """Return weight and values (with the weights of the samples) of each loss by name."""
         inputs, targets = self._loss_arguments(x, y_pred)
         losses = self.model_base._loss(inputs, targets, y_pred)
         self._check_loss_names(losses)
@@ -211,7 +221,7 @@ class TrainingModel(keras.Model):
         }
 
     def _sample_losses_with(self, targets: TensorDict) -> Callable[[TensorDict], Tensor]:
-        """A function from inputs to the loss of each sample; a loss that is a scalar counts for every sample.
+        """Return a function from inputs to the loss of each sample; a scalar loss counts for every sample.
 
         It changes no variable and draws the same random numbers (dropout) every time.
         """
@@ -257,24 +267,16 @@ class TrainingModel(keras.Model):
             )
 
     def _find_called_metrics(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> None:
-        owner = type(self.model_base).__name__
-        with _recorded_metric_calls() as called:
-            results = self.model_base._metric(inputs, targets, outputs)
-        lost = [metric.name for metric in called if not any(metric is f for f in self._values.found)]
-        if lost or len(results) != len(called):
-            raise ValueError(
-                f"{owner}._metric returned {len(results)} values; Keras metrics called in it: "
-                f"{[metric.name for metric in called]}, of these not found on the model: {lost}. Expected: results of "
-                f"calling Keras metrics that are attributes of {owner} (or stand in a list that is)"
-            )
+        called = called_metrics(self.model_base, inputs, targets, outputs)
         names = [TOTAL_LOSS, *self._values.loss_means, *(metric.name for metric in called)]
         if len(set(names)) != len(names):
+            owner = type(self.model_base).__name__
             raise ValueError(f"{owner}: two losses or metrics share a name in {names}: give each its own")
         self._values.called = called
 
 
 class _SymbolicStep(keras.layers.Layer):
-    """One step without an update; called with Keras tensors it only traces, which creates all variables.
+    """Step without an update; called with Keras tensors it only traces, which creates all variables.
 
     Args:
         training_model: whose step.
@@ -301,9 +303,10 @@ class _SymbolicStep(keras.layers.Layer):
 
 
 def _weighed(loss: Tensor, weight: Any) -> Tensor:
-    """A loss times its weight, a number or a variable.
+    """Return a loss times its weight, a number or a variable.
 
-    Nothing is left of the loss if that is the number 0: it need not be finite, and no gradient is computed.
+    If that is the number 0 nothing is left of the loss, which need not be finite: after a variable of 0 the gradient
+    would be computed all the same, and NaN times 0 is NaN.
     """
     if isinstance(weight, int | float) and weight == 0:
         return ops.zeros((), dtype="float32")
@@ -318,23 +321,15 @@ def _weighted(value: Tensor, sample_weight: Tensor | None) -> Tensor:
     return value
 
 
-_recording = threading.Lock()
+def _batch_size(x: Any) -> Tensor:
+    return ops.shape(keras.tree.flatten(x)[0])[0]
 
 
-@contextlib.contextmanager
-def _recorded_metric_calls() -> Iterator[list[keras.metrics.Metric]]:
-    """Record which metric objects are called: in Keras 3 the result of a called metric has no link to its metric."""
-    called: list[keras.metrics.Metric] = []
-    original = keras.metrics.Metric.__call__
+def _share_of_mean(mean: Tensor, rows: Tensor) -> Tensor:
+    """Return the mean over the rows of this replica of a distribution strategy.
 
-    def recording(metric: keras.metrics.Metric, *args: Any, **kwargs: Any) -> Tensor:
-        if not any(metric is known for known in called):
-            called.append(metric)
-        return original(metric, *args, **kwargs)
-
-    with _recording:
-        keras.metrics.Metric.__call__ = recording
-        try:
-            yield called
-        finally:
-            keras.metrics.Metric.__call__ = original
+    Args:
+        mean: of a loss; not a number if the replica got no rows, as happens with the last batch of an evaluation.
+        rows: number of rows, an integer scalar.
+    """
+    return mean if backend.num_replicas() == 1 else ops.where(rows > 0, mean, ops.zeros_like(mean))

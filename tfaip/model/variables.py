@@ -13,14 +13,16 @@ from typing import Any
 
 import keras
 
+from tfaip.backend import keras_private
+
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """All variables below `layer` (weights, statistics, states of seed generators): attribute path -> variable.
+    """Return all variables below `layer` (weights, statistics, seed generators): attribute path -> variable.
 
     A variable that can be reached on several paths has the first one in alphabetical order, level by level.
 
     Raises:
-        ValueError: a variable of the layer cannot be reached through attributes, lists or dicts, or two have one path.
+        ValueError: if a variable cannot be reached through attributes, lists or dicts, or two have one path.
     """
     found = {id(value): (path, value) for path, value in _walk(layer) if isinstance(value, keras.Variable)}
     missing = [v.path for v in layer.variables if id(v) not in found]
@@ -33,18 +35,18 @@ def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
 
 
 def layers_by_path(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
-    """All layers below `layer` (built) that hold weights, on any level: attribute path -> layer, sorted by path."""
+    """Return all layers below `layer` (built) that hold weights, on any level, sorted by attribute path."""
     return {path: found for path, found in all_layers_by_path(layer).items() if found.weights}
 
 
 def all_layers_by_path(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
-    """All layers below `layer`, also those without weights: attribute path -> layer, sorted by path."""
+    """Return all layers below `layer`, also those without weights, sorted by attribute path."""
     layers = {path: value for path, value in _walk(layer) if isinstance(value, keras.layers.Layer) and path}
     return {path: layers[path] for path in sorted(layers)}
 
 
 def _walk(root: keras.layers.Layer) -> Iterator[tuple[str, Any]]:
-    """Everything that attributes lead to, once, with its path.
+    """Yield everything that attributes lead to, once, with its path.
 
     Breadth first: the shortest path wins, which is the one that the author of the graph would name.
     """
@@ -65,7 +67,7 @@ def _paths(found: dict[int, tuple[str, keras.Variable]]) -> str:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, keras.Model) and not _is_subclassed(value):
+    if isinstance(value, keras.Model) and keras_private.is_functional(value):
         for position, layer in enumerate(value.layers):
             yield str(position) if _is_automatic_name(layer) else layer.name, layer
     elif isinstance(value, (keras.layers.Layer, keras.random.SeedGenerator)):
@@ -78,34 +80,17 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _public(name: str, attributes: dict[str, Any]) -> str:
-    """The attribute without leading underscores, unless another attribute has that name."""
+    """Return the attribute without leading underscores, unless another attribute has that name."""
     public = name.lstrip("_")
     return name if public in attributes else public
 
 
 def _is_automatic_name(layer: keras.layers.Layer) -> bool:
-    """Whether Keras may have named the layer: `dense`, `dense_1`, ... count the layers of the process."""
+    """Return True if Keras may have named the layer: `dense`, `dense_1`, ... count the layers of the process."""
     return re.fullmatch(rf"{type(layer).__name__.lower()}\d*", layer.name.replace("_", "")) is not None
 
 
-def _is_subclassed(model: keras.Model) -> bool:
-    return not isinstance(model, keras.Sequential) and type(model).__name__ != "Functional"
-
-
-# Attributes of Keras itself that list what other attributes hold already.
-_KERAS_COLLECTIONS = frozenset(
-    {
-        "_layers",
-        "_metrics",
-        "_trainable_variables",
-        "_non_trainable_variables",
-        "_seed_generators",
-        "_tracker",
-    }
-)
-
-
 def _is_node(name: str, value: Any) -> bool:
-    if name in _KERAS_COLLECTIONS:
+    if name in keras_private.COLLECTIONS:
         return False
     return isinstance(value, (keras.Variable, keras.layers.Layer, keras.random.SeedGenerator, list, tuple, dict))

@@ -34,7 +34,7 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write named arrays; equal arrays give equal bytes.
 
     Raises:
-        TfaipError: the file cannot be written, as on a full disk.
+        TfaipError: if the file cannot be written, as on a full disk.
     """
     # An array of an accelerator backend may be a view with strides, which the format does not know.
     contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
@@ -48,7 +48,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """Read named arrays.
 
     Raises:
-        TfaipError: the file is missing or damaged.
+        TfaipError: if the file is missing or damaged.
     """
     try:
         _check_header(path)
@@ -60,11 +60,11 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _check_header(path: Path) -> None:
-    """Check what a file says of its arrays before the library reads them: their types, shapes and positions.
+    """Raise unless the header of a file has possible types, shapes and positions, before the library reads it.
 
     Raises:
-        OSError: it is missing, or not a regular file.
-        ValueError: it says something impossible, or something that is never written here.
+        OSError: if it is missing, or not a regular file.
+        ValueError: if it has an impossible value, or one that is never written here.
     """
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -93,7 +93,7 @@ def _array_bytes(name: str, facts: Any) -> int:
         raise ValueError(f"{shorten(name)} has the shape {shorten(shape)}, which is not possible")
     count = _ITEM_BYTES[dtype] * math.prod(shape)
     if not _are_sizes(offsets) or len(offsets) != 2 or offsets[1] - offsets[0] != count:
-        raise ValueError(f"{shorten(name)} lies at {shorten(offsets)}, which does not fit its shape")
+        raise ValueError(f"{shorten(name)} is at {shorten(offsets)}, which does not fit its shape")
     return count
 
 
@@ -102,10 +102,10 @@ def _are_sizes(values: Any) -> bool:
 
 
 def load_weights_of(directory: Path) -> dict[str, np.ndarray]:
-    """The weights in the directory of a model, compared with its manifest if it has one (older ones have none).
+    """Return the weights in a model directory, compared with its manifest if it has one (older ones have none).
 
     Raises:
-        TfaipError: they are missing or damaged.
+        TfaipError: if they are missing or damaged.
     """
     if (directory / MANIFEST_FILE).is_file():
         verify_files(directory, [WEIGHTS_FILE])
@@ -113,7 +113,7 @@ def load_weights_of(directory: Path) -> dict[str, np.ndarray]:
 
 
 def variable_arrays(variables: Mapping[str, keras.Variable]) -> dict[str, np.ndarray]:
-    """Copies of the values of named variables."""
+    """Return copies of the values of named variables."""
     # On JAX the array would be a view of a buffer that the next step overwrites.
     return {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in variables.items()}
 
@@ -122,7 +122,7 @@ def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, 
     """Give every variable its array.
 
     Raises:
-        UsageError: names or shapes differ; the message names them and `source`. Nothing was assigned.
+        UsageError: if names or shapes differ; the message names them and `source`. Nothing was assigned.
     """
     missing = sorted(set(variables) - set(arrays))
     unused = sorted(set(arrays) - set(variables))

@@ -1,4 +1,4 @@
-"""Splits a command line into flags and their words; knows nothing about params."""
+"""The words of a command line: split into flags, before anything is known about params."""
 
 from __future__ import annotations
 
@@ -9,24 +9,30 @@ from types import MappingProxyType
 from tfaip.errors import UsageError
 from tfaip.util.text import shorten, shorten_text
 
-# `-1`, `-.5e3` and `-inf` are values; a value that looks like a flag is written `--flag=--value`.
 _FLAG = re.compile(r"--[A-Za-z_]")
+# -inf and -nan are values.
 _DASH_WORD = re.compile(r"-[A-Za-z](?!nf$|an$)")
 
 
 class Words(list[str]):
-    """What stands behind a flag; empty for a bare flag."""
+    """Words after a flag; empty for a bare flag."""
+
+
+class Word(str):
+    """One of these words: text that is parsed as the declared type."""
+
+    __slots__ = ()
 
 
 def split_arguments(
     argv: Sequence[str], repeatable: Sequence[str] = (), short: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Words]:
-    """Flags without their dashes, and the words behind each.
+    """Return flags without their dashes, each with the words after it.
 
     Args:
         argv: as typed, without the program.
-        repeatable: flags that may come several times; their words are joined.
-        short: short forms with their dash, and the flags they stand for.
+        repeatable: flags that may be given several times; their words are joined.
+        short: short forms with their dash, and the flags they mean.
 
     Raises:
         UsageError: a word before the first flag, a flag given twice, or a word with one dash.

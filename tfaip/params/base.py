@@ -1,75 +1,149 @@
-"""`ParamsBase`: the base of every params class."""
+"""`ParamsBase`, the base of every params class, and the decorator of its subclasses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from tfaip.params import renames
+from tfaip.params import names
+from tfaip.params.declaration import ParamsMeta, accept_old_names, ensure_dataclass, implementation
 from tfaip.params.generics import bind_fields
-from tfaip.params.meta import ParamsMeta, ensure_dataclass
-from tfaip.params.names import did_you_mean
+from tfaip.params.limits import check_fields
+
+T = TypeVar("T")
 
 
 @dataclass
 class ParamsBase(metaclass=ParamsMeta):
-    """A node of the params tree.
+    """Node of the params tree.
 
-    Subclasses are declared with `@pai_dataclass @dataclass` (of `tfaip.params` or of `paiargparse`); with
-    `@dataclass` alone, or without any decorator, they work as well. Attributes that are no field cannot be
-    set. Names of older versions (`tfaip.params.renames`) are accepted with a `DeprecationWarning`. See
-    `tfaip.params.generics` for fields whose class is chosen by a type argument.
+    Subclasses are declared with `@pai_dataclass @dataclass` (of `tfaip.params` or of
+    `paiargparse`); `@dataclass` alone, or no decorator, works as well. Attributes that are not
+    fields cannot be set. Names of older versions (`tfaip.params.names`) are accepted with a
+    `DeprecationWarning`. See `tfaip.params.generics` for fields whose class is selected by a type
+    argument.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(params_cls, *, cls: str | None = None, **kwargs: Any) -> None:  # noqa: N804
+        """Declare a params class.
+
+        Args:
+            cls: `module:Class` that the params describe, instead of a method `cls()`; see
+                `tfaip.params.declaration.implementation`.
+            kwargs: of other base classes.
+        """
         super().__init_subclass__(**kwargs)
-        bind_fields(cls)
+        # Named by a string, so that a module of params imports no implementation, and with it no
+        # backend.
+        if cls is not None:
+            params_cls.cls = implementation(params_cls, cls)
+        bind_fields(params_cls)
+
+    def __post_init__(self) -> None:
+        """Check the limits of the fields (`tfaip.params.limits`).
+
+        An override calls `super().__post_init__()` first.
+
+        Raises:
+            FieldError: if a value is not allowed.
+        """
+        check_fields(self)
+
+    # The methods import `serialization` when they are called: it needs modules that need this
+    # class.
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values of the tree, nested, each node with its class (`__cls__`)."""
+        """Return the tree as nested plain values, each node with its class (`__cls__`)."""
         from tfaip.params.serialization import to_dict
 
         return to_dict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> Self:
-        """The inverse of `to_dict`; see `tfaip.params.serialization.from_dict`."""
+        """Build params from what `to_dict` returned; see `tfaip.params.serialization.from_dict`."""
         from tfaip.params.serialization import from_dict
 
         return from_dict(cls, values, trusted=trusted)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """`to_dict` as JSON text."""
+        """Return `to_dict` as JSON text."""
         from tfaip.params.serialization import to_json
 
         return to_json(self, indent=indent)
 
     @classmethod
     def from_json(cls, text: str, *, trusted: Iterable[str] = ()) -> Self:
-        """The inverse of `to_json`; see `tfaip.params.serialization.from_dict`."""
+        """Build params from what `to_json` returned; see `tfaip.params.serialization.from_dict`."""
         from tfaip.params.serialization import from_json
 
         return from_json(cls, text, trusted=trusted)
 
-    if not TYPE_CHECKING:  # a type checker shall find mistyped attributes itself
+    if not TYPE_CHECKING:  # a type checker must see the constructor, and find mistyped attributes itself
 
+        def __new__(cls, *args: Any, **values: Any) -> Any:
+            # The first moment at which all decorators of the class have run.
+            accept_old_names(ensure_dataclass(cls))
+            return super().__new__(cls)
+
+        # Called only for attributes that are not found in the usual way.
         def __getattr__(self, name: str) -> Any:
-            new = name if name.startswith("__") else renames.current_name(type(self), name)
+            new = name if name.startswith("__") else names.current_name(type(self), name)
             if new != name:
                 return getattr(self, new)
             if hasattr(type(self), name):  # a property raised an AttributeError: again, for its own message
                 return object.__getattribute__(self, name)
             known = type(self).__dataclass_fields__
-            reason = "is not set yet" if name in known else f"does not exist{did_you_mean(name, known)}"
+            reason = "is not set yet" if name in known else f"does not exist{names.did_you_mean(name, known)}"
             raise AttributeError(f"{type(self).__name__}.{name} {reason}", name=name, obj=self)
 
         def __setattr__(self, name: str, value: Any) -> None:
             cls = ensure_dataclass(type(self))
             if name not in cls.__dataclass_fields__ and not hasattr(getattr(cls, name, None), "__set__"):
-                new = renames.current_name(cls, name)
+                new = names.current_name(cls, name)
                 if new == name:
-                    hint = did_you_mean(name, cls.__dataclass_fields__)
+                    hint = names.did_you_mean(name, cls.__dataclass_fields__)
                     raise AttributeError(f"{cls.__name__}.{name} does not exist{hint}", name=name, obj=self)
                 name = new
-            super().__setattr__(name, value)
+            object.__setattr__(self, name, value)
+
+
+@overload
+def pai_dataclass(_cls: type[T], alt: str | None = None, no_assign_to_unknown: bool = True) -> type[T]: ...
+
+
+@overload
+def pai_dataclass(
+    _cls: None = None, alt: str | None = None, no_assign_to_unknown: bool = True
+) -> Callable[[type[T]], type[T]]: ...
+
+
+def pai_dataclass(_cls: Any = None, alt: str | None = None, no_assign_to_unknown: bool = True) -> Any:
+    """Decorate a dataclass of params, with or without arguments.
+
+    A dataclass that does not derive from `ParamsBase` gets its JSON methods, and refuses unknown
+    attributes.
+
+    Args:
+        _cls: the class.
+        alt: another short name, by which the class can be chosen.
+        no_assign_to_unknown: refuse to set attributes that are not fields; `ParamsBase` always
+            does.
+
+    Raises:
+        TypeError: the class is not a dataclass.
+    """
+
+    def decorate(cls: Any) -> Any:
+        if not hasattr(cls, "__dataclass_fields__"):
+            raise TypeError(f"{cls.__qualname__} is not a dataclass: write @pai_dataclass above @dataclass")
+        cls.__pai_dataclass__ = None
+        cls.__alt_name__ = alt
+        if not isinstance(cls, ParamsMeta):
+            for method in ("to_dict", "from_dict", "to_json", "from_json"):
+                setattr(cls, method, vars(ParamsBase)[method])
+            if no_assign_to_unknown:
+                cls.__setattr__ = vars(ParamsBase)["__setattr__"]
+        return cls
+
+    return decorate if _cls is None else decorate(_cls)

@@ -1,64 +1,67 @@
-"""Short names of params classes: `Adam` for `AdamOptimizer` where an `OptimizerParams` is expected."""
+"""Choice of a class by its name: `Adam` for `AdamOptimizer` if `OptimizerParams` are expected."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, get_origin
+from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.meta import ensure_dataclass
+from tfaip.params.declaration import ensure_dataclass
+from tfaip.params.fieldtypes import origin_of
 from tfaip.params.names import did_you_mean, one_of
-from tfaip.params.trust import UntrustedName, find_class
+from tfaip.params.trust import UntrustedName, find_class, import_named
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
 
 
 class ClassChoice:
-    """The classes that one field can hold, by name.
+    """Classes that one field can hold, by name.
 
     Args:
         declared: type of the field; choices are subclasses.
-        meta: what `pai_meta` gave for the field: `choices`, `enforce_choices`, `disable_subclass_check`.
+        meta: what `pai_meta` gave for the field: `choices`, `enforce_choices`,
+            `disable_subclass_check`.
         also: further classes, such as the one of the default.
     """
 
     def __init__(self, declared: Any, meta: Mapping[str, Any], also: Iterable[type] = ()) -> None:
-        self.declared = get_origin(declared) or declared
+        self.declared = origin_of(declared)
         self.enforced = bool(meta.get("enforce_choices"))
         self.any_class = bool(meta.get("disable_subclass_check"))
         self._listed = [cls for cls in meta.get("choices") or () if isinstance(cls, type)]
-        found = self._listed if self.enforced else [*(self._listed or _subclasses(self.declared)), *also]
+        found = self._listed
+        if not self.enforced:
+            found = [*(self._listed or _subclasses(self.declared)), *also]
         self.classes: list[type] = list(dict.fromkeys(found))
 
     def names(self) -> list[str]:
-        """The short names of all choices."""
+        """Return the short names of all choices."""
         return [self.name_of(cls) for cls in self.classes]
 
     def name_of(self, cls: type) -> str:
-        """The name that selects `cls`: the short one, or `module:Class` where that is not known or not clear."""
+        """Return the short name that selects `cls`, or `module:Class` if that is ambiguous."""
         short = self._names(cls)[0]
         if cls in self.classes and sum(short in self._names(other) for other in self.classes) == 1:
             return short
         return full_name(cls)
 
     def lasting_name_of(self, cls: type) -> str:
-        """Return a name that selects `cls` in another process, too, where its module need not be imported."""
+        """Return a name that selects `cls` also if its module has not been imported yet."""
         is_imported = cls in self._listed or cls.__module__ == self.declared.__module__
         return self.name_of(cls) if is_imported else full_name(cls)
 
     def select(self, name: str, flag: str, trusted: frozenset[str] | None = None) -> type:
-        """The class of a name.
+        """Return the class of a name.
 
         Args:
             name: short name, class name, or `module:Class`, which is imported.
             flag: for messages.
-            trusted: packages that a config file may name, besides `tfaip` and the one of the field's type; None: the
-                user typed the name, which may be anything.
+            trusted: packages that a config file may name, besides `tfaip` and the one of the
+                field's type; None: the user typed the name, which may be anything.
 
         Raises:
             UsageError: unknown or ambiguous name, failing import, or a class that does not fit.
@@ -73,32 +76,23 @@ class ClassChoice:
             return matches[0]
         if ":" not in name:
             hint = did_you_mean(name, self.names())
-            raise UsageError(f"{flag}: no class {shorten(name)}{hint}{'' if self.enforced else ' (or module:Class)'}")
-        cls = self._imported(name, flag) if trusted is None else self._allowed(name, flag, trusted)
+            if not self.enforced:
+                hint += " (or module:Class)"
+            raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
+        cls = self._imported(name, flag, trusted)
         if self.enforced and cls not in self.classes:
             raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")
         return cls
 
-    def _allowed(self, name: str, flag: str, trusted: frozenset[str]) -> type:
-        try:
-            return ensure_dataclass(find_class(name, self.declared, trusted, flag))
-        except UntrustedName as error:
-            raise UsageError(
-                f"{error.refusal}: choose the class on the command line, or {error.how_to_trust()}"
-            ) from error
-
-    def _imported(self, name: str, flag: str) -> type:
-        module_name, _, attribute = name.partition(":")
-        try:
-            module = importlib.import_module(module_name)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {shorten_text(str(error))}"
-            raise UsageError(f"{flag}: module {shorten(module_name)} cannot be imported ({reason})") from error
-        cls = getattr(module, attribute, None)
-        if cls is None:
-            known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
-            hint = did_you_mean(attribute, known)
-            raise UsageError(f"{flag}: module {shorten_text(module_name)} has no {shorten(attribute)}{hint}")
+    def _imported(self, name: str, flag: str, trusted: frozenset[str] | None) -> type:
+        if trusted is not None:
+            try:
+                return ensure_dataclass(find_class(name, self.declared, trusted, flag))
+            except UntrustedName as error:
+                raise UsageError(
+                    f"{error.refusal}: choose the class on the command line, or {error.how_to_trust()}"
+                ) from error
+        cls = import_named(name, flag, "class")
         fits = isinstance(cls, type) and (self.any_class or issubclass(cls, self.declared))
         if not fits or not dataclasses.is_dataclass(cls):
             raise UsageError(
@@ -107,27 +101,27 @@ class ClassChoice:
         return ensure_dataclass(cls)
 
     def _names(self, cls: type) -> list[str]:
-        """All names of a class: `alt` of `pai_dataclass` if given, the short one, longer ones."""
+        """Return all names of a class, `alt` of `pai_dataclass` and short ones first."""
         plain = cls.__name__.removesuffix("Params") or cls.__name__
-        words, base = _CAMEL.findall(plain), _CAMEL.findall(_stem(self.declared))
+        # The words that the class has in common with the end of its base are left out one by one:
+        # `AdamOptimizer` is `Adam` as an `OptimizerParams`.
+        words = _CAMEL.findall(plain)
+        base = _CAMEL.findall(self.declared.__name__.removesuffix("Params").removesuffix("Base"))
         names = [f"{plain}Params", cls.__name__, plain]
         while len(words) > 1 and base and words.pop() == base.pop():
             names += [f"{''.join(words)}Params", "".join(words)]
-        names += [alternative] if (alternative := vars(cls).get("__alt_name__")) else []
+        if vars(cls).get("__alt_name__"):
+            names.append(vars(cls)["__alt_name__"])
         return list(dict.fromkeys(reversed(names)))
 
 
 def full_name(cls: type) -> str:
-    """`module:Class`."""
+    """Return `module:Class`."""
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _stem(cls: type) -> str:
-    return cls.__name__.removesuffix("Params").removesuffix("Base")
-
-
 def _is_base(cls: Any) -> bool:
-    """Return True if a class is there to derive from: abstract, private, or with a `cls` that must be overridden."""
+    """Return True for a class to derive from: abstract, private, or without a `cls` of its own."""
     code = getattr(getattr(cls, "cls", None), "__code__", None)
     must_override = code is not None and "NotImplementedError" in code.co_names
     return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override
@@ -136,5 +130,5 @@ def _is_base(cls: Any) -> bool:
 def _subclasses(cls: Any) -> list[type]:
     found = [] if _is_base(cls) else [cls]
     for subclass in type.__subclasses__(cls):
-        found += [c for c in _subclasses(subclass) if c not in found]
+        found += _subclasses(subclass)
     return found

@@ -1,74 +1,59 @@
-"""`ParamsParser`: the command line of a params tree, with config files and errors of one line."""
+"""Parser of the command line of params trees, with config files and errors of one line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, get_origin
+from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.arguments import Words, split_arguments
 from tfaip.params.config_files import load_config
 from tfaip.params.config_output import config_lines
-from tfaip.params.foreign import foreign_flag, foreign_hint
+from tfaip.params.decoding import parse_words
+from tfaip.params.fieldtypes import origin_of
 from tfaip.params.help import help_text
+from tfaip.params.limits import FieldError
 from tfaip.params.names import nearest
 from tfaip.params.resolve import NO_META, Resolver
-from tfaip.params.schema import MISSING, Entry, Leaf, Node, walk_entries
+from tfaip.params.returnn_names import returnn_counterpart, returnn_hint
+from tfaip.params.schema import MISSING, Entry, Group, Leaf, Node, walk_entries
 from tfaip.params.sources import COMMAND_LINE, Settings, Source, label
 from tfaip.params.tree import node_fields, post_init
 from tfaip.params.trust import check_packages
-from tfaip.params.values import parse_words
 from tfaip.util.text import ERROR_LIMIT, shorten_text
 
-
-@dataclass(frozen=True)
-class _Option:
-    name: str
-    declared: Any
-    default: Any
-    meta: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class _Root:
-    name: str
-    declared: Any
-    default: Any
-    meta: Mapping[str, Any]
-
-
 _CONFIG = "config"
-_HELP = _Option("help", bool, False, NO_META)
-_PRINT = _Option("print_config", bool, False, NO_META)
-_TRUST = _Option("trust", list[str], (), NO_META)
+_HELP = Leaf("help", "help", NO_META, bool, False)
+_PRINT = Leaf("print_config", "print_config", NO_META, bool, False)
+_TRUST = Leaf("trust", "trust", NO_META, list[str], ())
 
 
 class ParamsParser:
-    """Parses the flags of one or several params trees.
+    """Parser of the flags of one or several params trees.
 
-    Flags are named by the fields (see `pai_meta` for `mode` and `separator`): `--trainer.epochs 5`. Values stand
-    behind their flag: `--x 3`, `--x=3`, lists `--x 1 2 3`, dicts `--d a=1 b=2`, a bare bool flag means True, `None`
-    is for optional ones. A class is chosen by its name or as `module:Class`: `--optimizer Adam`, `--l ClassA ClassB`,
-    `--d first=ClassA`.
+    Flags are named by the fields (see `pai_meta` for `mode` and `separator`): `--trainer.epochs 5`.
+    Values follow their flag: `--x 3`, `--x=3`, lists `--x 1 2 3`, dicts `--d a=1 b=2`; a bare bool
+    flag means True, `None` is for optional values. A class is chosen by its name or as
+    `module:Class`: `--optimizer Adam`, `--l ClassA ClassB`, `--d first=ClassA`.
 
-    `--config FILE ...` reads flags from YAML or JSON (defaults < files in order < flags), `--print_config` prints all
-    values with their origins, `--help` all flags.
+    `--config FILE ...` reads flags from YAML or JSON (defaults < files in order < flags),
+    `--print_config` prints all values with their origins, `--help` all flags.
 
     Args:
         prog: the command as the user types it, for `--help`.
-        description: what it does, for `--help`.
-        trusted: packages that config files may name classes and functions of, besides tfaip, those of the params, and
-            what `--trust PKG ...` adds.
+        description: of the command, for `--help`.
+        trusted: packages whose classes and functions config files may name, besides tfaip, those of
+            the params, and those of `--trust PKG ...`.
     """
 
     def __init__(self, prog: str, description: str = "", trusted: Iterable[str] = ()) -> None:
         self.prog = prog
         self.description = description
         self._trusted = list(trusted)
-        self._options: list[_Option] = []
-        self._roots: list[_Root] = []
+        self._options: list[Leaf] = []
+        self._roots: list[tuple[str, Any, Any, Mapping[str, Any]]] = []
         self._former: dict[str, str] = {}
 
     def add_option(self, flag: str, *, type: Any = bool, default: Any = None, help: str = "") -> None:  # noqa: A002
@@ -80,26 +65,30 @@ class ParamsParser:
             default: if the flag is not given; False for a bool.
             help: for `--help`.
         """
-        default = False if type is bool and default is None else default
-        self._options.append(_Option(flag.lstrip("-"), type, default, {"help": help}))
+        if type is bool and default is None:
+            default = False
+        name = flag.lstrip("-")
+        self._options.append(Leaf(name, name, {"help": help}, type, default))
 
     def add_params(self, name: str, cls: Any, *, default: Any = None, metadata: Mapping[str, Any] = NO_META) -> None:
         """Add a params tree.
 
         Args:
             name: begins its flags, and is the attribute of the result.
-            cls: class of the root; a subclass can be chosen by `--name` unless the metadata says `fix_dc`.
-            default: instance that supplies the defaults; it is not changed. None: the defaults of the class.
+            cls: class of the root; a subclass can be chosen by `--name` unless the metadata says
+                `fix_dc`.
+            default: instance that supplies the defaults; it is not changed. None: the defaults of
+                the class.
             metadata: of the root, as `pai_meta` returns it.
         """
-        self._roots.append(_Root(name, cls, default, metadata))
+        self._roots.append((name, cls, default, metadata))
 
     def accept_former(self, old: str, new: str) -> None:
-        """Accept the old beginning of flags, which no help shows any more.
+        """Accept the old beginning of flags, which `--help` does not show.
 
         Args:
-            old: as in `lav.pipeline`, of `--lav.pipeline.limit`.
-            new: what it is called now.
+            old: such as `lav.pipeline`, of `--lav.pipeline.limit`.
+            new: the present beginning.
         """
         self._former[new] = old
 
@@ -126,11 +115,15 @@ class ParamsParser:
         sources = [*_config_sources(words), Source(COMMAND_LINE, words)]
         settings = Settings([replace(source, former=self._former) for source in sources])
         resolver = Resolver(settings, trusted)
-        roots = [resolver.root(root.name, root.declared, root.default, root.meta) for root in self._roots]
+        roots = [resolver.root(*root) for root in self._roots]
+        # Before the checks, so that help is shown for any command line, with the classes that it
+        # chooses.
         if wants_help:
             print(help_text(self.prog, self.description, options, roots))
             raise SystemExit(0)
         _refuse_unknown(settings, roots, options)
+        # A config file may be printed as a template, with null for values that are still to be
+        # given.
         _refuse_missing(roots, may_be_none=print_config)
         built = {root.name: _build(root) for root in roots}
         if print_config:
@@ -139,11 +132,11 @@ class ParamsParser:
         return SimpleNamespace(**{option.name: option.value for option in options}, **built)
 
 
-def _parse_option(option: _Option, words: dict[str, Words]) -> Leaf:
-    leaf = Leaf(option.name, option.name, option.declared, option.meta, option.default)
-    if option.name in words:
-        leaf.value = parse_words(words.pop(option.name), option.declared, f"--{option.name}")
-    return leaf
+def _parse_option(option: Leaf, words: dict[str, Words]) -> Leaf:
+    if option.name not in words:
+        return option
+    value = parse_words(words.pop(option.name), option.declared, f"--{option.name}")
+    return replace(option, value=value)
 
 
 def _config_sources(words: dict[str, Words]) -> list[Source]:
@@ -155,61 +148,73 @@ def _config_sources(words: dict[str, Words]) -> list[Source]:
 
 def _build(root: Node) -> Any:
     built = root.construct()
+    # Each __post_init__ has run when its node was built; now the nodes can share values.
     try:
         post_init(built)
+    except FieldError as error:
+        raise root.usage_error(error) from error
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"--{root.flag}.*: {shorten_text(str(error), ERROR_LIMIT)}") from error
     return built
 
 
 def _refuse_missing(roots: Sequence[Node], may_be_none: bool) -> None:
-    entries = [entry for root in roots for entry in walk_entries(root)]
-    required = [entry for entry in entries if isinstance(entry, Leaf | Node) and entry.required]
-    if may_be_none:
-        required = [entry for entry in required if isinstance(entry, Node) or entry.value is MISSING]
-    missing = [f"--{entry.flag}" for entry in required]
+    missing = []
+    for entry in _all_entries(roots):
+        if isinstance(entry, Group) or not entry.required:
+            continue
+        if isinstance(entry, Node) or entry.value is MISSING or not may_be_none:
+            missing.append(f"--{entry.flag}")
     if missing:
-        raise UsageError(f"missing required {'flag' if len(missing) == 1 else 'flags'}: {', '.join(missing)}")
+        kind = "flag" if len(missing) == 1 else "flags"
+        raise UsageError(f"missing required {kind}: {', '.join(missing)}")
+
+
+def _all_entries(roots: Sequence[Node]) -> list[Entry]:
+    return [entry for root in roots for entry in walk_entries(root)]
 
 
 def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence[Leaf]) -> None:
     for key, origin in settings.unused():
-        kind, shown = "flag " if origin == COMMAND_LINE else "", label(key, origin)
-        entries = [entry for root in roots for entry in walk_entries(root)]
-        known = [e.flag for e in [*entries, *options] if _is_flag(e)] + [_HELP.name, _CONFIG, _PRINT.name, _TRUST.name]
+        kind, dashes = ("flag ", "--") if origin == COMMAND_LINE else ("", "")
+        entries = _all_entries(roots)
         hint = _elsewhere(key, entries)
-        foreign = foreign_flag(key)
-        missing = foreign_hint(key)
-        if foreign is None and missing is not None:
-            raise UsageError(f"unknown {kind}{shown}: {missing}")
-        near = _near_flags(key, known) if foreign is None else [foreign]
-        if not hint and near:
-            dashes = "--" if origin == COMMAND_LINE else ""
-            hint = "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
-        raise UsageError(f"unknown {kind}{shown}{hint or '; --help lists all flags'}")
+        counterpart = returnn_counterpart(key)
+        if counterpart is None and returnn_hint(key) is not None:
+            hint = f": {returnn_hint(key)}"
+        elif not hint:
+            known = [entry.flag for entry in [*entries, *options] if _is_flag(entry)]
+            known += [_HELP.name, _CONFIG, _PRINT.name, _TRUST.name]
+            near = _near_flags(key, known) if counterpart is None else [counterpart]
+            if near:
+                hint = "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
+        raise UsageError(f"unknown {kind}{label(key, origin)}{hint or '; --help lists all flags'}")
 
 
 def _near_flags(key: str, known: Sequence[str]) -> list[str]:
-    """Flags of any branch that end alike (`learning_rate.lr` for `optimizer.lr`), then those that look alike."""
-    ends = {flag: flag.rpartition(".")[2] for flag in known}
+    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), then similar ones."""
+    by_end: dict[str, list[str]] = {}
+    for flag in known:
+        by_end.setdefault(flag.rpartition(".")[2], []).append(flag)
     last = key.rpartition(".")[2]
-    alike = [flag for flag in known if ends[flag] == last] + nearest(key, known)
+    alike = by_end.get(last, []) + nearest(key, known)
     if not alike:
-        alike = [flag for end in nearest(last, ends.values()) for flag in known if ends[flag] == end]
+        for end in nearest(last, by_end):
+            alike += by_end[end]
     return list(dict.fromkeys(alike))[:3]
 
 
 def _is_flag(entry: Entry) -> bool:
-    """Whether the flag of an entry can be given: for a node of a fixed class it is only the prefix of its fields."""
+    """Return True if the flag can be given; that of a node of a fixed class is only a prefix."""
     return not isinstance(entry, Node) or entry.choice is not None or bool(entry.meta.get("tuple_like"))
 
 
 def _elsewhere(key: str, entries: Sequence[Entry]) -> str:
-    """Which other class would know the flag."""
+    """Return a hint at another class that has the flag, or ""."""
     for node in entries:
         if not isinstance(node, Node) or node.choice is None:
             continue
-        if node.cls is not None and _knows(get_origin(node.cls) or node.cls, node.flag, key):
+        if node.cls is not None and _knows(origin_of(node.cls), node.flag, key):
             continue
         for cls in node.choice.classes:
             if _knows(cls, node.flag, key):
@@ -219,6 +224,9 @@ def _elsewhere(key: str, entries: Sequence[Entry]) -> str:
 
 
 def _knows(cls: type, prefix: str, key: str) -> bool:
-    """Whether a class of a node with this flag has a field whose flag `key` is, or begins with."""
-    flags = (f"{prefix}{field.metadata.get('separator', '.')}{field.name}" for field in node_fields(cls))
-    return any(f"{key}.".startswith(f"{flag}.") for flag in flags)
+    """Return True if `key` is the flag of a field of a node, or begins with it."""
+    for field in node_fields(cls):
+        flag = f"{prefix}{field.metadata.get('separator', '.')}{field.name}"
+        if f"{key}.".startswith(f"{flag}."):
+            return True
+    return False

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.sources import Source
 from tfaip.util.reading import MAX_DEPTH, MIB, parse_json, read_text
 from tfaip.util.text import shorten, shorten_text
 
-if TYPE_CHECKING:
-    import yaml
-
+# The parser of YAML is written in Python, much slower than that of JSON, which may be larger.
 YAML_BYTES = 4 * MIB
 # Each value takes about 3 kB while it is read.
 YAML_VALUES = 50_000
@@ -37,44 +35,8 @@ def load_config(name: str) -> Source:
 def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     import yaml
 
-    class Loader(yaml.SafeLoader):
-        """The safe loader with a bounded number of values; equal keys, of which it takes the last one, are refused."""
-
-        values = 0
-
-        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-            self.values += 1
-            if self.values > YAML_VALUES:
-                raise yaml.YAMLError(f"more than {YAML_VALUES} values; a JSON file may hold more")
-            return super().compose_node(parent, index)
-
-        def get_single_node(self) -> yaml.Node | None:
-            node = super().get_single_node()
-            if node is not None:
-                _expanded_size(node, {}, 0)
-            return node
-
-    def construct_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-            if key is None or key in found:
-                reason = "is not a plain name" if key is None else f"{shorten(key)} is given twice"
-                raise yaml.MarkedYAMLError(problem=f"key {reason}", problem_mark=key_node.start_mark)
-            found[key] = loader.construct_object(value_node, deep=True)
-        return found
-
-    def construct_integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
-        if len(node.value) > _LONGEST_INTEGER:
-            raise yaml.MarkedYAMLError(
-                problem=f"a number has more than {_LONGEST_INTEGER} digits", problem_mark=node.start_mark
-            )
-        return loader.construct_yaml_int(node)
-
-    Loader.add_constructor("tag:yaml.org,2002:map", construct_mapping)
-    Loader.add_constructor("tag:yaml.org,2002:int", construct_integer)
     try:
-        document = yaml.load(text, Loader)  # noqa: S506 - a subclass of the safe loader
+        document = _loader(text).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -82,45 +44,58 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
     except RecursionError as error:
         raise UsageError(f"{name}: YAML is nested too deeply") from error
     except (yaml.YAMLError, ValueError, OverflowError, LookupError, AttributeError, TypeError) as error:
-        # Also what the constructors of numbers, dates and binary data raise for a text that is none.
+        # Also raised by the constructors of numbers, dates and binary data.
         raise UsageError(f"{name}: broken YAML: {shorten_text(str(error), 120)}") from error
-    if document is None:
-        return {}
     if not isinstance(document, dict):
         raise UsageError(f"{shorten_text(name)}: expected flags and values, got {type(document).__name__}")
     return document
 
 
-def _expanded_size(node: yaml.Node, known: dict[int, tuple[int, int]], depth: int) -> tuple[int, int]:
-    """Return the number of values below a node and the number of levels, with every alias counted as a copy.
-
-    Args:
-        node: the root, or a part of it.
-        known: results of nodes that were seen before; an alias is the same node again.
-        depth: levels above the node.
-
-    Raises:
-        yaml.YAMLError: there are too many values or levels, or a node holds itself.
-    """
+def _loader(text: str) -> Any:
     import yaml
 
-    if id(node) in known:
-        return known[id(node)]
-    if depth > MAX_DEPTH:  # also if a node is within itself
-        raise yaml.YAMLError(f"nested too deeply (more than {MAX_DEPTH} levels)")
-    size, levels = 1, 0
-    for child in _children(node):
-        child_size, child_levels = _expanded_size(child, known, depth + 1)
-        size, levels = size + child_size, max(levels, child_levels + 1)
-    if depth + levels > MAX_DEPTH:
-        raise yaml.YAMLError(f"nested too deeply (more than {MAX_DEPTH} levels)")
-    if size > YAML_VALUES:
-        raise yaml.YAMLError(f"more than {YAML_VALUES} values if all aliases are written out")
-    known[id(node)] = size, levels
-    return size, levels
+    class BoundedLoader(yaml.SafeLoader):
+        """Safe loader of a bounded number of values and levels; an alias counts as a copy."""
 
+        nodes = values = 0
 
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if not isinstance(node.value, list):
-        return []
-    return [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
+        def document(self) -> Any:
+            """Return the document; an empty one holds no flags."""
+            root = self.get_single_node()
+            return {} if root is None else self.value_of(root, 0)
+
+        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+            self.nodes += 1
+            if self.nodes > YAML_VALUES:
+                raise yaml.YAMLError(f"more than {YAML_VALUES} values; a JSON file may hold more")
+            return super().compose_node(parent, index)
+
+        def value_of(self, node: yaml.Node, depth: int) -> Any:
+            """Return the plain value of a node at some depth."""
+            self.values += 1
+            if self.values > YAML_VALUES:
+                raise yaml.YAMLError(f"more than {YAML_VALUES} values if all aliases are written out")
+            if depth > MAX_DEPTH:  # also if a node contains itself
+                raise yaml.YAMLError(f"nested too deeply (more than {MAX_DEPTH} levels)")
+            tag = node.tag.removeprefix("tag:yaml.org,2002:")
+            if tag == "int" and len(node.value) > _LONGEST_INTEGER:
+                raise _marked(f"a number has more than {_LONGEST_INTEGER} digits", node)
+            if isinstance(node, yaml.ScalarNode):
+                return self.construct_object(node, deep=True)
+            if tag == "seq":
+                return [self.value_of(item, depth + 1) for item in node.value]
+            if tag != "map":
+                raise _marked(f"could not determine a value for the tag {shorten(tag)}", node)
+            found: dict[str, Any] = {}
+            for key, item in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    raise _marked("key is not a plain name", key)
+                if key.value in found:  # YAML itself would take the last one
+                    raise _marked(f"key {shorten(key.value)} is given twice", key)
+                found[key.value] = self.value_of(item, depth + 1)
+            return found
+
+    def _marked(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+        return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+
+    return BoundedLoader(text)

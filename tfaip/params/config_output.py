@@ -1,14 +1,15 @@
-"""The resolved flags as a YAML document with the origin of each value; itself a config file."""
+"""Output of `--print_config`: a config file in YAML, with the origin of each value."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, get_origin
+from typing import Any
 
 from tfaip.params.choices import ClassChoice
 from tfaip.params.encoding import encode
+from tfaip.params.fieldtypes import origin_of
 from tfaip.params.resolve import Resolver
 from tfaip.params.schema import Entry, Leaf, Node, walk_entries
 from tfaip.params.sources import Settings
@@ -16,19 +17,21 @@ from tfaip.params.sources import Settings
 DERIVED = "derived"
 
 _PLAIN = re.compile(r"[A-Za-z_/][\w./+-]*", re.ASCII)
+# Words that YAML 1.1 reads as booleans or null.
 _NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", "none"}
 
 
 def config_lines(roots: Sequence[Node], values: Mapping[str, Any]) -> Iterator[str]:
-    """One line per flag: `flag: value  # origin`.
+    """Yield one line per flag: `flag: value  # origin`.
 
     Args:
         roots: as they were resolved.
         values: name of each root -> the object that was built from it, after all `__post_init__`.
     """
     for root in roots:
+        # Flag -> value and origin before any __post_init__.
         before = {flag: (text, origin) for flag, text, origin in _flags(root)}
-        # What the finished object says counts: __post_init__ may have changed anything.
+        # Of the finished object, since __post_init__ may have changed anything.
         final = Resolver(Settings()).root(root.name, root.declared, values[root.name], root.meta)
         for flag, text, _ in _flags(final):
             old_text, origin = before.get(flag, (text, DERIVED))
@@ -36,9 +39,10 @@ def config_lines(roots: Sequence[Node], values: Mapping[str, Any]) -> Iterator[s
 
 
 def yaml_value(value: Any) -> str:
-    """A plain value (see `encode`) in the flow style of YAML: one line."""
+    """Return a plain value (see `encode`) in the flow style of YAML: one line."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{yaml_text(key)}: {yaml_value(item)}" for key, item in value.items()) + "}"
+        items = (f"{yaml_text(key)}: {yaml_value(item)}" for key, item in value.items())
+        return "{" + ", ".join(items) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(yaml_value, value)) + "]"
     if isinstance(value, str):
@@ -51,7 +55,7 @@ def yaml_value(value: Any) -> str:
 
 
 def yaml_text(text: str) -> str:
-    """A string in YAML, quoted where it could be taken for something else."""
+    """Return a string in YAML, quoted if it could be read as something else."""
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
         return text
     return '"' + "".join(map(_yaml_character, text)) + '"'
@@ -71,7 +75,7 @@ def _yaml_float(value: float) -> str:
     if math.isinf(value):
         return ".inf" if value > 0 else "-.inf"
     mantissa, exponent, power = repr(value).partition("e")
-    # YAML 1.1 takes 1e-05 for a string.
+    # YAML 1.1 reads 1e-05 as a string.
     return f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(value)
 
 
@@ -83,11 +87,11 @@ def _flags(root: Node) -> Iterator[tuple[str, str, str]]:
 
 
 def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = ClassChoice.name_of) -> Any:
-    """What a config file says for an entry, as plain values: classes by name.
+    """Return an entry as a config file has it: plain values, and classes by name.
 
     Args:
         entry: of a resolved tree.
-        name_of: how a class is named.
+        name_of: returns the name of a class.
 
     Raises:
         TypeError: the value of a leaf cannot be written.
@@ -97,8 +101,8 @@ def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = Clas
     if isinstance(entry, Node):
         if entry.choice is None or entry.cls is None:
             return None
-        return name_of(entry.choice, get_origin(entry.cls) or entry.cls)
-    if entry.entries is None:
+        return name_of(entry.choice, origin_of(entry.cls))
+    if entry.items is None:
         return None
-    names = {item.name: name_of(entry.choice, get_origin(item.cls) or item.cls) for item in entry.entries}
+    names = {item.name: name_of(entry.choice, origin_of(item.cls)) for item in entry.items}
     return names if entry.keyed else list(names.values())

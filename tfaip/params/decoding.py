@@ -1,62 +1,70 @@
-"""From the plain values of JSON back to params, checked against the declared types."""
+"""From the text of a command line, or the plain values of JSON, to values of the declared types.
+
+Both take the same way down through unions, lists and dicts; they differ at the leaves only. Text
+(`Words`, `Word`) is parsed. A value of JSON must have the declared type, or be converted to it
+without loss.
+
+No library does this part, as 40 kinds of values have shown: cattrs converts with loss (1.5 to an int,
+True to a float); msgspec and pydantic, both strict, refuse 4.0 as an int and names of enums, msgspec
+also unions of several kinds of text. With a hook for every leaf, and messages of our own, only the
+loops over containers would be left to them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import types
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path, PurePath
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params import renames
+from tfaip.params import names
+from tfaip.params.arguments import Word, Words
 from tfaip.params.encoding import CLASS_KEY, encode
+from tfaip.params.fieldtypes import (
+    DICT_TYPES,
+    LIST_TYPES,
+    SEQUENCE_TYPES,
+    expected,
+    is_node_type,
+    is_subclass,
+    is_union,
+    members_of,
+    origin_of,
+    strip,
+)
 from tfaip.params.functions import FunctionName
-from tfaip.params.names import did_you_mean
+from tfaip.params.generics import field_types
+from tfaip.params.limits import FieldError
 from tfaip.params.resource import Resource
 from tfaip.params.trust import UntrustedName, check_function, find_class, trusted_packages
-from tfaip.params.typeargs import field_types
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
-LIST_TYPES = {list, Sequence, Iterable}
-SET_TYPES = {set, frozenset}
-DICT_TYPES = {dict, Mapping}
+_TRUE = {"true", "yes", "y", "on", "1"}
+_FALSE = {"false", "no", "n", "off", "0"}
+_NONE = {"none", "null"}
 
 
-def type_name(declared: Any) -> str:
-    """A type as it is written, without modules; an enum by its values."""
-    if declared is type(None):
-        return "None"
-    if declared is FunctionName:
-        return "module:function"
-    if is_union(declared):
-        return " | ".join(type_name(arg) for arg in get_args(declared))
-    if get_origin(declared) is Literal:
-        return " | ".join(repr(arg) for arg in get_args(declared))
-    if isinstance(declared, type) and issubclass(declared, Enum):
-        return " | ".join(str(member.value) for member in declared)
-    name = getattr(get_origin(declared) or declared, "__name__", str(declared))
-    arguments = ", ".join("..." if a is Ellipsis else type_name(a) for a in get_args(declared))
-    return f"{name}[{arguments}]" if arguments else name
+def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
+    """Return the value that the words after a flag mean.
 
+    Args:
+        words: one word for a scalar, any number for a list, `key=value` for a dict, none for a bare
+            bool. A word for what cannot be written otherwise (a list of lists) is JSON.
+        declared: the resolved type.
+        flag: for messages, with dashes.
 
-def is_union(declared: Any) -> bool:
-    """Whether the type is `Union[...]`, `Optional[...]` or `A | B`."""
-    return get_origin(declared) in (Union, types.UnionType)
-
-
-def is_node_type(declared: Any) -> bool:
-    """Whether the type is a dataclass, possibly with type arguments."""
-    origin = get_origin(declared) or declared
-    return isinstance(origin, type) and dataclasses.is_dataclass(origin)
-
-
-def strip(declared: Any) -> Any:
-    """The type behind a `NewType`."""
-    while hasattr(declared, "__supertype__"):
-        declared = declared.__supertype__
-    return declared
+    Raises:
+        UsageError: the words do not fit.
+    """
+    for word in words:
+        if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
+            raise UsageError(f"{flag}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
+    return Decoder().decode(Words(words), declared, flag)
 
 
 def build(cls: Any, values: Mapping[str, Any], place: str) -> Any:
@@ -65,12 +73,14 @@ def build(cls: Any, values: Mapping[str, Any], place: str) -> Any:
     Raises:
         UsageError: its constructor or `__post_init__` refuses the values.
     """
-    origin = get_origin(cls) or cls
+    origin = origin_of(cls)
     later = [field.name for field in dataclasses.fields(origin) if not field.init and field.name in values]
     try:
         node = origin(**{name: value for name, value in values.items() if name not in later})
         for name in later:
             setattr(node, name, values[name])
+    except FieldError as error:  # short by itself
+        raise UsageError(f"{place}: {error}") from error
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{place}: {shorten_text(str(error), ERROR_LIMIT)}") from error
     return node
@@ -78,42 +88,52 @@ def build(cls: Any, values: Mapping[str, Any], place: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Decoder:
-    """Decodes one file or dict.
+    """Decoder of one file, dict or command line.
 
     Args:
-        trusted: top-level packages whose classes may be named, besides `tfaip` and those of declared types.
-        directory: relative paths of resources start here.
+        trusted: top-level packages whose classes may be named, besides `tfaip` and those of
+            declared types.
+        directory: that of the file; its resources are relative to it.
     """
 
     trusted: frozenset[str] = frozenset()
     directory: Path | None = None
 
     def decode(self, value: Any, declared: Any, place: str) -> Any:
-        """A value of the declared type.
+        """Return a value of the declared type.
 
         Args:
-            value: what JSON holds.
+            value: what JSON holds, or `Words`, or a `Word`.
             declared: the resolved type of the field.
-            place: dotted path, for messages.
+            place: dotted path or flag, for messages.
 
         Raises:
             UsageError: value and type do not agree, an unknown key, a class that is not allowed.
         """
         declared = strip(declared)
-        origin = get_origin(declared) or declared
-        if declared is Any or declared is object:
-            return self._decode_any(value, place)
         if is_union(declared):
             return self._decode_union(value, declared, place)
+        origin = origin_of(declared)
+        is_container = origin in SEQUENCE_TYPES or origin in DICT_TYPES
+        if isinstance(value, Words) and not is_container:
+            value = _only_word(value, declared, place)
+        if isinstance(value, Word) and (is_container or is_node_type(declared)):
+            value = _parse_json(value, declared, place)
+        if declared is Any or declared is object:
+            return self._decode_any(value, place)
         if is_node_type(declared):
             return self._decode_node(value, declared, place)
-        if origin in LIST_TYPES or origin in SET_TYPES or origin is tuple:
+        if origin in SEQUENCE_TYPES:
             return self._decode_sequence(value, declared, place)
         if origin in DICT_TYPES:
             return self._decode_dict(value, declared, place)
+        if isinstance(value, Word):
+            return _parse_word(value, declared, place)
         return self._decode_scalar(value, declared, place)
 
     def _decode_any(self, value: Any, place: str) -> Any:
+        if isinstance(value, Word):
+            return _parse_any(value, place)
         if isinstance(value, Mapping):
             if CLASS_KEY in value:
                 return self._decode_node(value, object, place)
@@ -123,23 +143,22 @@ class Decoder:
         return value
 
     def _decode_union(self, value: Any, declared: Any, place: str) -> Any:
-        members = [strip(member) for member in get_args(declared)]
-        if value is None and type(None) in members:
+        members, optional = members_of(declared)
+        if optional and _is_none(value):
             return None
-        members = [member for member in members if member is not type(None)]
-        # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the union.
-        members.sort(key=lambda member: _distance(value, member))
         failure: UsageError | None = None
-        for member in members:
+        for member in sorted(members, key=lambda member: _distance(value, member)):
             try:
                 return self.decode(value, member, place)
             except UntrustedName:
-                raise
+                raise  # not to be taken for a value of another member
             except UsageError as error:
-                # Of several reasons the one about a class or a function says more than "expected a str".
-                is_better = is_node_type(member) or (member is FunctionName and isinstance(value, str))
-                failure = error if failure is None or is_better else failure
-        is_name = isinstance(value, str) and FunctionName in members
+                # Of several reasons the one about a class or a function says more than "expected a
+                # str".
+                if failure is None or is_node_type(member) or member is FunctionName:
+                    failure = error
+        is_text = isinstance(value, Words | Word)
+        is_name = isinstance(value, str) and not is_text and FunctionName in members
         if failure is not None and (len(members) == 1 or isinstance(value, Mapping) or is_name):
             raise failure
         raise _mismatch(value, declared, place)
@@ -150,14 +169,21 @@ class Decoder:
         cls = declared
         if CLASS_KEY in value:
             found = self._find_class(value[CLASS_KEY], declared, place)
-            cls = declared if found is (get_origin(declared) or declared) else found
+            if found is not origin_of(declared):  # otherwise with its type arguments
+                cls = found
+        # The code of this package runs already: fields below may name more of its classes.
         inner = dataclasses.replace(self, trusted=trusted_packages(declared, self.trusted))
         types_of = field_types(cls)
-        origin = get_origin(cls) or cls
-        values = _current(origin, {key: item for key, item in value.items() if key != CLASS_KEY}, place)
+        origin = origin_of(cls)
+        try:
+            values = names.current_names(origin, {key: item for key, item in value.items() if key != CLASS_KEY})
+        except TypeError as error:
+            raise UsageError(f"{place}: {error}") from error
         for key in values:
             if key not in types_of:
-                raise UsageError(f"{place}: {origin.__name__} has no {shorten(key)}{did_you_mean(str(key), types_of)}")
+                hint = names.did_you_mean(str(key), types_of)
+                # Ignoring it would train with another value than the file says.
+                raise UsageError(f"{place}: {origin.__name__} has no {shorten(key)}{hint}")
         decoded = {key: inner.decode(item, types_of[key], f"{place}.{key}") for key, item in values.items()}
         missing = [name for name in _required(origin) if name not in decoded]
         if missing:
@@ -167,63 +193,78 @@ class Decoder:
     def _decode_sequence(self, value: Any, declared: Any, place: str) -> Any:
         if not isinstance(value, list | tuple):
             raise _mismatch(value, declared, place)
-        origin, arguments = get_origin(declared) or declared, get_args(declared)
-        if origin is tuple and arguments and arguments[-1] is not Ellipsis:
-            if len(value) != len(arguments):
-                raise UsageError(f"{place}: expected {len(arguments)} values, got {len(value)}")
-        else:
+        origin, arguments = origin_of(declared), get_args(declared)
+        if origin is not tuple or not arguments or arguments[-1] is Ellipsis:
             arguments = (arguments[0] if arguments else Any,) * len(value)
-        items = [
-            self.decode(item, argument, f"{place}.{index}")
-            for index, (item, argument) in enumerate(zip(value, arguments, strict=True))
-        ]
+        elif len(value) != len(arguments):
+            if isinstance(value, Words):
+                given = shorten_text(" ".join(value))
+                raise UsageError(f"{place} takes {len(arguments)} values, got {len(value)}: {given}")
+            raise UsageError(f"{place}: expected {len(arguments)} values, got {len(value)}")
+        items = []
+        for index, (item, argument) in enumerate(zip(value, arguments, strict=True)):
+            if isinstance(value, Words):
+                items.append(self.decode(Word(item), argument, place))
+            else:
+                items.append(self.decode(item, argument, f"{place}.{index}"))
         return items if origin in LIST_TYPES else origin(items)
 
     def _decode_dict(self, value: Any, declared: Any, place: str) -> Any:
+        if isinstance(value, Words):
+            return self._decode_pairs(value, declared, place)
         if not isinstance(value, Mapping):
             raise _mismatch(value, declared, place)
         key_type, item_type = get_args(declared) or (Any, Any)
-        return {
-            self._decode_key(key, key_type, place): self.decode(item, item_type, f"{place}.{key}")
-            for key, item in value.items()
-        }
+        found = {}
+        for key, item in value.items():
+            item_place = f"{place}.{key}"
+            # JSON knows only strings as keys.
+            if isinstance(key, str) and is_subclass(strip(key_type), int | float):
+                key = Word(key)
+            found[self.decode(key, key_type, item_place)] = self.decode(item, item_type, item_place)
+        return found
 
-    def _decode_key(self, key: Any, declared: Any, place: str) -> Any:
-        # JSON knows only strings as keys.
-        if isinstance(key, str):
-            for number in (int, float):
-                if declared is number or (isinstance(declared, type) and issubclass(declared, number)):
-                    try:
-                        return self._decode_scalar(number(key), declared, f"{place}.{key}")
-                    except (ValueError, OverflowError):
-                        raise _mismatch(key, declared, f"{place}.{key}") from None
-        return self.decode(key, declared, f"{place}.{key}")
+    def _decode_pairs(self, words: Words, declared: Any, flag: str) -> Any:
+        key_type, item_type = get_args(declared) or (str, Any)
+        found: dict[Any, Any] = {}
+        for word in words:
+            key_text, equals, text = word.partition("=")
+            if not equals:
+                raise UsageError(f"{flag}: expected key=value, got {shorten(word)}")
+            key = self.decode(Word(key_text), key_type, flag)
+            if key in found:
+                raise UsageError(f"{flag}: key {shorten(key_text)} is given twice")
+            found[key] = self.decode(Word(text), item_type, f"{flag} {shorten_text(key_text)}")
+        return found
 
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         if get_origin(declared) is Literal:
             for choice in get_args(declared):
-                if choice == value and type(choice) is type(value):
+                if _same(choice, value):
                     return choice
-        elif isinstance(declared, type) and issubclass(declared, Enum):
+        elif is_subclass(declared, Enum):
             for member in declared:
                 if _same(encode(member.value), value) or member.name == value:
                     return member
         elif declared in (int, float, bool, str, type(None)):
             return _plain(value, declared, place)
-        elif isinstance(value, str) and "\0" in value and _is_file(declared):
-            raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
-        elif isinstance(value, str) and isinstance(declared, type) and issubclass(declared, Resource):
-            try:
-                return declared.loaded(value, self.directory)
-            except ValueError as error:
-                raise UsageError(f"{place}: {error}") from error
-        elif isinstance(value, str) and isinstance(declared, type) and issubclass(declared, PurePath):
-            return declared(value)
-        elif isinstance(value, str) and declared is FunctionName:
-            if value:
+        elif isinstance(value, str) and is_subclass(declared, PurePath | Resource | FunctionName):
+            return self._decode_name(value, declared, place)
+        raise _mismatch(value, declared, place)
+
+    def _decode_name(self, value: str, declared: Any, place: str) -> Any:
+        if issubclass(declared, FunctionName):
+            if value:  # "" is the placeholder of a function that is still to be named
                 self._check_function(value, place)
             return FunctionName(value)
-        raise _mismatch(value, declared, place)
+        if "\0" in value:
+            raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
+        if not issubclass(declared, Resource):
+            return declared(value)
+        try:
+            return declared.loaded(value, self.directory)
+        except ValueError as error:
+            raise UsageError(f"{place}: {error}") from error
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
         return find_class(name, declared, self.trusted, place)
@@ -232,63 +273,120 @@ class Decoder:
         check_function(name, self.trusted, place)
 
 
-def check_number(value: Any, place: str) -> None:
-    """Raise unless an int can be held by the arrays and files that params end up in.
+def _only_word(words: Words, declared: Any, flag: str) -> Any:
+    if declared is bool and not words:
+        return True
+    if not words:
+        raise UsageError(f"{flag} needs a value: expected {expected(declared)}")
+    if len(words) > 1:
+        raise UsageError(f"{flag} takes one value, got {len(words)}: {shorten_text(' '.join(words))}")
+    return Word(words[0])
 
-    Raises:
-        UsageError: if `value` is an int of more than 64 bits.
-    """
+
+def _parse_word(word: Word, declared: Any, flag: str) -> Any:
+    choices: dict[str, Any] = {}
+    if declared is bool:
+        if word.lower() in _TRUE | _FALSE:
+            return word.lower() in _TRUE
+    elif get_origin(declared) is Literal:
+        choices = {str(choice): choice for choice in get_args(declared)}
+    elif is_subclass(declared, Enum):
+        choices = {member.name: member for member in declared}
+        choices |= {str(member.value): member for member in declared}
+    elif declared in (int, float):
+        return _parse_number(word, declared, flag)
+    elif is_subclass(declared, str | PurePath | Resource):
+        return declared(word)
+    if word not in choices:
+        raise _mismatch(word, declared, flag)
+    return choices[word]
+
+
+def _parse_number(word: Word, declared: Any, flag: str) -> Any:
+    number = _convert(word, declared, declared, flag)
+    _check_number(number, flag)
+    # float("1e400") is infinite.
+    if isinstance(number, float) and math.isinf(number) and "inf" not in word.lower():
+        raise UsageError(f"{flag}: {shorten_text(word)} is too large for a float")
+    return number
+
+
+def _parse_any(word: Word, flag: str) -> Any:
+    if _is_none(word):
+        return None
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            number(word)
+            return _parse_number(word, number, flag)
+    return {"true": True, "false": False}.get(word.lower(), str(word))
+
+
+def _parse_json(word: Word, declared: Any, flag: str) -> Any:
+    return _convert(word, json.loads, declared, flag)
+
+
+def _convert(word: Word, function: Callable[[str], Any], declared: Any, flag: str) -> Any:
+    try:
+        return function(word)
+    except ValueError:
+        raise _mismatch(word, declared, flag) from None
+    except RecursionError:
+        raise UsageError(f"{flag}: the value is nested too deeply") from None
+
+
+def _check_number(value: Any, place: str) -> None:
+    # More bits fit neither into the arrays nor into the files that params end up in.
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise UsageError(f"{place}: expected an int of at most 64 bits, got {shorten(value)}")
 
 
 def _plain(value: Any, declared: Any, place: str) -> Any:
-    """A number, string or None; what the type can hold without loss is converted."""
+    """Return a number, string or None; what the type can hold without loss is converted."""
     if declared is float and type(value) is int:
         try:
             return float(value)
         except OverflowError:
             raise _mismatch(value, declared, place) from None
-    check_number(value, place)
+    _check_number(value, place)
     if type(value) is declared:
         return value
     if declared is int and type(value) is float and value.is_integer():
-        check_number(int(value), place)
+        _check_number(int(value), place)
         return int(value)
     if declared is bool and type(value) is int and value in (0, 1):
         return bool(value)
     raise _mismatch(value, declared, place)
 
 
+def _is_none(value: Any) -> bool:
+    if isinstance(value, Words):
+        return len(value) == 1 and value[0].lower() in _NONE
+    return value is None or (isinstance(value, Word) and value.lower() in _NONE)
+
+
 def _distance(value: Any, member: Any) -> int:
     """Return how far a member of a union is from the type of a value; 0: it is this type."""
+    if isinstance(value, Words | Word):
+        # In the order of the union; but any word can be meant for the name of a function.
+        return int(member is FunctionName)
     if type(value) is member:
         return 0
+    # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the
+    # union.
     return 1 if type(value) in (int, float) and member in (int, float) else 2
 
 
-def _is_file(declared: Any) -> bool:
-    return isinstance(declared, type) and issubclass(declared, PurePath | Resource)
-
-
-def _current(cls: type, values: Mapping[str, Any], place: str) -> dict[str, Any]:
-    try:
-        return renames.current_names(cls, values)
-    except TypeError as error:
-        raise UsageError(f"{place}: {error}") from error
-
-
 def _required(cls: Any) -> list[str]:
-    return [
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    ]
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(cls)
+    return [f.name for f in fields if f.init and f.default is missing and f.default_factory is missing]
 
 
 def _same(a: Any, b: Any) -> bool:
+    # 1 == True == 1.0
     return type(a) is type(b) and bool(a == b)
 
 
 def _mismatch(value: Any, declared: Any, place: str) -> UsageError:
-    return UsageError(f"{place}: expected {shorten_text(type_name(declared), 120)}, got {shorten(value)}")
+    shown = " ".join(value) if isinstance(value, Words) else value
+    return UsageError(f"{place}: expected {shorten_text(expected(declared), 120)}, got {shorten(shown)}")

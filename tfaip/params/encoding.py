@@ -17,15 +17,16 @@ CLASS_KEY = "__cls__"
 
 
 def encode(value: Any, directory: Path | None = None, place: str = "params") -> Any:
-    """Plain values for a node or value: dicts with string keys, lists, numbers, strings, booleans, None.
+    """Return a node or value as JSON has it: dicts, lists, numbers, strings, booleans, None.
 
     Args:
         value: a node, or anything that a field may hold.
-        directory: where the result will be stored; resources below it are written relative to it.
+        directory: of the file that will hold the result; resources below it are written relative to
+            it.
         place: dotted path, for messages.
 
     Raises:
-        TypeError: something below is no params value.
+        TypeError: a value that params cannot store.
     """
     if is_node(value):
         encoded = {CLASS_KEY: class_name(type(value))}
@@ -33,17 +34,21 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
             encoded[field.name] = encode(getattr(value, field.name), directory, f"{place}.{field.name}")
         return encoded
     if isinstance(value, Mapping):
-        items = value.items()
-        return {encode_key(k, place): encode(item, directory, f"{place}.{k}") for k, item in items}
+        encoded = {}
+        for key, item in value.items():
+            encoded[encode_key(key, place)] = encode(item, directory, f"{place}.{key}")
+        return encoded
     if isinstance(value, list | tuple):
         return [encode(item, directory, f"{place}.{index}") for index, item in enumerate(value)]
     if isinstance(value, set | frozenset):
-        return sorted((encode(item, directory, place) for item in value), key=lambda item: (str(type(item)), item))
+        # Sorted, so that equal params give equal files.
+        items = [encode(item, directory, place) for item in value]
+        return sorted(items, key=lambda item: (str(type(item)), item))
     return _scalar(value, directory, place)
 
 
 def encode_key(key: Any, place: str) -> str:
-    """A key of a dict as JSON has it: a string.
+    """Return a key of a dict as a string, as JSON requires.
 
     Raises:
         TypeError: it is neither a string nor a number.
@@ -59,7 +64,7 @@ def _scalar(value: Any, directory: Path | None, place: str) -> Any:
         return encode(value.value, directory, place)
     if value is None or isinstance(value, bool | str):
         return value
-    # NumPy's numbers are among these.
+    # Also those of NumPy.
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real):

@@ -2,89 +2,77 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tfaip.errors import UsageError
-from tfaip.util.text import shorten, shorten_text
-
-_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
+from tfaip.params.limits import FieldError
+from tfaip.params.trust import FULL_NAME, NotImportable, import_named
 
 
 class FunctionName(str):
-    """The type of a field that holds `module:function`.
+    """Type of a field that holds `module:function`.
 
-    On the command line and in Python code it may name any function. In a file it must lie in a trusted package, see
-    `tfaip.params.trust.check_function`.
+    The command line and Python code may name any function, a file only those of trusted packages,
+    see `tfaip.params.trust.check_function`.
     """
 
     __slots__ = ()
 
 
-def check_function_name(name: str, flag: str, instead: str = "") -> None:
-    """Whether a text has the form `module:function`.
-
-    Args:
-        name: the text.
-        flag: for messages.
-        instead: what could be given instead of a function, for messages.
-
-    Raises:
-        ValueError: it has another one.
-    """
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"expected {instead}module:function, got {shorten(name)}: change {flag}")
+def expected_function(name: str) -> str | None:
+    """Return in words what is expected instead of a text, or None if it has the form `module:function`."""
+    return None if FULL_NAME.fullmatch(name) else "module:function"
 
 
-def load_function(name: str, flag: str) -> Callable[..., Any]:
+def load_function(name: str, path: str) -> Callable[..., Any]:
     """Import a function.
 
+    Args:
+        name: `module:function`.
+        path: the field that names it, for messages.
+
     Raises:
-        UsageError: the module cannot be imported, or holds no such function.
+        FieldError: if the module cannot be imported, or holds no such function.
     """
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{flag}: expected module:function, got {shorten(name)}")
-    module_name, _, attribute = name.partition(":")
+    expected = expected_function(name)
+    if expected is not None:
+        raise FieldError(path, name, expected)
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {shorten_text(str(error))}"
-        raise UsageError(f"{flag}: module {shorten(module_name)} cannot be imported ({reason})") from error
-    function = getattr(module, attribute, None)
-    if not callable(function):
-        raise UsageError(f"{flag}: module {shorten_text(module_name)} has no function {shorten(attribute)}")
+        function: Callable[..., Any] = import_named(name, path, "function")
+    except NotImportable as error:
+        raise FieldError(path, name, error.expected) from error
     return function
 
 
 class FunctionByName:
-    """A function of the user that is called with those of the offered keyword arguments that it takes.
+    """Function of the user, called with those of the offered keyword arguments that it takes.
 
     Args:
         name: `module:function`.
         offered: names of the arguments.
-        flag: for messages.
+        path: the field that names it, for messages.
 
     Raises:
-        UsageError: there is no such function, or it needs another argument.
+        FieldError: if there is no such function, or it needs another argument.
     """
 
-    def __init__(self, name: str, offered: Iterable[str], flag: str) -> None:
-        self._function = load_function(name, flag)
+    def __init__(self, name: str, offered: Iterable[str], path: str) -> None:
+        self._function = load_function(name, path)
         offered = list(offered)
         try:
             parameters = inspect.signature(self._function).parameters.values()
         except (TypeError, ValueError) as error:  # of some that are not written in Python
-            raise UsageError(f"{flag}: the arguments of {shorten_text(name)} are not known: wrap it") from error
-        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        self._taken = set(offered) if takes_all else {p.name for p in parameters if p.name in offered}
+            raise FieldError(path, name, "a function whose arguments are known: wrap it") from error
+        self._taken: set[str] = set()
         for p in parameters:
-            variable = p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-            if p.kind is p.POSITIONAL_ONLY or not (variable or p.name in offered or p.default is not p.empty):
-                raise UsageError(f"{flag}: {name} needs the argument {p.name!r}; it may take {', '.join(offered)}")
+            if p.kind is p.VAR_KEYWORD:
+                self._taken.update(offered)
+            elif p.name in offered and p.kind is not p.POSITIONAL_ONLY:
+                self._taken.add(p.name)
+            elif p.kind is p.POSITIONAL_ONLY or (p.default is p.empty and p.kind is not p.VAR_POSITIONAL):
+                raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {p.name!r}")
 
     def __call__(self, **offered: Any) -> Any:
-        """Call it with what it takes."""
+        """Call the function with the arguments that it takes."""
         return self._function(**{name: value for name, value in offered.items() if name in self._taken})

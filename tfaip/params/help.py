@@ -1,4 +1,4 @@
-"""The text of `--help`: flags grouped by params class, with types, values and help."""
+"""Text of `--help`: flags grouped by params class, with types, values and help."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from types import FunctionType, ModuleType
-from typing import Any, get_origin
+from typing import Any
 
 from tfaip.params.config_output import shown_value, yaml_value
+from tfaip.params.fieldtypes import expected, origin_of
 from tfaip.params.schema import Entry, Group, Leaf, Node
-from tfaip.params.values import expected
+from tfaip.params.trust import top_package
 
 _BACKENDS = {"keras", "tensorflow", "jax"}
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
 
 
 def help_text(prog: str, description: str, options: Sequence[Leaf], roots: Sequence[Node]) -> str:
-    """All flags as they are after the other arguments.
+    """Return the text, with the flags and values as they are after the other arguments.
 
     Args:
         prog: the command as the user types it.
-        description: what it does.
+        description: of the command.
         options: flags outside of any params class.
         roots: resolved trees.
     """
@@ -57,6 +58,7 @@ def _node_lines(node: Node, width: int, is_item: bool = False) -> Iterator[str]:
         yield from _wrapped(_title(node), width, 0, 2)
     if (node.choice is not None or node.meta.get("tuple_like")) and not is_item:
         yield from _entry_lines(node, width)
+    # Nodes follow after all flags of this one, so that the flags of a class stay together.
     inner: list[tuple[Node, bool]] = []
     for entry in node.entries:
         if isinstance(entry, Node) and entry.cls is not None:
@@ -64,16 +66,17 @@ def _node_lines(node: Node, width: int, is_item: bool = False) -> Iterator[str]:
             continue
         yield from _entry_lines(entry, width)
         if isinstance(entry, Group):
-            inner += [(item, True) for item in entry.entries or ()]
+            inner += [(item, True) for item in entry.items or ()]
     for below, below_is_item in inner:
         yield from _node_lines(below, width, below_is_item)
 
 
 def _title(node: Node) -> str:
-    """Class, flag, and first paragraph of the docstring."""
-    cls = get_origin(node.cls) or node.cls
+    """Return class, flag, and first paragraph of the docstring."""
+    cls = origin_of(node.cls)
     text = summary_of(cls)
-    return f"{cls.__name__} (--{node.flag}){': ' if text else ''}{text}"
+    title = f"{cls.__name__} (--{node.flag})"
+    return f"{title}: {text}" if text else title
 
 
 def described(cls: type) -> str:
@@ -83,7 +86,7 @@ def described(cls: type) -> str:
 
 
 def summary_of(cls: type) -> str:
-    """Return the first paragraph of the docstring of a class, on one line; "" if it has none of its own."""
+    """Return the first paragraph of the docstring of a class, on one line; "" if it has none."""
     text = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n\n")[0]
     if text.startswith(f"{cls.__name__}("):  # written by @dataclass where the class has no docstring
         return ""
@@ -91,28 +94,30 @@ def summary_of(cls: type) -> str:
 
 
 def _nodes(node: Node) -> Iterator[Node]:
-    """The nodes of a tree that are objects."""
+    """Yield the nodes of a tree that are objects."""
     if node.cls is None:
         return
     yield node
     for entry in node.entries:
-        below = [entry] if isinstance(entry, Node) else entry.entries if isinstance(entry, Group) else None
-        for inner in below or ():
-            yield from _nodes(inner)
+        if isinstance(entry, Node):
+            yield from _nodes(entry)
+        elif isinstance(entry, Group):
+            for item in entry.items or ():
+                yield from _nodes(item)
 
 
 def _backend_notes(roots: Sequence[Node]) -> Iterator[str]:
-    """A line for each module in the packages of the params that has imported a backend, which commands wait for."""
+    """Yield a line for each module of the user that imports a backend: commands wait for it."""
     nodes = [node for root in roots for node in _nodes(root)]
-    packages = {(get_origin(node.cls) or node.cls).__module__.partition(".")[0] for node in nodes} - {"tfaip"}
+    packages = {top_package(origin_of(node.cls).__module__) for node in nodes} - {"tfaip"}
     for name, module in sorted(sys.modules.items()):
-        if name.partition(".")[0] not in packages:
+        if top_package(name) not in packages:
             continue
         # A module is imported as itself, or by a class or function that is defined in it.
         values = list(vars(module).values())
         homes = [value.__name__ for value in values if isinstance(value, ModuleType)]
         homes += [str(value.__module__) for value in values if isinstance(value, type | FunctionType)]
-        found = sorted({home.partition(".")[0] for home in homes} & _BACKENDS)
+        found = sorted(_BACKENDS & set(map(top_package, homes)))
         if found:
             yield (
                 f"note: {name} imports {' and '.join(found)}, which --help and data workers wait for: import it within "
@@ -123,13 +128,14 @@ def _backend_notes(roots: Sequence[Node]) -> Iterator[str]:
 def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
     yield from _wrapped(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}", width, 2, 6)
     text = str(entry.meta.get("help") or "").strip()
-    text += "." if text and text[-1] not in ".!?" else ""
+    if text and text[-1] not in ".!?":
+        text += "."
     if isinstance(entry, Leaf):
-        choices = entry.meta.get("choices")
-        text += f" Choices: {', '.join(map(str, choices))}." if choices else ""
-    elif isinstance(entry, Node) and entry.choice is None:
+        if entry.meta.get("choices"):
+            text += f" Choices: {', '.join(map(str, entry.meta['choices']))}."
+    elif entry.choice is None:
         text += " The values of its first fields, in their order."
-    elif entry.choice is not None:
+    else:
         more = "" if entry.choice.enforced else ", or module:Class"
         text += f" Choices: {', '.join(entry.choice.names())}{more}."
     yield from _wrapped(text.strip(), width, 6, 6)
@@ -138,10 +144,11 @@ def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
 def _type_text(entry: Entry) -> str:
     if isinstance(entry, Leaf):
         return "bool" if entry.declared is bool else expected(entry.declared)
-    if isinstance(entry, Node):
-        names = " ".join(leaf.name.upper() for leaf in entry.entries if isinstance(leaf, Leaf))
-        return names if entry.choice is None else "CLASS"
-    return "KEY=CLASS ..." if entry.keyed else "CLASS ..."
+    if isinstance(entry, Group):
+        return "KEY=CLASS ..." if entry.keyed else "CLASS ..."
+    if entry.choice is not None:
+        return "CLASS"
+    return " ".join(leaf.name.upper() for leaf in entry.entries if isinstance(leaf, Leaf))
 
 
 def _value_text(entry: Entry) -> str:
@@ -151,10 +158,11 @@ def _value_text(entry: Entry) -> str:
         return ""  # its fields show their values
     try:
         value = shown_value(entry)
-        return f" = {value if value is None or isinstance(value, bool) else yaml_value(value)}"
     except TypeError:
-        # The default of a field that params cannot store; saying nothing is better than no help at all.
-        return ""
+        return ""  # a default that params cannot store
+    if value is None or isinstance(value, bool):
+        return f" = {value}"
+    return f" = {yaml_value(value)}"
 
 
 def _wrapped(text: str, width: int, first: int, rest: int) -> list[str]:

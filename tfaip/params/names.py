@@ -1,17 +1,36 @@
-"""Suggestions for mistyped names, used by every error message about params."""
+"""Names of fields: suggestions for mistyped ones, and old ones, which stay accepted."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from tfaip.params.foreign import RETURNN_OPTIONS
-
+# Of a list of known names, so that an error stays one line of 300 characters.
 _LIST_LIMIT = 140
+
+RENAMED_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "TrainerParams": {"ema_decay": "calc_ema"},
+    "OptimizerParams": {"global_clip_norm": "clip_global_norm"},
+}
+
+# `__cls__` of older files -> `__cls__` of today, both as "module:Class".
+RENAMED_CLASSES: Mapping[str, str] = {
+    "tfaip.data.databaseparams:DataGeneratorParams": "tfaip.data.pipeline.datagenerator:DataGeneratorParams",
+    "tfaip.data.databaseparams:DataPipelineParams": "tfaip.data.pipeline.params:DataPipelineParams",
+    "tfaip.lav.trainingdata:TrainingDataParams": "tfaip.export.trainingdata:TrainingDataParams",
+    "tfaip.scenario.scenariobaseparams:ScenarioBaseParams": "tfaip.components.params:ScenarioBaseParams",
+    "tfaip.trainer.params:TrainerPipelineParams": "tfaip.components.pipelineparams:TrainerPipelineParams",
+    "tfaip.trainer.params:TrainerPipelineParamsBase": "tfaip.components.pipelineparams:TrainerPipelineParamsBase",
+    "tfaip.trainer.params:TrainerPipelines": "tfaip.components.pipelineparams:TrainerPipelines",
+    "tfaip.trainer.params:TrainingPipelineGeneratorParams": "tfaip.components.pipelineparams:TrainerPipelineParams",
+}
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names that resemble `name`, best first; upper and lower case count as equal."""
+    """Return the known names that resemble `name`, best first; case does not matter."""
+    import difflib  # 4 ms, and only messages need it
+
     spelling: dict[str, str] = {}
     for candidate in known:
         spelling.setdefault(candidate.lower(), candidate)
@@ -19,21 +38,70 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`"; did you mean a or b?"`, or, when nothing is near, the known names; to be appended to a message.
+    """Return `"; did you mean a or b?"`, or the known names if none is near, for a message.
 
-    An option of RETURNN is near to what it is called here.
+    For an option of RETURNN the answer is its name here.
     """
+    from tfaip.params.returnn_names import RETURNN_OPTIONS
+
     known = list(known)
-    foreign = RETURNN_OPTIONS.get(name, "").rpartition(".")[2]
-    near = [foreign] if foreign in known else nearest(name, known)
+    near = nearest(name, known)
+    counterpart = RETURNN_OPTIONS.get(name, "").rpartition(".")[2]
+    if counterpart in known:
+        near = [counterpart]
     if near:
         return f"; did you mean {' or '.join(near)}?"
     return f"; {one_of(known)}" if known else ""
 
 
 def one_of(known: Iterable[str]) -> str:
-    """`"expected one of: a, b"`, to be appended to a message."""
+    """Return `"expected one of: a, b"`, to be appended to a message."""
     names = ", ".join(sorted(known))
     if len(names) > _LIST_LIMIT:
         names = names[:_LIST_LIMIT].rpartition(", ")[0] + ", ..."
     return f"expected one of: {names}"
+
+
+def renamed_fields(cls: type) -> dict[str, str]:
+    """Return old name -> present name of all renamed fields of a class and its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        found.update(RENAMED_FIELDS.get(base.__name__, {}))
+    return found
+
+
+def current_name(cls: type, name: str, stacklevel: int = 3) -> str:
+    """Return the present name of a field; warn with a `DeprecationWarning` if `name` is an old one.
+
+    Args:
+        cls: class that has the field.
+        name: old or present name.
+        stacklevel: which caller the warning shows, counted from here.
+    """
+    new = renamed_fields(cls).get(name)
+    if new is None:
+        return name
+    warn_renamed(f"{cls.__name__}.{name}", new, stacklevel + 1)
+    return new
+
+
+def warn_renamed(old: str, new: str, stacklevel: int = 2) -> None:
+    """Warn that a name is old."""
+    warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel)
+
+
+def current_names(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` with old field names replaced by the present ones.
+
+    Raises:
+        TypeError: a field is given by its old and by its present name.
+    """
+    if not renamed_fields(cls).keys() & values.keys():
+        return dict(values)
+    renamed: dict[str, Any] = {}
+    for name, value in values.items():
+        new = current_name(cls, name, stacklevel=4)
+        if new in renamed or (new != name and new in values):
+            raise TypeError(f"{cls.__name__} got both {name!r} (the old name) and {new!r}: give only {new!r}")
+        renamed[new] = value
+    return renamed

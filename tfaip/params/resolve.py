@@ -1,4 +1,4 @@
-"""Resolves settings against a params class: which classes are chosen, which flags there are, what they hold."""
+"""Resolver of settings against params classes: chosen classes, their flags, and values."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import dataclasses
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING
-from typing import Any, get_origin
+from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params import renames
+from tfaip.params import names
 from tfaip.params.arguments import Words
 from tfaip.params.choices import ClassChoice
-from tfaip.params.decoding import Decoder
+from tfaip.params.decoding import Decoder, parse_words
+from tfaip.params.fieldtypes import field_kind, origin_of
+from tfaip.params.generics import field_types
 from tfaip.params.names import one_of
-from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, field_kind, prefix_below
+from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, prefix_below
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Hit, Settings
-from tfaip.params.tree import node_fields
+from tfaip.params.tree import items_of, node_fields
 from tfaip.params.trust import UntrustedName, trusted_packages
-from tfaip.params.typeargs import field_types
-from tfaip.params.values import parse_words
 from tfaip.util.text import shorten, shorten_text
 
 NO_META: Mapping[str, Any] = {}
@@ -27,7 +27,15 @@ NO_META: Mapping[str, Any] = {}
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """Where an entry stands: `prefix` and `name` make its flag; sources below `lowest` are not asked."""
+    """Place of an entry.
+
+    Args:
+        prefix: beginning of its flag.
+        name: of the field; the rest of the flag.
+        meta: what `pai_meta` gave.
+        lowest: sources of a lower rank are ignored.
+        old_names: of the field.
+    """
 
     prefix: str
     name: str
@@ -40,12 +48,12 @@ class _Place:
         return self.prefix + self.name
 
     def below(self, name: str, meta: Mapping[str, Any], lowest: int, old_names: tuple[str, ...]) -> _Place:
-        """The place of a field of the node here: `pai_meta(mode=...)` says what its flag begins with."""
+        """Return the place of a field of the node here."""
         return _Place(prefix_below(self.prefix, self.name, meta), name, meta, lowest, old_names)
 
 
 class Resolver:
-    """Walks down from roots and asks the settings for each flag.
+    """Resolver of one command: walks down from the roots and looks up each flag in the settings.
 
     Args:
         settings: all sources.
@@ -73,52 +81,55 @@ class Resolver:
         """
         place = _Place("", name, meta)
         # The code of these packages runs already; a config file may name more of their classes.
-        self._trusted = trusted_packages(
-            declared, self._given if default is None else trusted_packages(type(default), self._trusted)
-        )
+        trusted = self._given if default is None else trusted_packages(type(default), self._trusted)
+        self._trusted = trusted_packages(declared, trusted)
         return self._node(place, declared, MISSING if default is None else default, optional=False)
 
     def _node(self, place: _Place, declared: Any, default: Any, optional: bool, selected: type | None = None) -> Node:
-        fixed = place.meta.get("fix_dc", False)
-        also = [type(default)] if default is not MISSING and default is not None else []
-        choice = ClassChoice(declared, place.meta, also)
-        hit = None if fixed else self.settings.choice(place.flag, place.lowest)
-        node = Node(place.flag, place.name, place.meta, None, declared, None if fixed else choice, optional)
+        choice = None
+        if not place.meta.get("fix_dc"):
+            also = [] if default is MISSING or default is None else [type(default)]
+            choice = ClassChoice(declared, place.meta, also)
+        node = Node(place.flag, place.name, place.meta, None, declared, choice, optional)
         values: Mapping[str, Any] = {}
-        if hit is not None:
+        hit = None if choice is None else self.settings.choice(place.flag, place.lowest)
+        if choice is not None and hit is not None:
             node.origin = hit.origin
-            node.cls = _chosen_class(hit, choice, place.flag, optional, self._trusted_by(hit))
+            node.cls = _chosen_class(node, choice, hit, self._trusted_by(hit))
+            # A lower source may have set fields of the class that was chosen there.
             self.settings.replace(f"{place.flag}.", hit.rank)
-            if node.cls is not None:
-                values = _carried(default, declared, node.cls)
+            values = _carried(default, declared, node.cls)
         elif selected is not None:
             node.cls = selected
         elif default is MISSING:
-            node.required = inspect.isabstract(get_origin(declared) or declared)
-            node.cls = None if node.required else declared
+            node.required = inspect.isabstract(origin_of(declared))
+            if not node.required:
+                node.cls = declared
         elif default is not None:
             node.cls, values = type(default), _values_of(default)
         if node.cls is not None:
-            node.cls = declared if node.cls is get_origin(declared) else node.cls
+            if node.cls is origin_of(declared):
+                node.cls = declared  # with its type arguments
             self._add_fields(node, place, values)
             if place.meta.get("tuple_like"):
                 self._set_like_tuple(node, place)
         return node
 
     def _add_fields(self, node: Node, place: _Place, values: Mapping[str, Any]) -> None:
-        cls = get_origin(node.cls) or node.cls
+        cls = origin_of(node.cls)
         types_of = field_types(node.cls)
-        old_names = renames.renamed_fields(cls)
+        old_names = names.renamed_fields(cls)
         for field in node_fields(cls):
             if not field.init or field.metadata.get("mode") == "ignore":
+                # There is no flag, but a given instance keeps its value.
                 if field.name in values:
                     node.hidden[field.name] = values[field.name]
                 continue
             old = tuple(old for old, new in old_names.items() if new == field.name)
-            meta = _with_help(cls, field)
-            below = place.below(field.name, meta, place.lowest, old)
-            default = values[field.name] if field.name in values else field_default(field)
-            node.entries.append(self._entry(below, types_of[field.name], default, field.name in values))
+            below = place.below(field.name, _with_help(cls, field), place.lowest, old)
+            given = field.name in values
+            default = values[field.name] if given else field_default(field)
+            node.entries.append(self._entry(below, types_of[field.name], default, given))
 
     def _entry(self, place: _Place, declared: Any, default: Any, given: bool) -> Entry:
         kind = field_kind(declared)
@@ -127,49 +138,51 @@ class Resolver:
         if kind.kind in ("list", "dict"):
             return self._group(place, kind.declared, default, kind.optional, kind.kind == "dict")
         leaf = self._leaf(place, kind.declared, default)
-        # An empty text or list holds the place of a value that is still to come, as None does.
-        empty = leaf.value is None or (isinstance(leaf.value, str | list) and not leaf.value)
-        answered = not empty and (given or leaf.origin != DEFAULT)
-        leaf.required = leaf.value is MISSING or (bool(place.meta.get("required")) and not answered)
+        # An empty text or list, as None, is the placeholder of a value that is still to be given.
+        is_empty = leaf.value is None or (isinstance(leaf.value, str | list) and not leaf.value)
+        is_given = given or leaf.origin != DEFAULT
+        leaf.required = leaf.value is MISSING
+        if place.meta.get("required") and (is_empty or not is_given):
+            leaf.required = True
         return leaf
 
     def _group(self, place: _Place, declared: Any, default: Any, optional: bool, keyed: bool) -> Group:
-        items = {} if default is MISSING or default is None else _by_name(default)
+        items = {} if default is MISSING else items_of(default) or {}
         choice = ClassChoice(declared, place.meta, [type(item) for item in items.values()])
         group = Group(place.flag, place.name, place.meta, choice, None, keyed, optional)
         hit = self.settings.container(place.flag, place.lowest)
         lowest = place.lowest
-        names: Mapping[str, str | None] = dict.fromkeys(items)
+        class_names: Mapping[str, str | None] | None = None if default is None else dict.fromkeys(items)
         if hit is not None:
+            # A new list replaces the whole list of lower sources, with all fields of its items.
             group.origin, lowest, items = hit.origin, hit.rank, {}
             self.settings.replace(f"{place.flag}.", hit.rank)
-            chosen = _chosen_names(hit, place.flag, keyed, optional, place.meta)
-            if chosen is None:
-                return group
-            names = chosen
-        elif default is None:
+            class_names = _chosen_names(group, hit)
+        if class_names is None:
             return group
-        meta = {key: value for key, value in place.meta.items() if key in ("choices", "enforce_choices")}
-        group.entries = []
-        for name, class_name in names.items():
-            below = _Place(f"{place.flag}{place.meta.get('separator', '.')}", name, meta, lowest)
-            cls = None
-            if hit and class_name:
-                cls = choice.select(class_name, hit.label(place.flag), self._trusted_by(hit))
-            group.entries.append(self._node(below, declared, items.get(name, MISSING), False, cls))
+        group.items = []
+        prefix = f"{place.flag}{place.meta.get('separator', '.')}"
+        meta = {key: place.meta[key] for key in ("choices", "enforce_choices") if key in place.meta}
+        for name, class_name in class_names.items():
+            selected = None
+            if hit is not None and class_name:
+                selected = choice.select(class_name, hit.label(place.flag), self._trusted_by(hit))
+            default = items.get(name, MISSING)
+            group.items.append(self._node(_Place(prefix, name, meta, lowest), declared, default, False, selected))
         return group
 
     def _trusted_by(self, hit: Hit) -> frozenset[str] | None:
+        # The user may name any class.
         return None if hit.origin == COMMAND_LINE else self._trusted
 
     def _leaf(self, place: _Place, declared: Any, default: Any) -> Leaf:
         if place.flag in self._claimed:
             raise TypeError(f"two fields share the flag --{place.flag}: give one of them another name or mode")
         self._claimed.add(place.flag)
-        leaf = Leaf(place.flag, place.name, declared, place.meta, default)
+        leaf = Leaf(place.flag, place.name, place.meta, declared, default)
         hit = self._hit(place)
         if hit is not None:
-            leaf.value, leaf.origin = _converted(hit, declared, place, self._trusted), hit.origin
+            leaf.value, leaf.origin = _converted(hit, leaf, self._trusted), hit.origin
         return leaf
 
     def _hit(self, place: _Place) -> Hit | None:
@@ -181,29 +194,31 @@ class Resolver:
             if hit is not None and hit.rank == old_hit.rank:
                 flags = f"{hit.label(place.prefix + old)} (the old name) and {hit.label(place.flag)}"
                 raise UsageError(f"both {flags} are given: give only {hit.label(place.flag)}")
-            renames.warn_renamed(f"--{place.prefix}{old}", f"--{place.flag}")
-            hit = old_hit if hit is None or old_hit.rank > hit.rank else hit
+            names.warn_renamed(f"--{place.prefix}{old}", f"--{place.flag}")
+            if hit is None or old_hit.rank > hit.rank:
+                hit = old_hit
         return hit
 
     def _set_like_tuple(self, node: Node, place: _Place) -> None:
         hit = self.settings.container(place.flag, place.lowest)
         if hit is None or isinstance(hit.value, Mapping):
             return
-        self.settings.value(place.flag, place.lowest)
+        self.settings.value(place.flag, place.lowest)  # marks the flag as used
         values = hit.value if isinstance(hit.value, list) else [hit.value]
         targets = [entry for entry in node.entries if isinstance(entry, Leaf)]
         if len(values) > len(targets):
             known = ", ".join(leaf.name for leaf in targets)
             raise UsageError(f"{hit.label(place.flag)} takes up to {len(targets)} values ({known}), got {len(values)}")
         for leaf, value in zip(targets, values, strict=False):
-            if leaf.origin == DEFAULT:
-                one = Hit(Words([value]) if isinstance(hit.value, Words) else value, hit.origin, hit.rank)
-                leaf.value = _converted(one, leaf.declared, _Place("", leaf.flag, leaf.meta), self._trusted)
+            if leaf.origin == DEFAULT:  # its own flag, if given, wins
+                if isinstance(hit.value, Words):
+                    value = Words([value])
+                leaf.value = _converted(dataclasses.replace(hit, value=value), leaf, self._trusted)
                 leaf.origin, leaf.required = hit.origin, False
 
 
 def _with_help(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
-    """The metadata of a field; a class that declares the field again without a help text keeps the inherited one."""
+    """Return the metadata of a field, with an inherited help text if it has none of its own."""
     if field.metadata.get("help"):
         return field.metadata
     for base in cls.__mro__[1:]:
@@ -213,17 +228,15 @@ def _with_help(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
     return field.metadata
 
 
-def _chosen_class(
-    hit: Hit, choice: ClassChoice, flag: str, optional: bool, trusted: frozenset[str] | None
-) -> type | None:
-    value, shown = hit.value, hit.label(flag)
+def _chosen_class(node: Node, choice: ClassChoice, hit: Hit, trusted: frozenset[str] | None) -> type | None:
+    value, shown = hit.value, hit.label(node.flag)
     if isinstance(value, Words):
         if len(value) != 1:
-            got = shorten_text(" ".join(value)) if value else "nothing"
+            got = shorten_text(" ".join(value)) or "nothing"
             raise UsageError(f"{shown} takes one class, got {got}; {one_of(choice.names())}")
         value = value[0]
     if value is None or (isinstance(value, str) and value.lower() in ("none", "null")):
-        if optional:
+        if node.optional:
             return None
         raise UsageError(f"{shown} cannot be None; {one_of(choice.names())}")
     if not isinstance(value, str):
@@ -231,80 +244,80 @@ def _chosen_class(
     return choice.select(value, shown, trusted)
 
 
-def _chosen_names(
-    hit: Hit, flag: str, keyed: bool, optional: bool, meta: Mapping[str, Any]
-) -> dict[str, str | None] | None:
-    """Index or key -> name of the class (None: the entry says it itself); None for no container."""
-    value, shown = hit.value, hit.label(flag)
-    is_none = value is None or (isinstance(value, Words) and [word.lower() for word in value] == ["none"])
-    if is_none and optional:
+def _chosen_names(group: Group, hit: Hit) -> dict[str, str | None] | None:
+    """Return index or key -> name of the class; None for no container.
+
+    The name is None if the item itself holds that of its class, as in a file.
+    """
+    value, shown = hit.value, hit.label(group.flag)
+    if group.optional and (value is None or (isinstance(value, Words) and [w.lower() for w in value] == ["none"])):
         return None
-    if meta.get("nargs") == "+" and isinstance(value, Words) and not value:
+    if not isinstance(value, Words):
+        if not isinstance(value, Mapping if group.keyed else list):
+            kind = "mapping" if group.keyed else "list"
+            raise UsageError(f"{shown}: expected a {kind} of classes, got {shorten(value)}")
+        return dict.fromkeys(items_of(value) or {})
+    if group.meta.get("nargs") == "+" and not value:
         raise UsageError(f"{shown} needs at least one class")
-    if keyed and isinstance(value, Words):
-        pairs = [word.partition("=") for word in value]
-        if len({key for key, _, _ in pairs}) < len(pairs):
-            raise UsageError(f"{shown}: a key is given twice")
-        return {key: name or None for key, _, name in pairs}
-    if isinstance(value, Words) and not keyed:
+    if not group.keyed:
         return {str(index): name for index, name in enumerate(value)}
-    if isinstance(value, Mapping if keyed else list):
-        return {name: None for name in _by_name(value)}
-    raise UsageError(f"{shown}: expected a {'mapping' if keyed else 'list'} of classes, got {shorten(value)}")
+    found: dict[str, str | None] = {}
+    for word in value:
+        key, _, name = word.partition("=")
+        if key in found:
+            raise UsageError(f"{shown}: a key is given twice")
+        found[key] = name or None
+    return found
 
 
-def _by_name(container: Any) -> dict[str, Any]:
-    pairs = container.items() if isinstance(container, Mapping) else enumerate(container)
-    return {str(key): item for key, item in pairs}
+def _names_of(cls: type) -> set[str]:
+    return {field.name for field in node_fields(cls)}
 
 
 def _values_of(node: Any) -> dict[str, Any]:
     return {field.name: getattr(node, field.name) for field in node_fields(node)}
 
 
-def _carried(default: Any, declared: Any, cls: type) -> dict[str, Any]:
-    """What another class takes over from the default instance.
+def _carried(default: Any, declared: Any, cls: type | None) -> dict[str, Any]:
+    """Return the values that a chosen class takes over from the default instance.
 
-    All of it if the class is the same; else the fields that both inherit from the declared type and that somebody
-    has set: a value that is just the default of its own class says nothing about another class.
+    All of them if it is the class of the instance; otherwise those of fields that both inherit from
+    the declared type and that differ from the default of their class: a default says nothing about
+    another class.
     """
-    if default is MISSING or default is None:
+    if default is MISSING or default is None or cls is None:
         return {}
     if type(default) is cls:
         return _values_of(default)
-    known = {field.name for field in node_fields(cls)}
-    shared = {field.name for field in node_fields(get_origin(declared) or declared)} & known
-    values = {f.name: (getattr(default, f.name), field_default(f)) for f in node_fields(default) if f.name in shared}
-    return {name: value for name, (value, own_default) in values.items() if value != own_default}
+    shared = _names_of(origin_of(declared)) & _names_of(cls)
+    values = {}
+    for field in node_fields(default):
+        if field.name in shared and getattr(default, field.name) != field_default(field):
+            values[field.name] = getattr(default, field.name)
+    return values
 
 
-def _converted(hit: Hit, declared: Any, place: _Place, trusted: frozenset[str]) -> Any:
-    shown = hit.label(place.flag)
+def _converted(hit: Hit, leaf: Leaf, trusted: frozenset[str]) -> Any:
+    shown = hit.label(leaf.flag)
     value = hit.value
     if isinstance(value, Words):
-        if not value and place.meta.get("nargs") == "+":
+        if not value and leaf.meta.get("nargs") == "+":
             raise UsageError(f"{shown} needs at least one value")
-        value = parse_words(value, declared, shown)
+        value = parse_words(value, leaf.declared, shown)
     else:
         try:
-            value = Decoder(trusted).decode(value, declared, shown)
+            value = Decoder(trusted).decode(value, leaf.declared, shown)
         except UntrustedName as error:
             raise UsageError(f"{error.refusal}: name it on the command line, or {error.how_to_trust()}") from error
         except UsageError:
-            # YAML takes 1e-3 for a string, and a name of an enum is as good as its value.
+            # YAML reads 1e-3 as a string, and the name of an enum is as good as its value.
             if not isinstance(value, str):
                 raise
-            value = parse_words([value], declared, shown)
-    _check_choices(value, place.meta, shown)
+            value = parse_words([value], leaf.declared, shown)
+    choices = leaf.meta.get("choices")
+    if choices is not None and leaf.meta.get("enforce_choices") is not False:
+        known = [str(choice) for choice in choices]
+        for item in value if isinstance(value, list | tuple | set) else [value]:
+            if item not in choices and str(item) not in known:
+                raise UsageError(f"{shown}: {shorten(item)} is not among the choices {shorten_text(', '.join(known))}")
     return value
-
-
-def _check_choices(value: Any, meta: Mapping[str, Any], shown: str) -> None:
-    choices = meta.get("choices")
-    if choices is None or meta.get("enforce_choices") is False:
-        return
-    for item in value if isinstance(value, list | tuple | set) else [value]:
-        if item not in choices and str(item) not in map(str, choices):
-            raise UsageError(
-                f"{shown}: {shorten(item)} is not among the choices {shorten_text(', '.join(map(str, choices)))}"
-            )

@@ -1,7 +1,8 @@
 """Params as JSON: stored completely, loaded strictly and safely.
 
-A file may name classes (`__cls__`). Before anything is imported, their module must lie in `tfaip`, in a
-package that the caller trusts, or in the package of the declared type of the field; see `tfaip.params.trust`.
+A file may name classes (`__cls__`). Their module must be in `tfaip`, in a package that the caller
+trusts, or in the package of the declared type of the field, before anything is imported; see
+`tfaip.params.trust`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import tfaip
 from tfaip.errors import UsageError
 from tfaip.params.decoding import Decoder
 from tfaip.params.encoding import encode
 from tfaip.util.files import write_text
 from tfaip.util.reading import parse_json, read_json
 from tfaip.util.text import shorten, shorten_text
+from tfaip.version import __version__
 
+# Increased when older versions of tfaip could not read the files any more.
 FORMAT_VERSION = 1
 VERSION_KEY = "__version__"
 PACKAGE_KEY = "__tfaip__"
@@ -27,7 +29,7 @@ T = TypeVar("T")
 
 
 def to_dict(params: Any) -> dict[str, Any]:
-    """Nested plain values; each node with `__cls__: "module:Class"`, enums by value, keys as strings.
+    """Return nested plain values: nodes with `__cls__`, enums by value, keys as strings.
 
     Raises:
         TypeError: a value that params cannot store.
@@ -37,7 +39,7 @@ def to_dict(params: Any) -> dict[str, Any]:
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> T:
-    """The inverse of `to_dict`. Keys that are missing take their defaults.
+    """Build params from what `to_dict` returned. Missing keys take their defaults.
 
     Args:
         cls: class of the root; the dict may name a subclass.
@@ -51,17 +53,17 @@ def from_dict(cls: type[T], values: Mapping[str, Any], *, trusted: Iterable[str]
 
 
 def to_json(params: Any, *, indent: int | None = None) -> str:
-    """`to_dict` as JSON text; non-finite numbers are written as NaN and Infinity."""
+    """Return `to_dict` as JSON text; non-finite numbers are written as NaN and Infinity."""
     return json.dumps(to_dict(params), indent=indent)
 
 
 def from_json(cls: type[T], text: str, *, trusted: Iterable[str] = ()) -> T:
-    """The inverse of `to_json`; see `from_dict`."""
+    """Build params from what `to_json` returned; see `from_dict`."""
     return from_dict(cls, parse_json(text, "JSON"), trusted=trusted)
 
 
 def save_params(path: str | Path, params: Any) -> None:
-    """Write params into a JSON file, which is complete at any moment or not there.
+    """Write params into a JSON file, in one step: another process sees all of it or nothing.
 
     Resources below the directory of the file are stored relative to it.
     """
@@ -71,7 +73,7 @@ def save_params(path: str | Path, params: Any) -> None:
 
 def params_text(params: Any, directory: Path) -> str:
     """Return what `save_params` writes into a file of this directory."""
-    document = {VERSION_KEY: FORMAT_VERSION, PACKAGE_KEY: tfaip.__version__, **encode(params, directory)}
+    document = {VERSION_KEY: FORMAT_VERSION, PACKAGE_KEY: __version__, **encode(params, directory)}
     return json.dumps(document, indent=2) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Where values come from: defaults < config files in order < command line. Looks up flags, notices unused keys."""
+"""Sources of values (config files in order < command line): look-up of flags, unused keys."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.arguments import Words
 from tfaip.params.encoding import CLASS_KEY
+from tfaip.params.tree import items_of
 from tfaip.util.text import shorten_text
 
 COMMAND_LINE = "command line"
@@ -19,7 +20,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Hit:
-    """A value that a source gives for a flag.
+    """Value that a source gives for a flag.
 
     Args:
         value: `Words` from the command line, plain values from a file.
@@ -32,12 +33,12 @@ class Hit:
     rank: int
 
     def label(self, flag: str) -> str:
-        """The flag or key as the user wrote it, for messages."""
+        """Return the flag or key as the user wrote it, for messages."""
         return label(flag, self.origin)
 
 
 def label(flag: str, origin: str) -> str:
-    """A flag of the command line, or a key of a file, for messages."""
+    """Return a flag of the command line, or a key of a file, for messages."""
     shown = shorten_text(flag, 120)
     return f"--{shown}" if origin == COMMAND_LINE else f"{shorten_text(origin)}: {shown}"
 
@@ -49,7 +50,7 @@ class Source:
     Args:
         origin: its name.
         tree: flags and values; the keys may be dotted or nested.
-        used: the keys that were asked for.
+        used: the keys that have been asked for.
         former: beginnings of flags -> how they were called before; both spellings are read.
     """
 
@@ -59,24 +60,23 @@ class Source:
     former: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, flag: str) -> tuple[Path, Any] | None:
-        """Where the value of a flag stands, and the value.
+        """Return the keys that lead to the value of a flag, and the value; None if it is not given.
 
         Raises:
             UsageError: it is given in two spellings: dotted and nested, or old and new.
         """
-        found = [hit for spelling in self._spellings(flag) for hit in _search(self.tree, spelling, ())]
+        spellings = [flag]
+        for new, old in self.former.items():
+            if flag == new or flag.startswith(f"{new}."):
+                spellings.append(old + flag[len(new) :])
+        # `a.b.c` may be one key, or nested in any way: `a: {b.c: ...}`.
+        found = [hit for spelling in spellings for hit in _search(self.tree, spelling, ())]
         if len(found) > 1:
             raise UsageError(f"{label(flag, self.origin)} is given twice: give it once")
         return found[0] if found else None
 
-    def _spellings(self, flag: str) -> Iterator[str]:
-        yield flag
-        for new, old in self.former.items():
-            if flag == new or flag.startswith(f"{new}."):
-                yield old + flag[len(new) :]
-
     def unused(self) -> Iterator[str]:
-        """The keys that nobody asked for."""
+        """Yield the keys that have not been asked for."""
         yield from self._unused(self.tree, ())
 
     def _unused(self, value: Any, path: Path) -> Iterator[str]:
@@ -91,70 +91,71 @@ class Source:
 
 
 class Settings:
-    """All sources of one command, lowest first."""
+    """All sources of one command, lowest first.
+
+    Each lookup marks the keys as used in all sources, and returns the value of the highest one
+    whose rank is at least `lowest`: when a file or the command line gives a new list, lower sources
+    say nothing about its items.
+    """
 
     def __init__(self, sources: Sequence[Source] = ()) -> None:
         self.sources = list(sources)
         self._replaced: list[tuple[str, int]] = []
 
     def value(self, flag: str, lowest: int = 0) -> Hit | None:
-        """What the highest source of at least rank `lowest` gives for a flag that holds a value."""
+        """Return what is given for a flag that holds a value."""
         hit: Hit | None = None
-        for rank, source in enumerate(self.sources):
-            found = source.find(flag)
-            if found is not None:
-                source.used.add(found[0])
-                hit = Hit(found[1], source.origin, rank) if rank >= lowest else hit
+        for rank, source, path, value in self._found(flag):
+            source.used.add(path)
+            if rank >= lowest:
+                hit = Hit(value, source.origin, rank)
         return hit
 
     def choice(self, flag: str, lowest: int = 0) -> Hit | None:
-        """The class that the highest source selects: `flag: Name`, or `__cls__` below the flag."""
+        """Return the selected class: `flag: Name`, or `__cls__` below the flag."""
         hit: Hit | None = None
-        for rank, source in enumerate(self.sources):
-            found = source.find(flag)
-            if found is None:
-                continue
-            path, value = found
-            if isinstance(value, Mapping):
-                if CLASS_KEY not in value:
-                    source.used.update(() if value else [path])
-                    continue
+        for rank, source, path, value in self._found(flag):
+            if isinstance(value, Mapping) and CLASS_KEY in value:
                 path, value = (*path, CLASS_KEY), value[CLASS_KEY]
+            elif isinstance(value, Mapping):  # fields of the node: they are looked up by their own flags
+                if not value:
+                    source.used.add(path)
+                continue
             source.used.add(path)
-            hit = Hit(value, source.origin, rank) if rank >= lowest else hit
+            if rank >= lowest:
+                hit = Hit(value, source.origin, rank)
         return hit
 
     def container(self, flag: str, lowest: int = 0) -> Hit | None:
-        """The list or dict of nodes that the highest source gives; its entries are asked for one by one."""
+        """Return the given list or dict of nodes; its items are looked up one by one."""
         hit: Hit | None = None
-        for rank, source in enumerate(self.sources):
-            found = source.find(flag)
-            if found is None:
-                continue
-            path, value = found
+        for rank, source, path, value in self._found(flag):
             if not _parts(value):
                 source.used.add(path)
-            hit = Hit(value, source.origin, rank) if rank >= lowest else hit
+            if rank >= lowest:
+                hit = Hit(value, source.origin, rank)
         return hit
 
     def replace(self, prefix: str, rank: int) -> None:
-        """A source of this rank chose another class: what lower ones say below `prefix` may be unknown to it."""
+        """Accept unknown keys below `prefix` in lower sources: this rank chose another class."""
         self._replaced.append((prefix, rank))
 
     def unused(self) -> Iterator[tuple[str, str]]:
-        """Key and origin of everything that was given and nobody asked for."""
+        """Yield key and origin of everything that was given, but not asked for."""
         for rank, source in enumerate(self.sources):
             for key in source.unused():
                 if not any(key.startswith(prefix) and rank < limit for prefix, limit in self._replaced):
                     yield key, source.origin
 
+    def _found(self, flag: str) -> Iterator[tuple[int, Source, Path, Any]]:
+        for rank, source in enumerate(self.sources):
+            found = source.find(flag)
+            if found is not None:
+                yield rank, source, *found
+
 
 def _parts(value: Any) -> dict[str, Any] | None:
-    if isinstance(value, Mapping):
-        return {str(key): item for key, item in value.items()}
-    if isinstance(value, list) and not isinstance(value, Words):
-        return {str(index): item for index, item in enumerate(value)}
-    return None
+    return None if isinstance(value, Words) else items_of(value)
 
 
 def _search(value: Any, flag: str, path: Path) -> Iterator[tuple[Path, Any]]:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.decoding import Decoder, type_name
+from tfaip.params.decoding import Decoder
 from tfaip.params.encoding import encode
+from tfaip.params.fieldtypes import type_name
 from tfaip.params.functions import load_function
+from tfaip.params.generics import field_types
+from tfaip.params.limits import FieldError
 from tfaip.params.resource import Resource
 from tfaip.params.schema import prefix_below
 from tfaip.params.tree import children, diff, is_node, node_fields, post_init
 from tfaip.params.trust import find_class, top_package
-from tfaip.params.typeargs import field_types
 from tfaip.util.text import shorten, shorten_text
 
 
 def prepare(params: Any, root: str) -> None:
-    """Run `post_init` and `conform`, so that a value of a wrong type is named even if a `__post_init__` fails on it.
+    """Run `post_init` and `conform`; a `__post_init__` may fail on a value of a wrong type.
 
     Args:
         params: the root of the tree.
@@ -30,22 +33,56 @@ def prepare(params: Any, root: str) -> None:
 
     Raises:
         UsageError: a value does not fit its field.
+        FieldError: a field does not keep its limits; the message names the flag.
         ValueError: a `__post_init__` refuses a value.
     """
     try:
         post_init(params)
+    # What a `__post_init__` raises for a value of a wrong type.
     except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
         conform(params, root)
-        post_init(params)
+        with flags_of(params, root):
+            post_init(params)
     conform(params, root)
+
+
+@contextlib.contextmanager
+def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
+    """Context that adds its flag to the error of a field of a tree.
+
+    Args:
+        params: the root of the tree.
+        root: name of the root, which begins its flags.
+        path: dotted path of the object that the block checks, if it is not the root.
+    """
+    try:
+        yield
+    except FieldError as error:
+        if path:
+            error.move_below(path)
+        error.name_flags(partial(_flag, params, root))
+        raise
+
+
+def _flag(params: Any, root: str, path: str) -> str:
+    """Return the flag of the field at a path, or the path if it has none."""
+    place = _Place("", root, root, {})
+    value = params
+    for name in path.split("."):
+        meta: Mapping[str, Any] = {"separator": place.meta.get("separator", ".")}
+        if is_node(value):
+            meta = type(value).__dataclass_fields__[name].metadata
+        place = place.below(name, meta)
+        value = (children(value) or {}).get(name)
+    return place.label
 
 
 def conform(params: Any, root: str) -> None:
     """Check every value of a tree against the type of its field.
 
-    A value that the type can hold without loss is replaced: an int by a float, 3.0 by an int, 0 and 1 by a bool, a
-    tuple by a list, the value of an enum by its member, a path by its text. Functions that are given by name are
-    imported. A required field must not be empty.
+    A value that the type can hold without loss is replaced: an int by a float, 3.0 by an int, 0 and
+    1 by a bool, a tuple by a list, the value of an enum by its member, a path by its text.
+    Functions that are given by name are imported. A required field must not be empty.
 
     Args:
         params: the root of the tree.
@@ -66,12 +103,14 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
         root: name of the root, for messages.
 
     Raises:
-        UsageError: something cannot be stored, or would be read as something else; the message names the field.
+        UsageError: something cannot be stored, or would be read as something else; the message
+            names the field.
     """
     try:
         encoded = encode(params, None, root)
     except (AttributeError, TypeError) as error:
         raise UsageError(str(error)) from error
+    # Only a real round trip shows what a `__post_init__` changes when it runs again.
     decoded = _OwnValues().decode(encoded, cls, root)
     for change in diff(params, decoded):
         if not _is_lossless(change.old, change.new):
@@ -82,7 +121,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
 
 
 class _OwnValues(Decoder):
-    """Decodes what the running program has encoded: its classes and functions are trusted."""
+    """Decoder of what the running program has encoded: its classes and functions are trusted."""
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
         return find_class(name, declared, self.trusted | {top_package(str(name).partition(":")[0])}, place)
@@ -102,16 +141,21 @@ class _Place:
 
     @property
     def label(self) -> str:
-        return self.path if self.meta.get("mode") == "ignore" else f"--{self.prefix}{self.name}"
+        return self.path if self.is_hidden else f"--{self.prefix}{self.name}"
+
+    @property
+    def is_hidden(self) -> bool:
+        return self.meta.get("mode") == "ignore"
 
     def below(self, name: str, meta: Mapping[str, Any]) -> _Place:
-        mode = {"mode": "ignore"} if self.meta.get("mode") == "ignore" else {}
         prefix = prefix_below(self.prefix, self.name, meta)
-        return _Place(prefix, name, f"{self.path}.{name}", {**meta, **mode})
+        if self.is_hidden:
+            meta = {**meta, "mode": "ignore"}
+        return _Place(prefix, name, f"{self.path}.{name}", meta)
 
 
 class _Conformer:
-    """One walk over a tree; remembers the nodes above, so that a tree that contains itself is found."""
+    """Walk over a tree that remembers the nodes above, to find a tree that contains itself."""
 
     def __init__(self) -> None:
         self._above: list[Any] = []
@@ -129,11 +173,12 @@ class _Conformer:
                 continue  # declared with init=False, and not set yet
             value = getattr(node, field.name)
             below = place.below(field.name, field.metadata)
+            # None, if the type allows it, means that there is deliberately no value.
             if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
-                # None, where the type allows it, says that there is deliberately no value.
                 raise UsageError(f"{below.label} is required, and empty: give it a value")
             conformed = self._value(value, types_of[field.name], below)
             if conformed is not value:
+                # A frozen node keeps its value, which means the same.
                 with contextlib.suppress(dataclasses.FrozenInstanceError):
                     setattr(node, field.name, conformed)
         self._above.pop()
@@ -145,9 +190,10 @@ class _Conformer:
             raise _too_deep(place) from error
         if is_node(value):
             self.node(value, place)
-        elif parts is None:
+            return value
+        if parts is None:
             return self._leaf(value, declared, place)
-        for name, part in (parts or {}).items():
+        for name, part in parts.items():
             if is_node(part):
                 self.node(part, place.below(name, {"separator": place.meta.get("separator", ".")}))
         return value
@@ -165,6 +211,7 @@ class _Conformer:
                 f"{place.label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
                 f"value, or the type of the field ({shorten_text(type_name(declared))})"
             )
+        # The object itself stays, if possible: it may be shared.
         return value if _is_identical(value, decoded) else decoded
 
 
@@ -173,7 +220,7 @@ def _too_deep(place: _Place) -> UsageError:
 
 
 def _is_lossless(value: Any, decoded: Any) -> bool:
-    """Return True if both mean the same, although a type may differ that the field declares."""
+    """Return True if both mean the same, even if their types differ."""
     if isinstance(value, list | tuple) and isinstance(decoded, list | tuple):
         return len(value) == len(decoded) and all(map(_is_lossless, value, decoded))
     if isinstance(value, Mapping) and isinstance(decoded, Mapping):
@@ -182,7 +229,8 @@ def _is_lossless(value: Any, decoded: Any) -> bool:
         return bool(value in (decoded, decoded.value, decoded.name))
     if isinstance(decoded, Resource | PurePath) or isinstance(value, PurePath):
         return str(decoded) == str(value) or decoded == type(decoded)(value)
-    return bool(value == decoded) or (value != value and decoded != decoded)
+    both_nan = value != value and decoded != decoded
+    return bool(value == decoded) or both_nan
 
 
 def _is_identical(value: Any, decoded: Any) -> bool:

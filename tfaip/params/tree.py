@@ -1,7 +1,8 @@
-"""The params tree as a whole: visit, read and set by dotted path, compare, share values.
+"""Whole trees of params: visit, read and set by dotted path, compare, share values.
 
-Nodes are the instances of dataclasses. Lists, tuples and dicts that contain nodes belong to the tree, with
-the index or the key as a part of the path; those without nodes are values like any other.
+Nodes are the instances of dataclasses. Lists, tuples and dicts that contain nodes belong to the
+tree, with the index or the key as a part of the path; those without nodes are values like any
+other.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params import renames
-from tfaip.params.meta import ensure_dataclass
+from tfaip.params import names
+from tfaip.params.declaration import ensure_dataclass
+from tfaip.params.limits import FieldError, check_fields
 from tfaip.params.names import did_you_mean
 from tfaip.util.text import shorten
 
@@ -27,7 +29,7 @@ ABSENT = _Absent()
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One difference between two trees.
+    """Difference between two trees.
 
     Args:
         path: dotted path of the value, or of the node whose class differs.
@@ -44,25 +46,36 @@ class Change:
 
 
 def is_node(value: Any) -> bool:
-    """Whether `value` is a node of a params tree: an instance of a dataclass."""
+    """Return True for a node of a params tree: an instance of a dataclass."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """The dataclass fields of a node, or of a class of nodes."""
-    return dataclasses.fields(ensure_dataclass(node if isinstance(node, type) else type(node)))
+    """Return the dataclass fields of a node, or of a class of nodes."""
+    cls = node if isinstance(node, type) else type(node)
+    return dataclasses.fields(ensure_dataclass(cls))
+
+
+def items_of(value: Any) -> dict[str, Any] | None:
+    """Return the items of a dict, list or tuple by key or index as text; None for others."""
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return {str(index): item for index, item in enumerate(value)}
+    return None
 
 
 def children(value: Any) -> dict[str, Any] | None:
-    """The parts directly below a node, or a container of nodes, by path part; None for a plain value."""
+    """Return the parts of a node, or of a container of nodes, by name; None for a plain value."""
     if is_node(value):
         return {field.name: getattr(value, field.name) for field in node_fields(value)}
-    items = _items(value)
-    return items if items and any(children(item) is not None for item in items.values()) else None
+    items = items_of(value) or {}
+    has_nodes = any(children(item) is not None for item in items.values())
+    return items if has_nodes else None
 
 
 def walk(params: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of the tree with its dotted path, in the order of the fields."""
+    """Yield every value of the tree with its dotted path, in the order of the fields."""
     parts = children(params)
     if parts is None:
         yield path, params
@@ -72,11 +85,13 @@ def walk(params: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def get_path(params: Any, path: str) -> Any:
-    """The node or value at a dotted path.
+    """Return the node or value at a dotted path; "" is the root.
 
     Raises:
         UsageError: a part of the path does not exist.
     """
+    if not path:
+        return params
     value, walked = params, ""
     for part in path.split("."):
         value, walked = _step(value, part, walked), _join(walked, part)
@@ -84,14 +99,15 @@ def get_path(params: Any, path: str) -> Any:
 
 
 def is_hidden(params: Any, path: str) -> bool:
-    """Whether the field at a dotted path has no flag (`mode="ignore"`): its value is derived, not chosen."""
+    """Return True if the field at a dotted path has no flag (`mode="ignore"`)."""
     parent, _, name = path.rpartition(".")
     try:
-        node = get_path(params, parent) if parent else params
+        node = get_path(params, parent)
     except UsageError:
         return False
-    fields = {field.name: field for field in node_fields(node)} if is_node(node) else {}
-    return name in fields and fields[name].metadata.get("mode") == "ignore"
+    if not is_node(node):
+        return False
+    return any(field.name == name and field.metadata.get("mode") == "ignore" for field in node_fields(node))
 
 
 def set_path(params: Any, path: str, value: Any) -> None:
@@ -101,7 +117,7 @@ def set_path(params: Any, path: str, value: Any) -> None:
         UsageError: a part of the path does not exist.
     """
     parent_path, _, last = path.rpartition(".")
-    parent = get_path(params, parent_path) if parent_path else params
+    parent = get_path(params, parent_path)
     _step(parent, last, parent_path)
     if isinstance(parent, list):
         parent[int(last)] = value
@@ -114,45 +130,47 @@ def set_path(params: Any, path: str, value: Any) -> None:
 
 
 def diff(old: Any, new: Any, path: str = "") -> list[Change]:
-    """What differs between two trees; another class counts as a change of the node."""
+    """Return what differs between two trees; another class counts as a change of the node."""
     old_parts, new_parts = children(old), children(new)
     if old_parts is None and new_parts is None:
         return [] if _equal(old, new) else [Change(path, old, new)]
-    if old_parts is None or new_parts is None:
-        changed = not (isinstance(old, list | tuple | dict) and isinstance(new, list | tuple | dict))
-        start = [Change(path, _summary(old), _summary(new))] if changed else []
-    else:
-        start = [Change(path, type(old), type(new))] if type(old) is not type(new) else []
-    old_parts = _items(old) if old_parts is None else old_parts
-    new_parts = _items(new) if new_parts is None else new_parts
-    for name in dict.fromkeys([*old_parts, *new_parts]):
-        before, after = old_parts.get(name, ABSENT), new_parts.get(name, ABSENT)
-        start += diff(before, after, _join(path, name))
-    return start
+    changes = []
+    if old_parts is not None and new_parts is not None:
+        if type(old) is not type(new):
+            changes.append(Change(path, type(old), type(new)))
+    elif items_of(old) is None or items_of(new) is None:  # a node, or a container of nodes, and a value
+        changes.append(Change(path, _summary(old), _summary(new)))
+    before = old_parts or items_of(old) or {}
+    after = new_parts or items_of(new) or {}
+    for name in dict.fromkeys([*before, *after]):
+        changes += diff(before.get(name, ABSENT), after.get(name, ABSENT), _join(path, name))
+    return changes
 
 
 def post_init(params: Any) -> None:
-    """Run every `__post_init__` of the tree again, children first, so that shared values are passed on."""
-    for child in (children(params) or {}).values():
-        post_init(child)
-    if is_node(params) and hasattr(params, "__post_init__"):
-        params.__post_init__()
+    """Check all limits of a tree and run every `__post_init__` again, children first, to share values.
 
-
-def _items(value: Any) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return {str(key): item for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return {str(index): item for index, item in enumerate(value)}
-    return {}
+    Raises:
+        FieldError: if a value is not allowed; its path begins at `params`.
+    """
+    for name, child in (children(params) or {}).items():
+        try:
+            post_init(child)
+        except FieldError as error:
+            error.move_below(name)
+            raise
+    if is_node(params):
+        if hasattr(params, "__post_init__"):
+            params.__post_init__()
+        check_fields(params)  # also of a class whose __post_init__ does not call the inherited one
 
 
 def _step(value: Any, part: str, path: str) -> Any:
     if is_node(value):
-        part = renames.current_name(type(value), part)
+        part = names.current_name(type(value), part)
         parts = {field.name: getattr(value, field.name) for field in node_fields(value)}
     else:
-        parts = _items(value)
+        parts = items_of(value) or {}
     if part not in parts:
         place = f"{path} ({type(value).__name__})" if path else type(value).__name__
         raise UsageError(f"{place} has no {shorten(part)}{did_you_mean(part, parts)}")
@@ -164,6 +182,7 @@ def _join(path: str, part: str) -> str:
 
 
 def _equal(old: Any, new: Any) -> bool:
+    # NaN is not equal to itself, and True is equal to 1.
     both_nan = isinstance(old, float) and isinstance(new, float) and old != old and new != new
     return both_nan or (type(old) is bool) == (type(new) is bool) and old == new
 

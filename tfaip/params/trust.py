@@ -1,26 +1,29 @@
-"""From the name of a class or function in a file to the object: only what is allowed is ever imported."""
+"""Classes and functions that are named as `module:name`, and which of them a file may name.
+
+What a user types is imported as it is. Of what a file names, only what is allowed is ever imported.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
 import re
-import sys
 from collections.abc import Iterable
+from types import FunctionType
 from typing import Any, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params import renames
+from tfaip.params import names
 from tfaip.util.text import shorten, shorten_text
 
-_NAME = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*):([A-Za-z_]\w*)", re.ASCII)
+FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
 _OWN_PACKAGE = "tfaip"
 # Far more than any name has: it is shown in messages, and becomes a path when it is imported.
 _LONGEST_NAME = 200
 
 
 def class_name(cls: type) -> str:
-    """The `module:Class` under which stored params name a class.
+    """Return the `module:Class` under which stored params name a class.
 
     Raises:
         TypeError: it is not defined at the top level of a module, so no name could find it again.
@@ -31,13 +34,15 @@ def class_name(cls: type) -> str:
 
 
 def top_package(module: str) -> str:
-    """`pkg` of `pkg.sub.module`."""
+    """Return `pkg` of `pkg.sub.module`."""
     return module.partition(".")[0]
 
 
 def trusted_packages(declared: Any, trusted: frozenset[str]) -> frozenset[str]:
-    """`trusted` and the package of a declared class, whose code runs already."""
-    return trusted if declared is object else trusted | {top_package((get_origin(declared) or declared).__module__)}
+    """Return `trusted` and the package of a declared class, whose code runs already."""
+    if declared is object:
+        return trusted
+    return trusted | {top_package((get_origin(declared) or declared).__module__)}
 
 
 def check_packages(packages: Iterable[str]) -> list[str]:
@@ -68,42 +73,88 @@ class UntrustedName(UsageError):
         super().__init__(f"{refusal}; if you know the file, {self.how_to_trust()}")
 
     def how_to_trust(self) -> str:
-        """Return what to type."""
+        """Return the flag that trusts the package."""
         return f"trust it: --trust {self.package}"
 
 
+class NotImportable(UsageError):
+    """A class or function that cannot be imported.
+
+    Args:
+        place: flag or dotted path.
+        problem: the reason.
+        expected: the same in words of what is expected.
+    """
+
+    def __init__(self, place: str, problem: str, expected: str) -> None:
+        self.expected = expected
+        super().__init__(f"{place}: {problem}")
+
+
+def import_named(name: str, place: str, kind: str) -> Any:
+    """Import a class or function.
+
+    Args:
+        name: `module:name`. A name from a file must have been checked before.
+        place: flag or dotted path, for messages.
+        kind: "class" or "function".
+
+    Raises:
+        NotImportable: if the module cannot be imported, or has no such class or function.
+    """
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a module may raise anything while it is imported
+        reason = f"{type(error).__name__}: {shorten_text(str(error))}"
+        hint = ""
+        if isinstance(error, ModuleNotFoundError):
+            hint = ": put the directory that holds it on the PYTHONPATH"
+        problem = f"module {shorten(module_name)} cannot be imported ({reason}){hint}"
+        raise NotImportable(place, problem, f"a module that can be imported ({reason})") from error
+    found = getattr(module, attribute, None)
+    if found is None or (kind == "function" and not callable(found)):
+        if kind == "class":
+            known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
+        else:
+            known = [key for key, value in vars(module).items() if isinstance(value, FunctionType)]
+        hint = names.did_you_mean(attribute, known)
+        shown = shorten_text(module_name)
+        problem = f"module {shown} has no {kind} {shorten(attribute)}{hint}"
+        raise NotImportable(place, problem, f"a {kind} that module {shown} has")
+    return found
+
+
 def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) -> type:
-    """The params class that a file names.
+    """Return the params class that a file names.
 
     Args:
         name: value of `__cls__`, expected to be `module:Class`.
         declared: type of the field; the class must be a subclass.
-        trusted: top-level packages, besides `tfaip` and the one of `declared`, that may be imported.
+        trusted: top-level packages, besides `tfaip` and the one of `declared`, that may be
+            imported.
         place: dotted path, for messages.
 
     Raises:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
-    renamed = renames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
-    match = _NAME.fullmatch(renamed) if isinstance(renamed, str) and len(renamed) <= _LONGEST_NAME else None
-    if match is None:
+    current = names.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
+    if not _is_full_name(current):
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
-    module, attribute = match.groups()
     allowed = trusted_packages(declared, trusted) | {_OWN_PACKAGE}
-    _require_trust(module, allowed, f"{place}: __cls__ {shorten(name)}")
-    cls = getattr(_module(module, place), attribute, None)
+    what = f"{place}: __cls__ {shorten(name)}"
+    _require_trust(current.partition(":")[0], allowed, what)
+    cls = import_named(current, place, "class")
     base = get_origin(declared) or declared
-    if cls is None:
-        raise UsageError(f"{place}: module {module} has no class {shorten(attribute)}")
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and issubclass(cls, base)):
         raise UsageError(f"{place}: {shorten(name)} is not a params class derived from {base.__name__}")
-    # An allowed module may hold, by another name, a class of one that is not.
-    _require_trust(cls.__module__, allowed, f"{place}: __cls__ {shorten(name)}, defined in {cls.__module__},")
+    # An allowed module may import a class from one that is not, and hold it by another name.
+    _require_trust(cls.__module__, allowed, f"{what}, defined in {cls.__module__},")
     return cls
 
 
 def check_function(name: str, trusted: frozenset[str], place: str) -> None:
-    """Whether a file may name a function.
+    """Raise unless a file may name a function.
 
     Args:
         name: `module:function`.
@@ -113,35 +164,22 @@ def check_function(name: str, trusted: frozenset[str], place: str) -> None:
     Raises:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
-    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        raise UsageError(f"{place}: expected 'module:function', got {shorten(name)}")
-    module, _, attribute = name.partition(":")
+    if not _is_full_name(name):
+        raise UsageError(f"{place}: expected module:function, got {shorten(name)}")
     allowed = trusted | {_OWN_PACKAGE}
-    _require_trust(module, allowed, f"{place}: function {shorten(name)}")
-    function = getattr(_module(module, place), attribute, None)
-    if not callable(function):
-        raise UsageError(f"{place}: module {module} has no function {shorten(attribute)}")
-    # An allowed module may hold, by another name, a function of one that is not.
-    home = getattr(function, "__module__", None) or ""
-    _require_trust(home, allowed, f"{place}: function {shorten(name)}, defined in {home},")
+    what = f"{place}: function {shorten(name)}"
+    _require_trust(name.partition(":")[0], allowed, what)
+    home = getattr(import_named(name, place, "function"), "__module__", None) or ""
+    # As for classes: a function of another module that an allowed one has imported.
+    _require_trust(home, allowed, f"{what}, defined in {home},")
+
+
+def _is_full_name(name: Any) -> bool:
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
 
 
 def _require_trust(module: str, allowed: frozenset[str], what: str) -> None:
-    if top_package(module) not in allowed:
-        raise UntrustedName(
-            f"{what} is refused: {top_package(module)} is not among the trusted packages "
-            f"({', '.join(sorted(allowed))})",
-            top_package(module),
-        )
-
-
-def _module(name: str, place: str) -> Any:
-    if name in sys.modules:
-        return sys.modules[name]
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        is_elsewhere = isinstance(error, ModuleNotFoundError)
-        hint = ": put the directory that holds it on the PYTHONPATH" if is_elsewhere else ""
-        raise UsageError(f"{place}: module {shorten_text(name)} cannot be imported ({reason}){hint}") from error
+    package = top_package(module)
+    if package not in allowed:
+        known = ", ".join(sorted(allowed))
+        raise UntrustedName(f"{what} is refused: {package} is not among the trusted packages ({known})", package)

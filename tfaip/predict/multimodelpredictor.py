@@ -1,4 +1,4 @@
-"""Several models that vote."""
+"""The predictor for several models, whose outputs are combined by a vote."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from tfaip.components.loading import Scenario
+from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
+from tfaip.export.loading import load_weights
 from tfaip.params.resource import Resource
 from tfaip.params.tree import Change, diff
+from tfaip.predict.modelpass import samples_of
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
 from tfaip.predict.params import PredictorParams
-from tfaip.predict.predictor import Model, Predictor, Step
-from tfaip.predict.unbatch import samples_of
-from tfaip.scenario.exported import load_weights
-from tfaip.scenario.loading import Scenario
-from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.predict.predictor import Model, Predictor
 from tfaip.util.typing import TensorDict
 
 
@@ -31,30 +31,30 @@ class MultiModelPredictor(Predictor):
     Override `create_voter` and name the class in `ScenarioBase.multi_predictor_cls`.
 
     Args:
-        params: how.
+        params: the predictor params.
         data: makes the pipelines.
     """
 
     def __init__(self, params: PredictorParams, data: DataBase[Any]) -> None:
         super().__init__(params, data)
-        self._steps: list[Step] = []
         self._voter = self.create_voter(data.params)
 
     @classmethod
     def from_paths(
         cls, paths: Sequence[str | Path], params: PredictorParams, scenario: Scenario, trusted: Iterable[str] = ()
     ) -> Self:
-        """A predictor of exported models.
+        """Return a predictor for exported models.
 
         Args:
             paths: directories of the models.
-            params: how.
+            params: the predictor params.
             scenario: class of the scenario.
-            trusted: packages that stored params may name classes of, besides tfaip and the scenario's own.
+            trusted: packages that stored params may name classes of, besides tfaip and the
+                scenario's own.
 
         Raises:
-            UsageError: a directory is not that of a model, or the models differ in their pre-processing.
-            TfaipError: weights are damaged.
+            UsageError: if a directory holds no model, or the models differ in their pre-processing.
+            TfaipError: if weights are damaged.
         """
         with precision_scope(params.device.precision):
             models = load_models(paths, scenario, trusted)
@@ -63,7 +63,7 @@ class MultiModelPredictor(Predictor):
         return predictor
 
     def create_voter(self, data_params: DataBaseParams) -> MultiModelVoter[Any]:
-        """What votes; default: `MeanVoter`."""
+        """Create what votes; default: `MeanVoter`."""
         return MeanVoter(data_params)
 
     def set_model(self, model: Model) -> None:
@@ -80,10 +80,7 @@ class MultiModelPredictor(Predictor):
         if not self._steps:
             raise UsageError("the predictor has no models: call set_models")
 
-    def _start(self, batch: Batch) -> list[TensorDict]:
-        return [step(batch.inputs) for step in self._steps]
-
-    def _samples(self, batch: Batch, outputs: list[TensorDict]) -> Iterable[Sample]:
+    def _unbatch(self, batch: Batch, outputs: list[TensorDict]) -> Iterable[Sample]:
         return voted_samples(batch, outputs, self._voter)
 
     def _finished(self, sample: Sample) -> Sample:
@@ -91,7 +88,7 @@ class MultiModelPredictor(Predictor):
 
 
 def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModelVoter[Any]) -> Iterator[Sample]:
-    """The samples of a batch with what is voted for.
+    """Iterate over the samples of a batch with the outputs that the models voted for.
 
     Args:
         batch: what entered the models.
@@ -107,12 +104,12 @@ def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModel
 
 def load_models(
     paths: Sequence[str | Path], scenario: Scenario, trusted: Iterable[str] = ()
-) -> list[ScenarioBase[Any, Any]]:
-    """Exported models whose outputs can be compared, since they see the same inputs.
+) -> list[ScenarioComponents[Any, Any]]:
+    """Load exported models whose outputs can be compared, since they get the same inputs.
 
     Raises:
-        UsageError: a directory is not that of a model, or the models differ in their pre-processing.
-        TfaipError: weights are damaged.
+        UsageError: if a directory holds no model, or the models differ in their pre-processing.
+        TfaipError: if weights are damaged.
     """
     trusted = list(trusted)
     models = [scenario(scenario.params_from_path(path, trusted)) for path in paths]
@@ -124,7 +121,7 @@ def load_models(
 
 
 def _require_same_inputs(first: str, first_data: DataBaseParams, other: str, other_data: DataBaseParams) -> None:
-    changes = [c for c in diff(first_data, other_data) if not (_is_same_file(c) or _is_behind_the_model(c))]
+    changes = [change for change in diff(first_data, other_data) if _changes_inputs(change)]
     if changes:
         raise UsageError(
             f"{first} and {other} differ in their pre-processing, so they cannot vote: "
@@ -132,13 +129,11 @@ def _require_same_inputs(first: str, first_data: DataBaseParams, other: str, oth
         )
 
 
-def _is_behind_the_model(change: Change) -> bool:
-    return change.path.split(".")[0] == "post_proc"
-
-
-def _is_same_file(change: Change) -> bool:
-    """Whether both models hold the same file, each in its own directory."""
+def _changes_inputs(change: Change) -> bool:
+    """Return False for post-processing, and for equal files in the directories of both models."""
+    if change.path.split(".")[0] == "post_proc":
+        return False
     files = (change.old, change.new)
-    return all(isinstance(f, Resource) and f.path.is_file() for f in files) and (
-        filecmp.cmp(change.old.path, change.new.path, shallow=False)
-    )
+    if not all(isinstance(file, Resource) and file.path.is_file() for file in files):
+        return True
+    return not filecmp.cmp(change.old.path, change.new.path, shallow=False)

@@ -1,4 +1,4 @@
-"""From the outputs of several models to one."""
+"""Votes: the outputs of several models for a sample become one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ P = TypeVar("P", bound=DataBaseParams)
 
 
 class MultiModelVoter(ABC, Generic[P]):
-    """Votes on what several models gave for a sample. Override `vote`.
+    """Base of votes on the outputs of several models. Override `vote`.
 
     Args:
         data_params: params of the data.
@@ -33,31 +33,36 @@ class MultiModelVoter(ABC, Generic[P]):
             sample: its outputs are a list with the outputs of each model.
 
         Returns:
-            a sample with the voted outputs, in the form that one model gives.
+            a sample with the voted outputs, in the form of those of a single model.
         """
 
     def finalize_sample(self, sample: Sample) -> Sample:
-        """The last touch, after the post-processing; default: none."""
+        """Change a voted sample after the post-processing; default: do not."""
         return sample
 
 
 class MeanVoter(MultiModelVoter[Any]):
-    """Means of floating point outputs; of others, element by element, what most models gave (the first of equals)."""
+    """Mean of floating point outputs; majority of others, by element (the first model in a tie)."""
 
     def vote(self, sample: Sample) -> Sample:
-        outputs: Sequence[dict[str, Any]] = sample.outputs
-        return sample.new_outputs({name: _vote(name, [one[name] for one in outputs]) for name in outputs[0]})
+        by_model: Sequence[dict[str, Any]] = sample.outputs
+        voted = {}
+        for name in by_model[0]:
+            voted[name] = _vote(name, [outputs[name] for outputs in by_model])
+        return sample.new_outputs(voted)
 
 
 def _vote(name: str, values: Sequence[Any]) -> Any:
     arrays = [np.asarray(value) for value in values]
     if len({array.shape for array in arrays}) > 1:
+        shapes = ", ".join(str(list(array.shape)) for array in arrays)
         raise TfaipError(
-            f"the models give output {name!r} in different shapes ({', '.join(str(list(a.shape)) for a in arrays)}): "
-            "vote in another way with a MultiModelVoter of this scenario"
+            f"the models give output {name!r} in different shapes ({shapes}): vote in another way with a "
+            "MultiModelVoter of this scenario"
         )
     stacked = np.stack(arrays)
     if np.issubdtype(stacked.dtype, np.floating):
+        # The sum of float16 values may exceed its range.
         return stacked.mean(axis=0, dtype=np.promote_types(stacked.dtype, np.float32)).astype(stacked.dtype)
     votes = (stacked[:, None] == stacked[None]).sum(axis=1)
     return np.take_along_axis(stacked, votes.argmax(axis=0, keepdims=True), axis=0)[0]

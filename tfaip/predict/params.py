@@ -12,23 +12,23 @@ from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 @pai_dataclass
 @dataclass
 class PredictorParams(ParamsBase):
-    """How samples are predicted, and what a predicted sample holds besides its inputs and outputs."""
+    """Options of a prediction, and the parts of a predicted sample besides its inputs and outputs."""
 
     pipeline: DataPipelineParams = field(
         default_factory=DataPipelineParams,
         metadata=pai_meta(fix_dc=True, mode="ssnake", help="Pipeline of the data"),
     )
-    silent: bool = field(default=False, metadata=pai_meta(help="Neither show progress nor say how fast it was"))
-    progress_bar: bool = field(default=True, metadata=pai_meta(help="Show a bar, on a terminal"))
-    run_eagerly: bool = field(default=False, metadata=pai_meta(help="Do not compile the model, to debug it in Python"))
+    silent: bool = field(default=False, metadata=pai_meta(help="Print neither progress nor speed"))
+    progress_bar: bool = field(default=True, metadata=pai_meta(help="Show a progress bar on a terminal"))
+    run_eagerly: bool = field(default=False, metadata=pai_meta(help="Run the model eagerly, to debug it in Python"))
     include_targets: bool = field(
         default=False,
-        metadata=pai_meta(help="Read the targets of the samples too, which the data must have, and keep them"),
+        metadata=pai_meta(help="Read and keep the targets of the samples; the data must have them"),
     )
     include_meta: bool = field(default=True, metadata=pai_meta(help="Keep the meta data of the samples"))
     device: DeviceConfigParams = field(
         default_factory=DeviceConfigParams,
-        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Device and precision; one device works"),
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Device and precision; only one device is used"),
     )
     random_seed: int = field(
         default=0, metadata=pai_meta(help="Seed of the data, for processors that draw random numbers")

@@ -1,31 +1,31 @@
-"""Predicted samples in a file, and back: JSON lines (`.jsonl`) or NumPy (`.npz`); never pickle.
+"""Files of predicted samples: JSON lines (`.jsonl`) or NumPy (`.npz`), never pickle.
 
-JSON lines: one object per sample with `outputs`, `meta`, and where they were asked for `inputs` and `targets`, all as
-plain values; `arrays` says which of them were arrays: path -> [dtype, shape]. Written line by line.
+JSON lines: one object per sample with `outputs`, `meta`, and where they were asked for `inputs` and
+`targets`, all as plain values; `arrays` names those of them that were arrays: path -> [dtype,
+shape]. Written line by line.
 
-NumPy: one array per key, e.g. `outputs/prob` of shape `[samples, ...]`. Arrays of different shapes stand one behind the
-other, flat, and `outputs/prob:shape` holds their shapes. What is no array stands as JSON text, one per sample, e.g. in
-`meta:json`. `count` is the number of samples. Held in memory until it is written.
+NumPy: one array per key, e.g. `outputs/prob` of shape `[samples, ...]`. Arrays of different shapes
+are flattened and concatenated, and `outputs/prob:shape` holds their shapes. Other values are stored
+as JSON text, one per sample, e.g. in `meta:json`. `count` is the number of samples. Held in memory until it is written.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Protocol, Self
-from zipfile import BadZipFile
+from typing import IO, Any, Self
 
 import numpy as np
 
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.errors import TfaipError, UsageError
-from tfaip.predict.arrayfile import read_arrays
-from tfaip.util.files import TEMPORARY_PREFIX, require_writable
+from tfaip.errors import UsageError
+from tfaip.util.archives import read_arrays
+from tfaip.util.files import commit_file, failures_named
+from tfaip.util.paths import require_writable
 from tfaip.util.reading import MIB, open_file, parse_json, read_lines
 from tfaip.util.text import shorten
 
@@ -33,37 +33,14 @@ PARTS = ("inputs", "outputs", "targets", "meta")
 JSON_SUFFIX, NUMPY_SUFFIX = ".jsonl", ".npz"
 _SHAPES, _TEXT = ":shape", ":json"
 Array = np.ndarray[Any, Any]
-# Most bytes of a sample in a file of lines.
+# Maximum size of a sample in a file of lines.
 _LINE_BYTES = 64 * MIB
-# What arrays in JSON may be of; a text type could make any number large.
+# Types of arrays in JSON; a text type could make any number large.
 _NUMBER_TYPES = {np.dtype(code).name for code in np.typecodes["All"] if np.dtype(code).kind in "biuf"}
-# What reading a damaged or foreign file raises, as deep as the damage lies.
-_DAMAGE = (
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    EOFError,
-    MemoryError,
-    OverflowError,
-    RecursionError,
-    BadZipFile,
-)
-
-
-class _Form(Protocol):
-    """One of the two forms of a file."""
-
-    def add(self, values: dict[str, Any]) -> None:
-        """Add the parts of a sample."""
-
-    def finish(self) -> None:
-        """Write what is not written yet."""
 
 
 class SampleWriter:
-    """Context that writes samples to a file, which is there when the block ends without an exception.
+    """Context that writes samples to a file, which appears if the block ends without an error.
 
     Args:
         path: `.jsonl` or `.npz`.
@@ -71,108 +48,83 @@ class SampleWriter:
 
     Raises:
         UsageError: as `check_target`.
-        TfaipError: while writing, as of a full disk.
+        TfaipError: if writing fails, for example because the disk is full.
     """
 
     def __init__(self, path: str | Path, with_inputs: bool = False) -> None:
-        path = Path(path)
-        check_target(path)
-        self._path = path
-        self._temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
+        self._path = Path(path)
+        check_target(self._path)
         self._parts = PARTS if with_inputs else PARTS[1:]
+        self._exit = ExitStack()
 
     def __enter__(self) -> Self:
-        # Left by a process that was killed; a new file is never written through a link.
-        self._temporary.unlink(missing_ok=True)
-        try:
-            self._file: IO[bytes] = open(self._temporary, "xb")  # noqa: SIM115 (closed in __exit__)
-            self._form: _Form = _JsonLines(self._file) if self._path.suffix == JSON_SUFFIX else _Columns(self._file)
-        except BaseException:  # a signal
-            self._temporary.unlink(missing_ok=True)
-            raise
+        file = self._exit.enter_context(commit_file(self._path))
+        self._form = _JsonLines(file) if self._path.suffix == JSON_SUFFIX else _Columns(file)
         return self
 
     def write(self, sample: Sample) -> None:
         """Add a sample; parts that are None are left out."""
-        parts = {part: getattr(sample, part) for part in self._parts}
-        with self._named_failures():
-            self._form.add({part: value for part, value in parts.items() if value is not None})
+        parts = {part: getattr(sample, part) for part in self._parts if getattr(sample, part) is not None}
+        with failures_named(self._path):
+            self._form.add(parts)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
-            with self._named_failures():
-                with self._file:
-                    if error is None:
-                        self._form.finish()
-                if error is None:
-                    os.replace(self._temporary, self._path)
-        finally:
-            self._temporary.unlink(missing_ok=True)
-
-    @contextlib.contextmanager
-    def _named_failures(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise TfaipError(f"{self._path} cannot be written: {error.strerror or error}") from error
+        # An error of the block is not named: it passes through the inner context.
+        with failures_named(self._path):
+            if error is not None:
+                self._exit.__exit__(kind, error, traceback)
+                return
+            with self._exit:
+                self._form.finish()
 
 
-def to_plain(value: Any) -> Any:
-    """A value as JSON has it; arrays as nested lists.
+def check_target(path: Path) -> None:
+    """Raise unless a file of samples can be written to `path`.
 
     Raises:
-        UsageError: it holds something that JSON cannot express.
+        UsageError: if it has another suffix, is no regular file, or cannot be created.
     """
-    return _plain(value, "", {})
+    _check_suffix(path)
+    require_writable(path)
 
 
-def check_suffix(path: Path) -> None:
-    """Whether a file of samples may have this name.
-
-    Raises:
-        UsageError: it says neither form.
-    """
+def _check_suffix(path: Path) -> None:
     if path.suffix not in (JSON_SUFFIX, NUMPY_SUFFIX):
         raise UsageError(f"{path}: expected a name that ends in {JSON_SUFFIX} (JSON lines) or {NUMPY_SUFFIX} (NumPy)")
 
 
-def check_target(path: Path) -> None:
-    """Whether a file of samples can be written to `path`.
-
-    Raises:
-        UsageError: another suffix, no such directory, no permission, or it is a directory.
-    """
-    check_suffix(path)
-    require_writable(path)
-
-
 def read_samples(path: str | Path) -> Iterator[Sample]:
-    """The samples that a `SampleWriter` wrote; what was no array comes back as JSON has it (tuples as lists).
+    """Yield the samples that a `SampleWriter` wrote; other values than arrays as JSON has them.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
-        UsageError: the file is missing, or no such file.
+        UsageError: if the file is missing, damaged, or not one of predicted samples.
     """
     path = Path(path)
-    check_suffix(path)
+    _check_suffix(path)
+    read = _read_lines if path.suffix == JSON_SUFFIX else _read_columns
     try:
-        yield from _read_lines(path) if path.suffix == JSON_SUFFIX else _read_columns(path)
+        for values in read(path):
+            yield Sample(**{part: values[part] for part in PARTS if part in values})
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except _DAMAGE as error:
+    except Exception as error:  # damage may raise anything, at any depth
         raise UsageError(f"{path} holds no predicted samples, or is damaged: {shorten(error, 120)}") from error
 
 
 class _JsonLines:
+    """File of JSON lines."""
+
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
-    def add(self, values: dict[str, Any]) -> None:
-        line = _to_json(values).encode() + b"\n"
+    def add(self, parts: Mapping[str, Any]) -> None:
+        """Write the parts of a sample."""
+        line = _to_json(parts).encode() + b"\n"
         if len(line) > _LINE_BYTES:
             raise UsageError(
                 f"a sample takes {len(line) // MIB} MiB as JSON, of at most {_LINE_BYTES // MIB}: "
@@ -181,55 +133,55 @@ class _JsonLines:
         self._file.write(line)
 
     def finish(self) -> None:
-        pass
+        """Do nothing: every line is written."""
 
 
-def _read_lines(path: Path) -> Iterator[Sample]:
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     with open_file(path) as file:
         for number, line in enumerate(read_lines(file, _LINE_BYTES), start=1):
-            yield _sample(_from_json(line.decode("utf-8"), f"line {number}"))
+            yield _from_json(line.decode("utf-8"), f"line {number}")
 
 
 class _Columns:
+    """File of NumPy arrays; its columns are collected until the end."""
+
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._columns: dict[str, list[Any]] = {}
         self._count = 0
 
-    def add(self, values: dict[str, Any]) -> None:
-        for part, value in values.items():
-            # A dict of arrays becomes a column per key, anything else one of text.
-            named = {f"{part}/{key}": item for key, item in value.items()} if _is_arrays(value) else {part: value}
-            for name, item in named.items():
-                column = self._columns.setdefault(name, [])
-                if len(column) != self._count:
-                    raise UsageError(
-                        f"sample {len(column)} has no {name}, which later ones have: write a {JSON_SUFFIX} file instead"
-                    )
-                column.append(item)
+    def add(self, parts: Mapping[str, Any]) -> None:
+        """Add a sample: a dict of arrays as a column per key, any other part as one column."""
+        for part, value in parts.items():
+            if isinstance(value, Mapping) and value and all(map(_is_numeric, value.values())):
+                for key, item in value.items():
+                    self._append(f"{part}/{key}", item)
+            else:
+                self._append(part, value)
         self._count += 1
 
+    def _append(self, name: str, value: Any) -> None:
+        column = self._columns.setdefault(name, [])
+        if len(column) != self._count:
+            raise UsageError(_different_keys(column, name, "later"))
+        column.append(value)
+
     def finish(self) -> None:
+        """Write all columns."""
         arrays: dict[str, Array] = {"count": np.asarray(self._count)}
         for name, column in self._columns.items():
             if len(column) != self._count:
-                raise UsageError(
-                    f"sample {len(column)} has no {name}, which earlier ones have: write a {JSON_SUFFIX} file instead"
-                )
+                raise UsageError(_different_keys(column, name, "earlier"))
             arrays.update(_column_arrays(name, column))
         np.savez(self._file, **arrays)  # type: ignore[arg-type]
 
 
-def _is_arrays(value: Any) -> bool:
-    return isinstance(value, Mapping) and bool(value) and all(_is_numeric(item) for item in value.values())
-
-
-def _is_numeric(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufcV"
+def _different_keys(column: Sequence[Any], name: str, others: str) -> str:
+    return f"sample {len(column)} has no {name}, which {others} ones have: write a {JSON_SUFFIX} file instead"
 
 
 def _column_arrays(name: str, column: Sequence[Any]) -> dict[str, Array]:
-    if not all(_is_numeric(value) for value in column) or len({(v.dtype, v.ndim) for v in column}) != 1:
+    if not all(map(_is_numeric, column)) or len({(value.dtype, value.ndim) for value in column}) != 1:
         return {f"{name}{_TEXT}": np.asarray([_to_json({"value": value}) for value in column])}
     values = [_storable(value) for value in column]
     if len({value.shape for value in values}) == 1:
@@ -238,22 +190,24 @@ def _column_arrays(name: str, column: Sequence[Any]) -> dict[str, Array]:
     return {name: np.concatenate([value.ravel() for value in values]), f"{name}{_SHAPES}": shapes}
 
 
-def _read_columns(path: Path) -> Iterator[Sample]:
+def _read_columns(path: Path) -> Iterator[dict[str, Any]]:
     arrays = read_arrays(path)
     count = int(arrays.pop("count"))
-    shapes = {name.removesuffix(_SHAPES): arrays.pop(name) for name in list(arrays) if name.endswith(_SHAPES)}
-    columns = {name: _column_values(name, array, shapes.get(name)) for name, array in arrays.items()}
+    columns: dict[str, Sequence[Any]] = {}
+    for name, array in arrays.items():
+        if not name.endswith(_SHAPES):
+            columns[name.removesuffix(_TEXT)] = _column_values(name, array, arrays.get(f"{name}{_SHAPES}"))
     if any(len(column) != count for column in columns.values()) or (count and not columns):
         raise ValueError(f"not {count} samples, as it says")
     for index in range(count):
         values: dict[str, Any] = {}
         for name, column in columns.items():
-            part, _, key = name.removesuffix(_TEXT).partition("/")
+            part, _, key = name.partition("/")
             if key:
                 values.setdefault(part, {})[key] = column[index]
             else:
                 values[part] = column[index]
-        yield _sample(values)
+        yield values
 
 
 def _column_values(name: str, array: Array, shapes: Array | None) -> Sequence[Any]:
@@ -265,23 +219,38 @@ def _column_values(name: str, array: Array, shapes: Array | None) -> Sequence[An
     return [array[end - shape.prod() : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)]
 
 
-def _sample(values: Mapping[str, Any]) -> Sample:
-    return Sample(**{part: values[part] for part in PARTS if part in values})
+def _is_numeric(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufcV"
+
+
+def _storable(value: Any) -> Array:
+    """Return an array; types that NumPy does not have (bfloat16) as float32, which is exact."""
+    array = np.asarray(value)
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value as JSON has it; arrays as nested lists.
+
+    Raises:
+        UsageError: if it holds something that JSON cannot express.
+    """
+    return _plain(value, "", {})
 
 
 def _to_json(values: Mapping[str, Any]) -> str:
-    """Values as a JSON object that `_from_json` turns back, their arrays included."""
+    """Return a JSON object that `_from_json` turns back, with its arrays."""
     arrays: dict[str, Any] = {}
     return json.dumps({**_plain(values, "", arrays), "arrays": arrays})
 
 
 def _plain(value: Any, path: str, arrays: dict[str, Any]) -> Any:
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufV":
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.kind not in "biufV":
+            return _plain(value.tolist(), path, arrays)
         array = _storable(value)
         arrays[path] = [array.dtype.name, list(array.shape)]
         return array.tolist()
-    if isinstance(value, (np.ndarray, np.generic)):
-        return _plain(value.tolist(), path, arrays)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -295,19 +264,10 @@ def _plain(value: Any, path: str, arrays: dict[str, Any]) -> Any:
     raise UsageError(f"{path.lstrip('/')} is a {type(value).__name__}, which cannot be written as JSON")
 
 
-def _storable(value: Any) -> Array:
-    """Types that only an accelerator backend has (bfloat16) as float32, which holds each of their values."""
-    array = np.asarray(value)
-    return array.astype(np.float32) if array.dtype.kind == "V" else array
-
-
 def _from_json(text: str, name: str) -> dict[str, Any]:
-    try:
-        document = parse_json(text, name)
-    except UsageError as error:
-        raise ValueError(str(error)) from error
+    document = parse_json(text, name)
     arrays = document.pop("arrays")
-    return {key: _restored(value, f"/{key}", arrays) for key, value in document.items()}
+    return _restored(document, "", arrays)
 
 
 def _restored(value: Any, path: str, arrays: Mapping[str, Any]) -> Any:

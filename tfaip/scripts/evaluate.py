@@ -1,4 +1,4 @@
-"""`tfaip-evaluate --prediction FILE --scenario SCENARIO [flags]`: the evaluator of a scenario on predicted samples."""
+"""`tfaip-evaluate --prediction FILE --scenario SCENARIO [flags]`: evaluate predicted samples."""
 
 from __future__ import annotations
 
@@ -7,45 +7,40 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tfaip.components.modelparams import SCENARIO_PARAMS_FILE
+from tfaip.components.userlogs import user_logs
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import result_of
 from tfaip.params.trust import top_package
-from tfaip.scripts.dryrun import add_dry_run, listed, print_plan
+from tfaip.predict.samplefile import read_samples
+from tfaip.scripts import command
 from tfaip.scripts.models import exported_model
-from tfaip.scripts.results import check_files, print_results, write_results
-from tfaip.scripts.roof import run_command
-from tfaip.scripts.stored import take_trusted, take_words
+from tfaip.scripts.parser import CommandParser
+from tfaip.scripts.results import print_results, write_results
 from tfaip.util.text import shorten, shorten_text
-from tfaip.util.userlogs import user_logs
 
 PROG = "tfaip-evaluate"
 USAGE = f"""usage: {PROG} --prediction FILE --scenario SCENARIO [flags]
 
-Run the evaluator of a scenario on samples that tfaip-predict or tfaip-lav wrote (--dump), with their targets.
+Run the evaluator of a scenario on samples that tfaip-predict or tfaip-lav wrote (--dump), with
+their targets.
 
-SCENARIO is an exported model (best/ or export/ of a run) or a run, whose evaluator params are used, or a scenario as
-in tfaip-train.
+SCENARIO is an exported model (best/ or export/ of a run) or a run, whose evaluator params are used,
+or a scenario as in tfaip-train.
 
-  --dry_run              check everything, say what would be done, write nothing
-  --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
+  --dry_run              check everything, print what would be done, write nothing
+  --trust PKG [PKG ...]  {command.TRUST}
 
 {PROG} --scenario SCENARIO --help shows all flags."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the command; returns the exit code."""
-    return run_command(_work, argv)
-
-
-def _work(argv: Sequence[str]) -> None:
-    names, flags = take_words("--scenario", "an exported model or a scenario", argv)
-    if not names and flags and flags[0] in ("-h", "--help"):
-        print(USAGE)
-        return
-    if len(names) != 1:
-        raise UsageError(f"which scenario? expected: {PROG} --prediction FILE --scenario SCENARIO; see {PROG} --help")
-    trusted, flags = take_trusted(flags)
-    scenario, params = _scenario(names[0], trusted)
+@command.entry_point(USAGE, "scenario", "--scenario")
+def main(names: list[str], flags: list[str]) -> None:
+    """Evaluate predicted samples."""
+    if len(names) > 1:
+        raise UsageError(f"--scenario takes one scenario, got {shorten_text(' '.join(names))}")
+    trusted, flags = command.take_trusted(flags)
+    scenario, params = _load_scenario(names[0], trusted)
     args = _parse(f"{PROG} --scenario {names[0]}", params, flags, [top_package(scenario.__module__), *trusted])
     if args.dry_run:
         _plan(scenario, args)
@@ -56,28 +51,19 @@ def _work(argv: Sequence[str]) -> None:
             try:
                 evaluator.update_state(sample)
             except (AttributeError, LookupError, TypeError) as error:
-                raise UsageError(_what_is_missing(args.prediction, number, sample, evaluator, error)) from error
+                raise UsageError(_missing_parts(args.prediction, number, sample, evaluator, error)) from error
         results = result_of(evaluator)
     if not results:
         raise UsageError(f"{type(evaluator).__name__} of {scenario.__name__} gives no results: see evaluator_cls")
     print_results({"value": results})
-    if args.out is not None:
-        write_results(args.out, {"prediction": args.prediction, "results": results})
+    write_results(args.out, {"prediction": args.prediction, "results": results})
 
 
-def _plan(scenario: Any, args: Any) -> None:
-    """Read the first sample, and print what would be evaluated."""
-    if next(_samples(args.prediction), None) is None:
-        raise UsageError(f"{shorten(args.prediction)} holds no sample: predict again")
-    evaluator = scenario.evaluator_cls().__name__
-    print_plan(f"run {evaluator} of {scenario.__name__} on the samples in {args.prediction}", listed(args.out))
-
-
-def _scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
-    from tfaip.scenario.exported import load_exported_params
-    from tfaip.scenario.loading import load_scenario
-    from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
-    from tfaip.util.backend import select_backend
+def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
+    """Return the scenario class that a user named, and its params."""
+    from tfaip.backend.selection import select_backend
+    from tfaip.components.loading import load_scenario
+    from tfaip.export.loading import load_exported_params
 
     select_backend()  # before the code of the scenario, which may import Keras
     model = exported_model(Path(name))
@@ -88,32 +74,24 @@ def _scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
 
 
 def _parse(prog: str, params: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
-    from tfaip.params.cli import ParamsParser
-
-    parser = ParamsParser(prog, "Evaluate predicted samples.", trusted)
+    parser = CommandParser(prog, "Evaluate predicted samples.", trusted, writes=["out"])
     parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
-    parser.add_option("--out", type=str | None, help="Write the results as JSON into this file")
-    add_dry_run(parser)
     parser.add_params("evaluator", type(params.evaluator), default=params.evaluator, metadata={"fix_dc": True})
     args = parser.parse(flags)
     if args.prediction is None:
         raise UsageError("missing required flag: --prediction")
-    check_files(out=args.out)
     return args
 
 
-def _what_is_missing(prediction: str, number: int, sample: Any, evaluator: Any, error: Exception) -> str:
-    parts = {"outputs": sample.outputs, "targets": sample.targets}
-    held = ", ".join(f"{name}: {shorten(sorted(v) if isinstance(v, dict) else v, 60)}" for name, v in parts.items())
-    return (
-        f"sample {number} of {shorten_text(prediction)} does not have what {type(evaluator).__name__} reads "
-        f"({type(error).__name__}: {shorten_text(str(error), 60)}); it has {held}"
-    )
+def _plan(scenario: Any, args: Any) -> None:
+    """Read the first sample, and print what would be evaluated."""
+    if next(_samples(args.prediction), None) is None:
+        raise UsageError(f"{shorten(args.prediction)} holds no sample: predict again")
+    action = f"run {scenario.evaluator_cls().__name__} of {scenario.__name__} on the samples in {args.prediction}"
+    command.print_plan(action, command.listed(args.out))
 
 
 def _samples(prediction: str) -> Iterator[Any]:
-    from tfaip.predict.samplefile import read_samples
-
     for number, sample in enumerate(read_samples(Path(prediction))):
         for part in ("outputs", "targets"):
             if getattr(sample, part) is None:
@@ -122,6 +100,20 @@ def _samples(prediction: str) -> Iterator[Any]:
                     "--predict.include_targets True"
                 )
         yield sample
+
+
+def _missing_parts(prediction: str, number: int, sample: Any, evaluator: Any, error: Exception) -> str:
+    """Return the message about a sample that an evaluator cannot read."""
+    parts = []
+    for name in ("outputs", "targets"):
+        value = getattr(sample, name)
+        if isinstance(value, dict):
+            value = sorted(value)
+        parts.append(f"{name}: {shorten(value, 60)}")
+    return (
+        f"sample {number} of {shorten_text(prediction)} does not have what {type(evaluator).__name__} reads "
+        f"({type(error).__name__}: {shorten_text(str(error), 60)}); it has {', '.join(parts)}"
+    )
 
 
 if __name__ == "__main__":

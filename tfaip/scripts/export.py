@@ -8,59 +8,66 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tfaip.backend.selection import import_backend, prefer_backend
+from tfaip.components.modelparams import require_model
 from tfaip.errors import UsageError
-from tfaip.scripts.dryrun import print_plan, take_dry_run
+from tfaip.scripts import command
 from tfaip.scripts.models import Models, exported_model, open_verified
-from tfaip.scripts.roof import asks_for_usage, run_command
-from tfaip.scripts.stored import take_words
-from tfaip.util.backend import prefer_backend
-from tfaip.util.files import locked_directory, require_creatable
+from tfaip.util.files import locked_directory
+from tfaip.util.paths import require_creatable
 from tfaip.util.text import shorten_text
+
+_FORMATS = ("serve", "keras", "onnx")
 
 PROG = "tfaip-export"
 USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
 
-Write an exported model (best/ or export/ of a run) in further formats, into its directory. The graph is rebuilt from
-the code of the scenario; what is written is loaded and compared with it.
+Write an exported model (best/ or export/ of a run) in further formats, into its directory. The
+graph is rebuilt from the code of the scenario; each written format is loaded and compared with it.
 
   serve   a SavedModel, for TensorFlow and its servers
   keras   .keras files, for Keras on any backend
-  onnx    ONNX files, for onnxruntime and others; written on the TensorFlow backend, whichever one trained the model
+  onnx    ONNX files, for onnxruntime and others; always written on the TensorFlow backend
 
-  --dry_run              check model and formats, say what would be written, write nothing
-  --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own"""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the command; returns the exit code."""
-    return run_command(_work, argv)
+  --dry_run              check model and formats, print what would be written, write nothing
+  --trust PKG [PKG ...]  {command.TRUST}"""
 
 
-def _work(argv: Sequence[str]) -> None:
-    if asks_for_usage(argv, USAGE, f"which model? expected: {PROG} DIR --format FORMAT; see {PROG} --help"):
-        return
-    is_dry, flags = take_dry_run(argv[1:])
-    formats, flags = take_words("--format", "one of serve, keras, onnx", flags)
-    _check(formats)
+@command.entry_point(USAGE, "model")
+def main(name: str, flags: list[str]) -> None:
+    """Write further formats of a model."""
+    is_dry = "--dry_run" in flags
+    flags = [flag for flag in flags if flag != "--dry_run"]
+    formats, flags = command.take_words("--format", f"one of {', '.join(_FORMATS)}", flags)
+    _check_formats(formats)
     if "onnx" in formats:
         prefer_backend("tensorflow")
-    path = exported_model(Path(argv[0]))
-    with _alone_at(path):
+    path = exported_model(Path(name))
+    with _locked(path):
         models = open_verified(path, flags)
         if models.flags:
             raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
         _write(models, formats, is_dry)
 
 
+def _check_formats(formats: Sequence[str]) -> None:
+    known = ", ".join(_FORMATS)
+    if not formats:
+        raise UsageError(f"which format? expected: --format and one or several of {known}")
+    for name in formats:
+        if name not in _FORMATS:
+            near = difflib.get_close_matches(name, _FORMATS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UsageError(f"--format {shorten_text(name)} is not one of {known}{hint}")
+
+
 @contextlib.contextmanager
-def _alone_at(path: Path) -> Iterator[None]:
-    """Hold the directory that a model lies in, as a training holds that of its run.
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the parent directory of a model, as a training holds that of its run.
 
     Raises:
-        UsageError: a process may be about to replace the model.
+        UsageError: if another process may be about to replace the model.
     """
-    from tfaip.scenario.exported import require_model
-
     require_model(path)
     with contextlib.ExitStack() as stack:
         try:
@@ -74,13 +81,11 @@ def _alone_at(path: Path) -> Iterator[None]:
 
 
 def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
-    from tfaip.util.backend import import_backend
-
     import_backend()
-    from tfaip.lav.samplebatch import sample_inputs
-    from tfaip.model.formats import BY_COMMAND
-    from tfaip.scenario.exported import load_weights
-    from tfaip.scenario.modeldirectory import add_formats, create_formats
+    from tfaip.export.formats import BY_COMMAND, create_formats
+    from tfaip.export.loading import load_weights
+    from tfaip.export.modeldirectory import add_formats
+    from tfaip.export.trainingdata import sample_inputs
 
     scenario, path = models.scenario(models.params), models.paths[0]
     written = ", ".join(f"{path / name}/" for name in formats)
@@ -88,22 +93,11 @@ def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
     if is_dry:
         create_formats(scenario, formats, BY_COMMAND)
         require_creatable(path.resolve())  # a model directory is replaced as a whole
-        print_plan(f"convert {path} ({models.scenario.__name__})", written)
+        command.print_plan(f"convert {path} ({models.scenario.__name__})", written)
         return
     inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
     add_formats(scenario, path, formats, inputs)
     print(f"written: {written}")
-
-
-def _check(formats: Sequence[str]) -> None:
-    known = ("serve", "keras", "onnx")
-    if not formats:
-        raise UsageError(f"which format? expected: --format and one or several of {', '.join(known)}")
-    for name in formats:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"--format {shorten_text(name)} is not one of {', '.join(known)}{hint}")
 
 
 if __name__ == "__main__":

@@ -3,127 +3,111 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tfaip.scripts.dryrun import add_dry_run, plan_for_models
-from tfaip.scripts.models import Models, chosen_data, take_models
-from tfaip.scripts.results import check_files, print_results, write_results
-from tfaip.scripts.roof import run_command
-from tfaip.util.userlogs import user_logs
+from tfaip.components.userlogs import user_logs
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.device.devices import prepare_devices
+from tfaip.errors import UsageError
+from tfaip.lav.params import LAVParams
+from tfaip.params.help import described
+from tfaip.scripts import command
+from tfaip.scripts.models import Models, choose_data, open_models, plan_for_models
+from tfaip.scripts.parser import CommandParser
+from tfaip.scripts.results import print_results, write_results
+from tfaip.util.text import shorten_text
 
 PROG = "tfaip-lav"
 FLAG = "--export_dir"
 USAGE = f"""usage: {PROG} {FLAG} DIR [flags]
 
-Load an exported model (best/ or export/ of a run; of a run itself its best) and validate it: its prediction graph, the
-whole post-processing, and the evaluator of the scenario, by default on the data that the training validated on.
+Load an exported model (best/ or export/ of a run; of a run itself its best) and validate it: its
+prediction graph, the whole post-processing, and the evaluator of the scenario, by default on the
+data that the training validated on.
 
-  --dry_run              check model and data, say what would be done, write nothing
-  --trust PKG [PKG ...]  packages that the stored params may name classes of, besides tfaip and the scenario's own
+  --dry_run              check model and data, print what would be done, write nothing
+  --trust PKG [PKG ...]  {command.TRUST}
 
 {PROG} {FLAG} DIR --help shows all flags."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the command; returns the exit code."""
-    return run_command(_work, argv)
-
-
-def _work(argv: Sequence[str]) -> None:
-    models = take_models(argv, FLAG, PROG, USAGE, several=False)
-    if models is None:
-        return
+@command.entry_point(USAGE, "model", FLAG)
+def main(directories: list[str], flags: list[str]) -> None:
+    """Load a model and validate it."""
+    if len(directories) > 1:
+        given = shorten_text(" ".join(directories))
+        raise UsageError(f"{FLAG} takes one directory, got {given}; tfaip-multi-lav takes several")
+    models = open_models(directories, flags)
     args, generators = parse_flags(f"{PROG} {FLAG} {models.paths[0]}", models)
     if args.dry_run:
         plan(args, models, generators)
         return
     lav = models.scenario.create_lav(args.lav, models.params)
-    with ExitStack() as stack:
-        stack.enter_context(user_logs(models.scenario, models.params, *generators))
-        results = list(lav.run(generators, callbacks_of(args, stack), args.run_eagerly))
-    names = [f"lav_l{number}" for number in range(len(results))]
-    print_results(dict(zip(names, results, strict=True)))
-    if args.out is not None:
-        write_results(
-            args.out,
-            {
-                "model": str(models.paths[0]),
-                "results": dict(zip(names, results, strict=True)),
-                "benchmark": lav.benchmark_results.to_dict(),
-            },
-        )
+    results = run_lav(lav, args, models, generators)
+    print_results(results)
+    benchmark = lav.benchmark_results.to_dict()
+    write_results(args.out, {"model": str(models.paths[0]), "results": results, "benchmark": benchmark})
 
 
 def parse_flags(prog: str, models: Models) -> tuple[SimpleNamespace, list[Any]]:
-    """The params and options of an evaluation, and its generators; imports the backend at the end.
+    """Return the flags of an evaluation and its generators; imports the backend at the end.
 
     Args:
         prog: how the command was called, for `--help`.
-        models: what to evaluate.
+        models: to evaluate.
     """
-    from tfaip.data.databaseparams import DataGeneratorParams
-    from tfaip.lav.params import LAVParams
-    from tfaip.params.cli import ParamsParser
-    from tfaip.params.help import described
-
-    stored = models.training_data
-    defaults = [] if stored is None else list(stored.gen.lav_gen())
+    defaults: list[Any] = []
+    if models.training_data is not None:
+        defaults = list(models.training_data.gen.lav_gen())
     lav = LAVParams(model_path=str(models.paths[0]))
-    if stored is not None:
-        lav.pipeline, lav.random_seed = stored.gen.setup.val, stored.random_seed
-    parser = ParamsParser(prog, f"Load and validate {described(models.scenario)}", models.all_trusted())
-    parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
-    add_outputs(parser)
-    add_dry_run(parser)
+    models.use_training_pipeline(lav)
+    parser = CommandParser(
+        prog, f"Load and validate {described(models.scenario)}", models.all_trusted(), writes=["out", "dump"]
+    )
     parser.add_option("--tensorboard", type=str | None, help="Directory for events of TensorBoard")
+    parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
     parser.add_params("lav", LAVParams, default=lav, metadata={"fix_dc": True})
-    parser.add_params("data", DataGeneratorParams, default=defaults[0] if defaults else None)
+    parser.add_params("data", DataGeneratorParams, default=next(iter(defaults), None))
     for name in ("pipeline", "device"):
         parser.accept_former(f"lav.{name}", name)
     args = parser.parse(models.flags)
-    check_files(args.out, args.dump)
-    generators = chosen_data(args.data, defaults)
-
-    from tfaip.device.devices import prepare_devices
-
+    generators = choose_data(args.data, defaults)
     prepare_devices(args.lav.device, alone=True)
     return args, generators
 
 
 def plan(args: SimpleNamespace, models: Models, generators: list[Any]) -> None:
     """Check models and data, and print what an evaluation would do."""
-    from tfaip.data.pipeline.definitions import PipelineMode
-
     data = [(args.lav.pipeline, generator, PipelineMode.EVALUATION) for generator in generators]
     plan_for_models(models, "validate {} on", data, [args.out, args.dump, args.tensorboard])
 
 
-def add_outputs(parser: Any) -> None:
-    """The flags that name files to write."""
-    parser.add_option("--out", type=str | None, help="Write the results as JSON into this file")
-    parser.add_option(
-        "--dump",
-        type=str | None,
-        help="Write the samples (targets, outputs, meta) into this file, .jsonl (JSON lines) or .npz (NumPy)",
-    )
-    parser.add_option("--dump_inputs", help="Write the inputs into --dump too")
+def run_lav(lav: Any, args: SimpleNamespace, models: Models, generators: list[Any]) -> dict[str, Any]:
+    """Return the results of each generator (MultiLAV: of each model and their vote) by name.
 
-
-def callbacks_of(args: SimpleNamespace, stack: ExitStack) -> list[Any]:
-    """The callbacks that the flags ask for; files are open until the stack ends."""
-    from tfaip.lav.callbacks import DumpCallback, LAVCallback, TensorBoardCallback
+    Args:
+        lav: the `LAV` or `MultiLAV`.
+        args: the flags.
+        models: to evaluate.
+        generators: params of the data.
+    """
+    from tfaip.lav import callbacks
     from tfaip.predict.samplefile import SampleWriter
 
-    callbacks: list[LAVCallback] = []
-    if args.dump is not None:
-        callbacks.append(DumpCallback(stack.enter_context(SampleWriter(Path(args.dump), args.dump_inputs))))
-    if args.tensorboard is not None:
-        callbacks.append(TensorBoardCallback(Path(args.tensorboard)))
-    return callbacks
+    with ExitStack() as stack:
+        stack.enter_context(user_logs(models.scenario, models.params, *generators))
+        called: list[callbacks.LAVCallback] = []
+        if args.dump is not None:
+            writer = stack.enter_context(SampleWriter(Path(args.dump), args.dump_inputs))
+            called.append(callbacks.DumpCallback(writer))
+        if args.tensorboard is not None:
+            called.append(callbacks.TensorBoardCallback(Path(args.tensorboard)))
+        results = list(lav.run(generators, called, args.run_eagerly))
+    return {f"lav_l{number}": one for number, one in enumerate(results)}
 
 
 if __name__ == "__main__":

@@ -1,19 +1,24 @@
-"""What the commands that use exported models have in common."""
+"""Exported models that a command line names, and the data that they are applied to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tfaip.backend.selection import prefer_backend
+from tfaip.components.modelparams import SCENARIO_PARAMS_FILE
+from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
+from tfaip.params.tree import diff, is_hidden
 from tfaip.params.trust import top_package
-from tfaip.scripts.stored import take_trusted, take_words
-from tfaip.util.backend import prefer_backend
-from tfaip.util.text import shorten_text
+from tfaip.scripts import command
+from tfaip.trainer.run.directory import find_run, model_of_run
+from tfaip.trainer.run.names import PARAMS_FILE
+from tfaip.util.manifest import verify_files
 
-# Known without the modules that write them, which import a backend.
+# Known here because the modules that write them import a backend.
 _SERVE_DIR, _CHECKPOINT_FILE = "serve", "state.safetensors"
 
 
@@ -23,11 +28,11 @@ class Models:
 
     Args:
         paths: their directories.
-        trusted: packages that stored params may name classes of, besides tfaip and the scenario's own.
+        trusted: packages of `--trust`, whose classes stored params may name.
         flags: the rest of the command line.
         scenario: class of the scenario of the first one.
         params: its scenario params.
-        training_data: the data that it was trained with; None: it does not say.
+        training_data: the data that it was trained with; None: unknown.
     """
 
     paths: list[Path]
@@ -41,48 +46,24 @@ class Models:
         """Return the packages that files may name classes of, with the scenario's own."""
         return [top_package(self.scenario.__module__), *self.trusted]
 
-
-def take_models(argv: Sequence[str], flag: str, prog: str, usage: str, several: bool) -> Models | None:
-    """Read from the command line which models are meant, and look at them; imports no backend.
-
-    Args:
-        argv: the command line.
-        flag: that names them.
-        prog: the command.
-        usage: printed for `--help` without models.
-        several: whether there may be several.
-
-    Returns:
-        the models; None: the usage was printed.
-
-    Raises:
-        UsageError: no model is named, or one of them is none.
-    """
-    words, rest = take_words(flag, "the directory of an exported model", argv)
-    if not words:
-        if rest and rest[0] in ("-h", "--help"):
-            print(usage)
-            return None
-        raise UsageError(f"which model? expected: {prog} {flag} DIR [flags]; see {prog} --help")
-    if len(words) > 1 and not several:
-        raise UsageError(
-            f"{flag} takes one directory, got {shorten_text(' '.join(words))}; tfaip-multi-lav takes several"
-        )
-    return open_models([exported_model(Path(word)) for word in words], rest)
+    def use_training_pipeline(self, params: Any) -> None:
+        """Use the pipeline and the seed of the training's validation for a prediction, if known."""
+        if self.training_data is not None:
+            params.pipeline = self.training_data.gen.setup.val
+            params.random_seed = self.training_data.random_seed
 
 
 def exported_model(path: Path) -> Path:
     """Return the model directory that a user means.
 
     Args:
-        path: a model directory, its `serve/`, or a run, which means its best model (its final one if it has no best).
+        path: a model directory, its `serve/`, or a run, which means its best model (its final one
+            if it has no best).
 
     Raises:
-        UsageError: it is a checkpoint, or a run that has no model yet. Any other path is returned as it is.
+        UsageError: if it is a checkpoint, or a run that has no model yet. Any other path is
+            returned unchanged.
     """
-    from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
-    from tfaip.trainer.run_directory import PARAMS_FILE, find_run, model_of_run
-
     if (path / SCENARIO_PARAMS_FILE).is_file():
         return path
     # `.` has a parent only when it is resolved.
@@ -103,73 +84,108 @@ def exported_model(path: Path) -> Path:
 
 def _is_checkpoint(path: Path) -> bool:
     """Return True for a checkpoint, or the directory of checkpoints, of a run."""
-    from tfaip.trainer.run_directory import PARAMS_FILE
-
     holds_one = (path / _CHECKPOINT_FILE).is_file()
     holds_several = path.is_dir() and any((entry / _CHECKPOINT_FILE).is_file() for entry in path.iterdir())
     parents = [*path.resolve().parents][:2]
     return (holds_one or holds_several) and any((parent / PARAMS_FILE).is_file() for parent in parents)
 
 
-def open_models(paths: list[Path], flags: Sequence[str]) -> Models:
-    """Look at exported models; imports no backend.
+def open_models(directories: Sequence[str | Path], flags: Sequence[str]) -> Models:
+    """Load the params of exported models; imports no backend.
 
     Args:
-        paths: their directories.
+        directories: as in `exported_model`.
         flags: the rest of the command line.
 
     Raises:
-        UsageError: the first one is no model.
+        UsageError: if the first one is not a model.
     """
-    from tfaip.lav.trainingdata import load_training_data
-    from tfaip.scenario.exported import backend_of, load_exported_params
+    from tfaip.export.loading import backend_of, load_exported_params
+    from tfaip.export.trainingdata import load_training_data
 
-    # Only the backend that wrote a model gives its values to the last bit. Code of a scenario may import Keras.
+    paths = [exported_model(Path(directory)) for directory in directories]
+    # Only the backend that wrote a model gives the same values. Scenario code may import Keras.
     prefer_backend(backend_of(paths[0]))
-    trusted, flags = take_trusted(flags)
+    trusted, flags = command.take_trusted(flags)
     scenario, params = load_exported_params(paths[0], trusted)
     return Models(paths, trusted, flags, scenario, params, load_training_data(paths[0], scenario, trusted))
 
 
 def open_verified(path: Path, flags: Sequence[str]) -> Models:
-    """A model directory whose files are those of its manifest, looked at before anything in it is used.
+    """Load the params of a model after its files have been compared with its manifest.
 
     Args:
         path: as in `exported_model`.
         flags: the rest of the command line.
     """
-    from tfaip.scenario.scenariobase import SCENARIO_PARAMS_FILE
-    from tfaip.util.manifest import verify_files
-
     path = exported_model(path)
     if (path / SCENARIO_PARAMS_FILE).is_file():
         verify_files(path)
     return open_models([path], flags)
 
 
-def chosen_data(chosen: Any, defaults: Sequence[Any]) -> list[Any]:
-    """The generators to use.
+def choose_data(chosen: Any, defaults: Sequence[Any]) -> list[Any]:
+    """Return the generators to use: all defaults if no flag changed anything, else the chosen one.
 
     Args:
-        chosen: what the flags `--data.*` made of the first default.
+        chosen: the first default after the flags `--data.*`.
         defaults: generators of the training.
 
-    Returns:
-        all defaults if no flag changed anything, else what was chosen.
-
     Raises:
-        UsageError: there is no default, and nothing was chosen.
+        UsageError: if there is no default, and nothing was chosen.
     """
-    from tfaip.data.databaseparams import DataGeneratorParams
-    from tfaip.params.tree import diff, is_hidden
-
     if defaults and type(chosen) is type(defaults[0]):
         changes = diff(defaults[0], chosen)
         if all(is_hidden(chosen, change.path) for change in changes):
             return list(defaults)
     if type(chosen) is DataGeneratorParams:
         raise UsageError(
-            "which data? the model knows of no validation data of its training: name a generator, as in "
-            "--data my.package:MyGeneratorParams, and what it needs with --data.*"
+            "which data? the model names no validation data of its training: name a generator, as in "
+            "--data my.package:MyGeneratorParams, and its params with --data.*"
         )
     return [chosen]
+
+
+def plan_for_models(
+    models: Models, verb: str, data: Iterable[tuple[Any, Any, Any]], targets: Sequence[str | None]
+) -> None:
+    """Load models, read the first batch of their data, and print what would be done with them.
+
+    Args:
+        models: named by the command line; the backend is imported.
+        verb: what is done with them, with the preposition of the data as in `apply {} to`.
+        data: params of a pipeline, params of a generator, and the mode, of each kind of data.
+        targets: files that the flags ask for.
+
+    Raises:
+        TfaipError: if a model is damaged, or the data cannot be read.
+    """
+    from tfaip.predict.multimodelpredictor import load_models
+
+    loaded = load_models(models.paths, models.scenario, models.trusted)
+    texts = [read_data(loaded[0], setup, generator, mode) for setup, generator, mode in data]
+    names = f"{' and '.join(map(str, models.paths))} ({models.scenario.__name__})"
+    command.print_plan(f"{verb.format(names)} {', '.join(texts)}", command.listed(*targets))
+
+
+def read_data(scenario: Any, setup: Any, generator: Any, mode: Any) -> str:
+    """Read the first batch of one pass over data; return how many samples there are, as text.
+
+    Args:
+        scenario: whose data they are.
+        setup: params of the pipeline.
+        generator: params of the generator.
+        mode: of the pipeline.
+
+    Raises:
+        UsageError: if there is no sample.
+    """
+    name = type(generator).__name__
+    pipeline = scenario.data.create_pipeline(replace(setup, num_processes=0), generator).to_mode(mode)
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        if next(batches, None) is None:
+            raise UsageError(f"{name} gives no sample: change --data.*")
+    try:
+        return f"{pipeline.epoch_size()} samples of {name}"
+    except UsageError:
+        return f"samples of {name}, whose number is not known"

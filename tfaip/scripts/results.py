@@ -1,4 +1,4 @@
-"""How commands show results: a table on the terminal, JSON in a file."""
+"""Results of a command: a table on the terminal, JSON in a file."""
 
 from __future__ import annotations
 
@@ -6,58 +6,38 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfaip.errors import UsageError
-from tfaip.util.table import print_table
+from tfaip.predict.samplefile import to_plain
+from tfaip.util.files import write_json
+from tfaip.util.terminal import print_table
+
+_MAX_WIDTH = 40
 
 
 def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
     """Print results side by side.
 
     Args:
-        columns: header -> name -> value; a value that is no number is shown shortened.
+        columns: header -> name -> value; a value that is no number is shortened.
     """
-    names = list(dict.fromkeys(name for results in columns.values() for name in results))
-    rows = [[name, *(_shown(results.get(name, "")) for results in columns.values())] for name in names]
+    names: dict[str, None] = {}
+    for results in columns.values():
+        names.update(dict.fromkeys(results))
+    rows = [[name, *(_cell(results.get(name, "")) for results in columns.values())] for name in names]
     print_table(["", *columns], rows)
 
 
-def check_files(out: str | None = None, dump: str | None = None, png: str | None = None) -> None:
-    """Whether the files that a command is to write can be written, asked before the backend is imported.
-
-    Args:
-        out: of results.
-        dump: of samples.
-        png: of a picture.
-
-    Raises:
-        UsageError: one cannot; names the flag.
-    """
-    from tfaip.predict.samplefile import check_target
-    from tfaip.util.files import require_writable
-
-    checks = (("--out", out, require_writable), ("--dump", dump, check_target), ("--png", png, require_writable))
-    for flag, path, check in checks:
-        if path is not None:
-            try:
-                check(Path(path))
-            except UsageError as error:
-                raise UsageError(f"{flag} {error}") from error
-
-
-def write_results(path: str, content: Mapping[str, Any]) -> None:
-    """Write results as JSON.
-
-    Raises:
-        UsageError: a value that JSON cannot express.
-    """
-    from tfaip.predict.samplefile import to_plain
-    from tfaip.util.files import write_json
-
-    write_json(Path(path), to_plain(content))
-
-
-def _shown(value: Any) -> str:
+def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     text = str(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return text if len(text) <= _MAX_WIDTH else f"{text[: _MAX_WIDTH - 3]}..."
+
+
+def write_results(path: str | None, content: Mapping[str, Any]) -> None:
+    """Write results as JSON (`--out`); nothing is written if there is no path.
+
+    Raises:
+        UsageError: if JSON cannot express a value.
+    """
+    if path is not None:
+        write_json(Path(path), to_plain(content))

@@ -2,100 +2,61 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tfaip.backend.environment import set_default
+from tfaip.backend.selection import BACKENDS, select_backend
 from tfaip.errors import UsageError
-from tfaip.params.trust import check_packages
-from tfaip.util.backend import BACKENDS, select_backend
 from tfaip.util.logging import logger
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
-    from tfaip.trainer.permission import Permission
+    from tfaip.trainer.run.permission import Permission
 
 
-def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split `--trust PKG [PKG ...]` off the flags, which may come several times.
-
-    Returns:
-        the packages and the other flags.
-
-    Raises:
-        UsageError: it names no package.
-    """
-    trusted: list[str] = []
-    while True:
-        words, flags = take_words("--trust", "the name of a package", flags)
-        if not words:
-            return check_packages(trusted), list(flags)
-        trusted += words
-
-
-def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split a flag off that decides which other flags there are.
+class StoredTraining(NamedTuple):
+    """A training that was stored.
 
     Args:
-        flag: with dashes.
-        what: it needs, for the message.
-        flags: the command line.
-
-    Returns:
-        the words behind the flag (none: it is not there), and the other flags.
-
-    Raises:
-        UsageError: there is no word behind it.
+        scenario: class that the params name.
+        params: the trainer params.
+        permission: what the file may name, besides tfaip and the scenario's own package.
     """
-    flags = [word for given in flags for word in (given.split("=", 1) if given.startswith(f"{flag}=") else [given])]
-    if flag not in flags:
-        return [], flags
-    start = flags.index(flag)
-    end = next((i for i in range(start + 1, len(flags)) if flags[i].startswith("-")), len(flags))
-    if end == start + 1:
-        raise UsageError(f"{flag} needs {what}")
-    return flags[start + 1 : end], [*flags[:start], *flags[end:]]
+
+    scenario: Any
+    params: Any
+    permission: Permission
 
 
-def load_trainer_params(path: Path, permission: Permission) -> tuple[Any, Any]:
-    """The scenario class that stored trainer params name, and the params.
+def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
+    """Load the params of a run; imports no backend.
 
     Args:
         path: a `trainer_params.json`.
-        permission: what the file may name, besides tfaip and the scenario's own package.
+        trusted: packages of `--trust`, beside those that were permitted for the run.
 
     Raises:
-        UsageError: the file cannot be read, or names something that it must not.
+        UsageError: if the file cannot be read, or names something that it must not.
     """
+    from tfaip.components.loading import load_trusted_scenario
     from tfaip.params.serialization import load_params
-    from tfaip.scenario.loading import load_trusted_scenario
+    from tfaip.trainer.run.permission import read_permission
 
+    permission = read_permission(path).and_trusted(trusted)
     content = read_json(path)
-    # Only the backend that it was trained on continues a run bit for bit. Scenario code may import Keras.
+    # Only the backend of the run continues it bit for bit. Code of the scenario may import Keras.
     backend = content.get("keras_backend")
     if isinstance(backend, str) and backend in BACKENDS:
-        os.environ.setdefault("KERAS_BACKEND", backend)
+        set_default("KERAS_BACKEND", backend)
     select_backend()
     scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"), permission.import_root)
     package = scenario.__module__.split(".")[0]
     params = load_params(path, scenario.trainer_params_cls(), trusted=[package, *permission.packages])
     _leave_out_cluster(params, path)
-    return scenario, params
-
-
-def _leave_out_cluster(params: Any, path: Path) -> None:
-    """Forget the cluster that a file names: whoever wrote it must not choose the host that a process connects to."""
-    alone = params.device.without_cluster()
-    if alone != params.device:
-        logger(__name__).info(
-            "cluster settings in %s are left out (coordinator %s, %s processes): give them with --device.* or --config",
-            path,
-            shorten(params.device.coordinator),
-            params.device.num_processes,
-        )
-        params.device = alone
+    return StoredTraining(scenario, params, permission)
 
 
 def _scenario_id(path: Path, content: dict[str, Any]) -> str:
@@ -104,3 +65,16 @@ def _scenario_id(path: Path, content: dict[str, Any]) -> str:
     if not isinstance(scenario_id, str):
         raise UsageError(f"{path} holds no trainer params: it names no scenario (scenario.scenario_id)")
     return scenario_id
+
+
+def _leave_out_cluster(params: Any, path: Path) -> None:
+    """Forget the cluster that a file names: its author must not choose a host to connect to."""
+    alone = params.device.without_cluster()
+    if alone != params.device:
+        logger(__name__).info(
+            "cluster settings in %s are ignored (coordinator %s, %s processes): give them with --device.* or --config",
+            path,
+            shorten(params.device.coordinator),
+            params.device.num_processes,
+        )
+        params.device = alone

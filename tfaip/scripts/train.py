@@ -7,46 +7,54 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params.trust import top_package
-from tfaip.scripts.roof import asks_for_usage, run_command
-from tfaip.scripts.stored import take_trusted
+from tfaip.scripts import command
 
 if TYPE_CHECKING:
-    from tfaip.trainer.permission import Permission
+    from tfaip.scripts.parser import CommandParser
+    from tfaip.trainer.run.permission import Permission
 
 PROG = "tfaip-train"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
 
 Train a scenario.
 
-SCENARIO  a module or package (pkg.scenario, pkg), with :Class if it defines several scenarios, or a path; the working
-          directory belongs to the Python path. A shipped one to try: tfaip.scenario.tutorial.full
+SCENARIO  a module or package (pkg.scenario, pkg), with :Class if it defines several scenarios, or a
+          path; the working directory belongs to the Python path. A shipped one to try:
+          tfaip.scenario.tutorial.full
 
-  --dry_run              take one batch through everything, say what would be trained, write nothing
-  --trust PKG [PKG ...]  packages that a config file may name classes of, besides tfaip and the scenario's own
+  --dry_run              take one batch through everything, print the plan, write nothing
+  --trust PKG [PKG ...]  {command.TRUST_CONFIG}
 
-{PROG} SCENARIO --help shows all flags of a scenario; {PROG} SCENARIO --print_config their values."""
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the command; returns the exit code."""
-    return run_command(_work, argv)
+{PROG} SCENARIO --help shows all flags of a scenario, --print_config their values."""
 
 
-def _work(argv: Sequence[str]) -> None:
-    missing = f"which scenario? expected: {PROG} SCENARIO [flags]; see {PROG} --help"
-    if argv:
-        missing = f"the scenario comes first: {PROG} SCENARIO {argv[0]} ...; see {PROG} --help"
-    if asks_for_usage(argv, USAGE, missing):
-        return
-    from tfaip.scenario.loading import import_root, is_given_by_path, load_scenario
-    from tfaip.trainer.permission import Permission
-    from tfaip.util.backend import select_backend
+@command.entry_point(USAGE, "scenario")
+def main(name: str, flags: list[str]) -> None:
+    """Train a scenario."""
+    from tfaip.components.loading import import_root, is_given_by_path
+    from tfaip.trainer.run.permission import Permission
+
+    trusted, flags = command.take_trusted(flags)
+    scenario = open_scenario(name)
+    root = import_root(scenario) if is_given_by_path(name) else None
+    train_with_flags(f"{PROG} {name}", scenario, flags, Permission(tuple(trusted), root))
+
+
+def open_scenario(name: str) -> Any:
+    """Load the scenario class that a user named; imports no backend, but the scenario may."""
+    from tfaip.backend.selection import select_backend
+    from tfaip.components.loading import load_scenario
 
     select_backend()  # before the code of the scenario, which may import Keras
-    trusted, flags = take_trusted(argv[1:])
-    scenario = load_scenario(argv[0])
-    root = import_root(scenario) if is_given_by_path(argv[0]) else None
-    train_with_flags(f"{PROG} {argv[0]}", scenario, flags, Permission(tuple(trusted), root))
+    return load_scenario(name)
+
+
+def parse_without_output(parser: CommandParser, scenario: Any, flags: Sequence[str]) -> Any:
+    """Parse the flags of a training for a command that writes no run."""
+    default = scenario.default_trainer_params()
+    default.output_dir = default.output_dir or "unused"  # a training requires it
+    parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
+    return parser.parse(flags)
 
 
 def train_with_flags(
@@ -61,20 +69,11 @@ def train_with_flags(
         permission: what files may name; recorded with the run.
         default: trainer params to start from; None: those of the scenario.
     """
-    from tfaip.params.cli import ParamsParser
-    from tfaip.params.help import described
-
-    trusted = [top_package(scenario.__module__), *permission.packages]
-    parser = ParamsParser(prog, f"Train {described(scenario)}", trusted)
-    parser.add_option("--dry_run", help="Build everything, take one batch through all of it, write nothing, exit")
-    default = default if default is not None else scenario.default_trainer_params()
-    parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
-    args = parser.parse(flags)
-
+    args = _parse(prog, scenario, flags, permission, default)
     _check_output_dir(args.trainer)
 
+    from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
-    from tfaip.util.userlogs import user_logs
 
     prepare_devices(args.trainer.device)
     with user_logs(scenario, args.trainer):
@@ -86,15 +85,28 @@ def train_with_flags(
             trainer.train()
 
 
-def _check_output_dir(params: Any) -> None:
-    """Whether a process that trains alone may use its output directory, told before a backend is imported.
+def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permission, default: Any) -> Any:
+    from tfaip.params.help import described
+    from tfaip.scripts.parser import CommandParser
 
-    The trainer checks it again, and for several processes alone: all of them must hear of it.
+    trusted = [top_package(scenario.__module__), *permission.packages]
+    parser = CommandParser(prog, f"Train {described(scenario)}", trusted)
+    if default is None:
+        default = scenario.default_trainer_params()
+    parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
+    return parser.parse(flags)
+
+
+def _check_output_dir(params: Any) -> None:
+    """Raise unless a single process can use its output directory, before a backend is imported.
+
+    The trainer checks it again, with all processes if there are several.
     """
     from tfaip.device.cluster import find_cluster
-    from tfaip.trainer.run_directory import RunDirectory
+    from tfaip.params.storable import flags_of
 
-    directory = RunDirectory.of(params)
+    with flags_of(params, "trainer"):
+        directory = params.run_directory()
     if directory is not None and find_cluster(params.device) is None:
         directory.check_free(params.overwrite)
 

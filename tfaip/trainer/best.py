@@ -1,4 +1,4 @@
-"""Which epoch is the best one so far: a pure function of the history."""
+"""The best epoch so far, a pure function of the history."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from tfaip.errors import UsageError
 from tfaip.trainer.history import History
-from tfaip.trainer.lognames import LAV_NAME, VALIDATION_PREFIX
+from tfaip.trainer.run.names import LAV_NAME, VALIDATION_PREFIX
 from tfaip.util.text import number_text
 
 
 @dataclass(frozen=True)
 class BestModel:
-    """What tells the best model.
+    """Value that decides which model is the best.
 
     Args:
         mode: "min" or "max".
@@ -24,30 +24,32 @@ class BestModel:
 
     @classmethod
     def of(cls, settings: tuple[str, str], has_validation: bool, logged: list[str]) -> BestModel:
-        """What the `_best_logging_settings` of a model ask for.
+        """Return the value that the `_best_logging_settings` of a model ask for.
 
         Args:
             settings: mode and name.
-            has_validation: without validation data the training value is monitored.
+            has_validation: monitor the value of the validation (False: of the training).
             logged: names of the values that the model logs.
 
         Raises:
-            UsageError: the mode or the name is unknown.
+            UsageError: if the mode or the name is unknown.
         """
         mode, name = settings
         if mode not in ("min", "max"):
             raise UsageError(f"_best_logging_settings of the model gave the mode {mode!r}, expected 'min' or 'max'")
         if LAV_NAME.match(name):
-            # Its values are known only when the evaluator has returned its results.
+            # The names of LAV are known only when the evaluator has returned its results.
             return cls(mode, name)
         cls(mode, name).check(logged)
-        return cls(mode, f"{VALIDATION_PREFIX}{name}" if has_validation else name)
+        if has_validation:
+            name = f"{VALIDATION_PREFIX}{name}"
+        return cls(mode, name)
 
     def check(self, logged: list[str]) -> None:
-        """Whether the monitored value is logged.
+        """Raise unless the monitored value is logged.
 
         Raises:
-            UsageError: it is not; names what is.
+            UsageError: if it is not; the message names the logged values.
         """
         if self.monitor not in logged:
             raise UsageError(
@@ -57,20 +59,19 @@ class BestModel:
 
     @property
     def follows_lav(self) -> bool:
-        """Whether a value of LAV is monitored."""
+        """True if a value of LAV is monitored."""
         return LAV_NAME.match(self.monitor) is not None
 
     def is_best(self, history: History, epoch: int) -> bool:
-        """Whether `epoch` is the first one with the best value."""
+        """Return True if `epoch` is the first one with the best value."""
         return history.best_epoch(self.monitor, self.mode) == epoch
 
     def values(self, history: History) -> dict[int, float]:
-        """The monitored value by epoch, where there is one."""
-        found = {epoch: history.value(epoch, self.monitor) for epoch in history.epochs}
-        return {epoch: value for epoch, value in found.items() if value is not None}
+        """Return the monitored value by epoch, where there is one."""
+        return history.scores(self.monitor)
 
     def describe(self, history: History) -> str:
-        """`val_acc 0.9812 in epoch 7`, or that there is no best epoch."""
+        """Return `val_acc 0.9812 in epoch 7`, or `none`."""
         epoch = history.best_epoch(self.monitor, self.mode)
         if epoch is None:
             return "none"

@@ -1,4 +1,4 @@
-"""What happened in every epoch: the one source for rate control, best model, early stopping, resume and plots."""
+"""History of a training: the one source for rate control, best model, early stopping, resume and plots."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.returnnfile import is_learning_rate_text, parse_learning_rate_file
+from tfaip.errors import TfaipError
 from tfaip.trainer.scores import absolute_difference, relative_difference
-from tfaip.util.reading import RECORDS_BYTES, is_shallow, parse_json, parse_whole_number, read_text
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.reading import is_shallow, parse_whole_number
+from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 
 _NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
@@ -22,12 +20,12 @@ _NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
 
 @dataclass(slots=True)
 class EpochRecord:
-    """One epoch.
+    """Record of one epoch.
 
     Args:
-        lr: the learning rate; None if nobody has set it.
-        values: everything that was logged, by name.
-        meta: anything else that describes the epoch: updates so far, seconds, position of the data, versions.
+        lr: the learning rate; None if it is not set yet.
+        values: all logged values by name.
+        meta: further facts: updates so far, seconds, position of the data, versions.
         effective_lr: mean of the rates of the epoch's updates.
     """
 
@@ -58,12 +56,15 @@ class History:
 
     @property
     def epochs(self) -> list[int]:
-        """The recorded epochs, ascending."""
+        """Recorded epochs, ascending."""
         return list(self._epochs)
 
     def names(self) -> list[str]:
-        """The names of all values, sorted."""
-        return sorted({name for record in self._records.values() for name in record.values})
+        """Return the names of all values, sorted."""
+        found: set[str] = set()
+        for record in self._records.values():
+            found.update(record.values)
+        return sorted(found)
 
     def record(self, epoch: int, record: EpochRecord) -> None:
         """Set the record of an epoch."""
@@ -74,30 +75,30 @@ class History:
             self._records = {known: self._records[known] for known in self._epochs}
 
     def set_default_rate(self, epoch: int, rate: float) -> float:
-        """Set the learning rate of an epoch, unless it has one; returns the one that it has now."""
+        """Set the learning rate of an epoch unless it has one; return the resulting rate."""
         record = self._records.get(epoch, EpochRecord())
-        if record.lr is None:
+        if record.lr is None:  # else the user has chosen it
             record.lr = rate
             self.record(epoch, record)
         return record.lr
 
     def set_values(self, epoch: int, values: Mapping[str, float]) -> None:
-        """Add values to an epoch, which may be known already; a value of the same name is replaced."""
+        """Add values to an epoch, recorded or not; a value of the same name is replaced."""
         record = self._records.get(epoch, EpochRecord())
         record.values.update(values)
         self.record(epoch, record)
 
     def value(self, epoch: int, name: str) -> float | None:
-        """A logged value of an epoch; None if it was not logged there."""
+        """Return a logged value of an epoch, or None if it was not logged there."""
         return self.values(epoch).get(name)
 
     def values(self, epoch: int) -> Logs:
-        """A copy of all values of an epoch; empty if there is none."""
+        """Return a copy of all values of an epoch; empty if there is none."""
         record = self._records.get(epoch)
         return {} if record is None else dict(record.values)
 
     def scores(self, name: str, before: int | None = None) -> dict[int, float]:
-        """One value by epoch, ascending, where it was logged; only of epochs below `before`, if given."""
+        """Return one value by epoch, ascending, where it was logged; only of epochs below `before`, if given."""
         return {
             epoch: record.values[name]
             for epoch, record in self._records.items()
@@ -105,60 +106,60 @@ class History:
         }
 
     def last_epoch(self, before: int) -> int | None:
-        """The last recorded epoch below `before`; None if there is none."""
+        """Return the last recorded epoch below `before`, or None."""
         return next(self._backwards(before), None)
 
     def most_recent_rate(self, epoch: int, exclude_current: bool = True) -> float | None:
-        """The learning rate of the last epoch that has one.
+        """Return the learning rate of the last epoch that has one, or None.
 
         Args:
-            epoch: where to look from, backwards.
-            exclude_current: begin with the epoch before `epoch`.
+            epoch: last epoch to consider.
+            exclude_current: consider only epochs before `epoch`.
         """
         end = epoch if exclude_current else epoch + 1
         rates = (self._records[known].lr for known in self._backwards(end))
         return next((rate for rate in rates if rate is not None), None)
 
     def last_evaluated(self, name: str, count: int, before: int) -> list[int]:
-        """The last `count` epochs below `before` where a value was logged, ascending; fewer if there are not so many.
+        """Return the last `count` epochs below `before` where a value was logged, ascending.
 
-        Takes time for the epochs that it passes, not for all that there are.
+        Controls call it in each epoch: it takes time only for the epochs that it passes.
         """
         found = (epoch for epoch in self._backwards(before) if name in self._records[epoch].values)
         return list(islice(found, min(count, len(self))))[::-1]
 
     def error_key(self, epoch: int, names: str | Sequence[str]) -> str | None:
-        """The first of several names under which a value of an epoch was logged; None: there is none.
+        """Return the first of several names under which a value of an epoch was logged, or None.
 
         Args:
             epoch: from 1.
-            names: what a control monitors, see `FeedbackParams.monitored`.
+            names: the monitored values, see `FeedbackParams.monitored`.
         """
         values = self.values(epoch)
         candidates = [names] if isinstance(names, str) else names
         return next((name for name in candidates if name in values), None)
 
     def error(self, epoch: int, names: str | Sequence[str]) -> tuple[str, float] | None:
-        """The name that `error_key` finds, and its value; None: there is none."""
+        """Return the name that `error_key` finds and its value, or None."""
         key = self.error_key(epoch, names)
         return None if key is None else (key, self._records[epoch].values[key])
 
     def _backwards(self, before: int) -> Iterator[int]:
-        """The recorded epochs below `before`, the last one first."""
+        """Yield the recorded epochs below `before`, the last one first."""
         for index in range(bisect_left(self._epochs, before) - 1, -1, -1):
             yield self._epochs[index]
 
     def absolute_error(self, old: int, new: int, name: str, mode: str = "min") -> float | None:
-        """How much worse the value `name` of epoch `new` is than that of epoch `old`; None if one of them has none."""
+        """Return by how much `name` is worse in epoch `new` than in epoch `old`; None if one has no value."""
         a, b = self.value(old, name), self.value(new, name)
         return None if a is None or b is None else absolute_difference(a, b, mode)
 
     def relative_error(
         self, old: int, new: int, name: str, mode: str = "min", divide_by_old: bool = False
     ) -> float | None:
-        """The same divided by the absolute value of epoch `new`, or of epoch `old`.
+        """Return `absolute_error` divided by the absolute value of epoch `new`, or of epoch `old`.
 
-        See `tfaip.trainer.scores.relative_difference` about zeros, and numbers that are not finite.
+        See `tfaip.trainer.scores.relative_difference` for zeros and non-finite numbers.
         """
         a, b = self.value(old, name), self.value(new, name)
         return None if a is None or b is None else relative_difference(a, b, mode, divide_by_old)
@@ -175,52 +176,55 @@ class History:
         worst_value: float | None = None,
         min_distance: float = 0.0,
     ) -> int | None:
-        """The first epoch with the best finite value of `name`; None if none remains.
+        """Return the first epoch with the best finite value of `name`, or None if no epoch remains.
 
         Args:
             name: name of a logged value.
             mode: "min" or "max".
-            first: no epoch before it.
-            last: no epoch after it; None: the last recorded one.
-            only_last_epochs: of these, only so many epochs up to `last`, whether they have the value or not.
-            only_last_n: of those that have a value that counts, only so many last ones.
+            first: no epoch before it counts.
+            last: no epoch after it counts; None: the last recorded one.
+            only_last_epochs: of these, only the last n up to `last`, with or without a value.
+            only_last_n: of those that have a value that counts, only the last n.
             worst_value: worse values do not count.
-            min_distance: only epochs that are better by so much than the last one of those that remain.
+            min_distance: only epochs that are better by this than the last remaining one.
         """
         last = max(self._records, default=0) if last is None else last
         begin = first if only_last_epochs is None else max(first, last - only_last_epochs + 1)
         sign = -1.0 if mode == "max" else 1.0
         limit = math.inf if worst_value is None else sign * worst_value
-        found = {epoch: sign * value for epoch, value in self.scores(name).items() if begin <= epoch <= last}
-        counting = [(epoch, score) for epoch, score in found.items() if math.isfinite(score) and score <= limit]
+        found: list[tuple[int, float]] = []
+        for epoch, value in self.scores(name).items():
+            score = sign * value
+            if begin <= epoch <= last and math.isfinite(score) and score <= limit:
+                found.append((epoch, score))
         if only_last_n is not None:
-            counting = counting[max(len(counting) - only_last_n, 0) :]
-        if counting and min_distance > 0:
-            latest = counting[-1][1]
-            counting = [(epoch, score) for epoch, score in counting if latest - score >= min_distance]
-        return min(counting, key=lambda pair: pair[1])[0] if counting else None
+            found = found[max(len(found) - only_last_n, 0) :]
+        if found and min_distance > 0:
+            latest = found[-1][1]
+            found = [(epoch, score) for epoch, score in found if latest - score >= min_distance]
+        return min(found, key=lambda pair: pair[1])[0] if found else None
 
     def until(self, epoch: int) -> History:
-        """The records up to `epoch`, and those of later epochs that hold nothing but a rate that somebody chose."""
+        """Return the records up to `epoch`, and those of later epochs that hold only a rate: a choice of the user."""
         return History({e: r for e, r in self._records.items() if e <= epoch or not (r.values or r.meta)})
 
     def edited(self, file: History, epoch: int) -> History:
-        """These records of a run, as somebody may have edited them in its history file.
+        """Return these records with the changes that the user has made in the history file.
 
         Args:
-            file: what the file holds. A process that was killed may have written fewer epochs than its checkpoint.
-            epoch: completed epochs; what the file records of later ones is dropped.
+            file: content of the file, which may lack the last epochs if a process was killed.
+            epoch: completed epochs; records of later ones with values are dropped.
         """
         written = max((e for e, r in file._records.items() if r.values or r.meta), default=0)
         missing = {e: r for e, r in self._records.items() if written < e <= epoch}
         return History({**file.until(epoch)._records, **missing})
 
     def rates_only(self) -> History:
-        """The rates alone: chosen for epochs that are still to come."""
+        """Return the rates alone, as choices for epochs to come."""
         return History({e: EpochRecord(r.lr) for e, r in self._records.items() if r.lr is not None})
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able form: epoch (as text) -> {lr, effective_lr, values, meta}."""
+        """Return the JSON form: epoch (as text) -> {lr, effective_lr, values, meta}."""
         return {
             str(e): {"lr": r.lr, "effective_lr": r.effective_lr, "values": dict(r.values), "meta": dict(r.meta)}
             for e, r in self._records.items()
@@ -228,48 +232,27 @@ class History:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> History:
-        """Inverse of `to_dict`; what is missing in an epoch is empty.
+        """Return the history of a dictionary in the form of `to_dict`; what is missing in an epoch is empty.
 
         Raises:
-            TfaipError: the data has another form.
+            TfaipError: if the data has another form.
         """
         try:
             items = _mapping(data).items()
         except TypeError as error:
             raise TfaipError(f"{_NO_HISTORY}: {error}") from error
-        return cls(_records(items))
+        return cls.from_items(items)
 
-
-def read_history(path: str | Path) -> History:
-    """Read a `history.json`, or a `learning_rate_file` of RETURNN, which is read as text and never run.
-
-    Args:
-        path: of the file.
-
-    Raises:
-        UsageError: the file cannot be read, or holds something else.
-    """
-    text = read_text(path, RECORDS_BYTES)
-    name = shorten_text(str(path), 200)
-    is_foreign = is_learning_rate_text(text)
-    document = {} if is_foreign else parse_json(text, name)
-    try:
-        if is_foreign:
-            document = parse_learning_rate_file(text)
-        # What has become a record is let go: long histories take a lot of memory as it is.
-        return History(_records((key, document.pop(key)) for key in list(document)))
-    except TfaipError as error:
-        raise UsageError(f"{name}: {error}") from error
-
-
-def _records(items: Iterable[tuple[Any, Any]]) -> dict[int, EpochRecord]:
-    records: dict[int, EpochRecord] = {}
-    for key, value in items:
-        try:
-            records[_epoch(key)] = _record(value)
-        except (TypeError, ValueError) as error:
-            raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
-    return records
+    @classmethod
+    def from_items(cls, items: Iterable[tuple[Any, Any]]) -> History:
+        """Return the history of (epoch, record) pairs, see `from_dict`."""
+        records: dict[int, EpochRecord] = {}
+        for key, value in items:
+            try:
+                records[_epoch(key)] = _record(value)
+            except (TypeError, ValueError) as error:
+                raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
+        return cls(records)
 
 
 def _epoch(key: Any) -> int:
@@ -310,7 +293,7 @@ def _rate(value: Any, name: str) -> float | None:
 
 
 def _number(value: Any, name: str) -> float:
-    if type(value) is float:
+    if type(value) is float:  # nearly all of them, in files of many thousand numbers
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{shorten(name)} is {shorten(value)}, expected a number")

@@ -1,4 +1,4 @@
-"""How much worse one score is than another, for every pair of numbers."""
+"""Differences of scores, defined for every pair of numbers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 
 
 def absolute_difference(old: float, new: float, mode: str = "min") -> float:
-    """By how much `new` is worse than `old`; below 0 if it is better.
+    """Return by how much `new` is worse than `old`; below 0 if it is better.
 
-    A score that is not finite is worse than everything: inf if `new` is such a one, else -inf if `old` is.
+    A score that is not finite is worse than all others: inf if `new` is not finite, else -inf if
+    `old` is not.
 
     Args:
         old: the earlier score.
@@ -23,20 +24,25 @@ def absolute_difference(old: float, new: float, mode: str = "min") -> float:
 
 
 def relative_difference(old: float, new: float, mode: str = "min", divide_by_old: bool = False) -> float:
-    """`absolute_difference` by the absolute value of `new`, or of `old`; by 0: 0 if both are equal, else +-inf."""
+    """Return `absolute_difference` divided by |new|, or by |old|; by 0: 0 if both are equal, else +-inf."""
     difference = absolute_difference(old, new, mode)
-    return difference if math.isinf(difference) else quotient(difference, abs(old if divide_by_old else new))
+    if math.isinf(difference):
+        return difference
+    divisor = old if divide_by_old else new
+    return quotient(difference, abs(divisor))
 
 
 def quotient(number: float, divisor: float) -> float:
-    """`number / divisor` for a divisor from 0: 0 stays 0, anything else by 0 is +-inf."""
-    if number == 0 or divisor > 0:
-        return number / divisor if divisor > 0 else 0.0
+    """Return `number / divisor` for a divisor from 0: 0 stays 0, anything else by 0 is +-inf."""
+    if divisor > 0:
+        return number / divisor
+    if number == 0:
+        return 0.0
     return math.copysign(math.inf, number)
 
 
 def mean_difference(differences: list[float]) -> float:
-    """The mean; a single inf outweighs everything, then a single -inf does.
+    """Return the mean; a single inf outweighs everything, then a single -inf does.
 
     Args:
         differences: at least one, none of them NaN.

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks the training to stop at the next border, the second ends it at once."""
+"""Ctrl-C and SIGTERM: the first asks the training to stop after the running step, the second ends it at once."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from contextlib import ExitStack
 from types import FrameType, TracebackType
 
 from tfaip.device.devices import Devices
-from tfaip.device.processes import gather
-from tfaip.errors import TfaipError
-
-EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+from tfaip.device.processes import all_gather
+from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
 
 
 class TrainingInterrupted(TfaipError, SystemExit):
-    """The training ended early, on request, after writing a checkpoint.
+    """End of a training on request, after it has written a checkpoint.
 
     A script that does not catch it ends with the exit code of the signal and without a traceback.
 
     Args:
-        signal_number: the signal that asked for it.
+        signal_number: the signal that was received.
     """
 
     def __init__(self, signal_number: signal.Signals) -> None:
         super().__init__(f"training stopped by {signal_number.name}")
-        self.exit_code = self.code = EXIT_CODES[signal_number]
+        self.exit_code = self.code = SIGNAL_EXIT_CODES[signal_number]
 
 
 class StopRequest:
-    """Context that turns the first signal into a flag. In a thread other than the main one it does nothing.
+    """Context that turns the first signal into a flag. Outside of the main thread it does nothing.
 
-    Python runs a signal handler only when the main thread is back from compiled code, which may wait for data that
-    never come. So a thread counts the signals, which wake it at once, and ends the process at the second.
+    Python runs a signal handler only when the main thread has returned from compiled code, which
+    may wait for data that never come. So a thread, which each signal wakes up at once, counts them
+    and ends the process at the second.
     """
 
     def __init__(self) -> None:
@@ -44,23 +43,23 @@ class StopRequest:
         self._devices = Devices()
         self._exit = ExitStack()
 
-    def shared_by(self, devices: Devices) -> StopRequest:
-        """With several processes `received` changes in `agree` alone, so that all of them stop at the same batch."""
+    def for_devices(self, devices: Devices) -> StopRequest:
+        """Let only `agree` set `received` if there are several processes: all must stop at the same batch."""
         self._devices = devices
         return self
 
     def agree(self) -> None:
-        """What one of the processes received, all have received."""
+        """Set `received` in all processes if one of them has received a signal."""
         if self._devices.num_processes > 1:
-            names = [name.decode() for name in gather(self._devices, (self._own.name if self._own else "").encode())]
-            first = next(filter(None, names), None)
-            self.received = None if first is None else signal.Signals[first]
+            own = b"" if self._own is None else self._own.name.encode()
+            names = [name.decode() for name in all_gather(self._devices, own) if name]
+            self.received = signal.Signals[names[0]] if names else None
 
     def __enter__(self) -> StopRequest:
         self.received = self._own = None
         if threading.current_thread() is threading.main_thread():
             self._exit.callback(_watch_for_second())
-            for number in EXIT_CODES:
+            for number in SIGNAL_EXIT_CODES:
                 self._exit.callback(signal.signal, number, signal.signal(number, self._handle))
         return self
 
@@ -76,7 +75,7 @@ class StopRequest:
 
 
 def _watch_for_second() -> Callable[[], None]:
-    """Start the thread that ends the process at the second signal; returns what ends the thread."""
+    """Start the thread that ends the process at the second signal; return a function that ends the thread."""
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     previous = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
@@ -84,10 +83,11 @@ def _watch_for_second() -> Callable[[], None]:
     def watch() -> None:
         first = True
         while number := receiver.recv(1):
-            if number[0] in EXIT_CODES:
+            if number[0] in SIGNAL_EXIT_CODES:
                 if not first:
-                    # No clean-up, which may be what hangs. Checkpoints are commits and stay valid.
-                    os._exit(EXIT_CODES[signal.Signals(number[0])])
+                    # No clean-up: it may be the part that hangs. Checkpoints are commits and stay
+                    # valid.
+                    os._exit(SIGNAL_EXIT_CODES[signal.Signals(number[0])])
                 first = False
 
     thread = threading.Thread(target=watch, name="second-signal", daemon=True)

@@ -1,34 +1,32 @@
-"""The state of a training: everything that a resumed run needs to go on as if it had never stopped."""
+"""State of a training: everything that a resumed run needs to continue as if it had never stopped."""
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
-from keras.src.backend.common import global_state
-from keras.src.random import seed_generator
 
-from tfaip.data.pipeline.stream import Position
+from tfaip.backend import keras_private
+from tfaip.data.pipeline.position import Position
 from tfaip.errors import TfaipError
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import assign_arrays, variable_arrays
-from tfaip.params.encoding import encode
-from tfaip.trainer.checkpoint import Checkpoint
+from tfaip.trainer.earlystopping.params import EarlyStoppingStatus
 from tfaip.trainer.history import History
-from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.run.checkpoint import Checkpoint
+from tfaip.trainer.runparams import Params, stored_params
 from tfaip.util.text import shorten, shorten_text
+
+T = TypeVar("T")
 
 METRICS = "metrics/"
 BEST_WEIGHTS = "best_weights/"
-_ABOUT_THE_DIRECTORY = ("output_dir", "overwrite")
-# Of the state of a checkpoint, besides its arrays.
+# Types of the parts of a checkpoint, besides its arrays.
 _PARTS: Mapping[str, type] = {
     **dict.fromkeys(("epoch", "step", "samples", "best_epoch"), int),
     **dict.fromkeys(("position", "history", "random", "params"), dict),
@@ -37,16 +35,19 @@ _PARTS: Mapping[str, type] = {
 
 
 @dataclass
-class Progress:
-    """How far the training is.
+class TrainingProgress:
+    """Progress of a training, and what it has found out.
 
     Args:
         epoch: completed epochs.
-        step: batches of the running epoch that are trained; 0 between epochs.
+        step: trained batches of the running epoch; 0 between epochs.
         samples: samples in these batches.
-        seconds: what the running epoch took in earlier processes, and in this one up to the last checkpoint.
-        position: where the stream of training samples stands after these batches.
+        seconds: duration of the running epoch in earlier processes, and in this one up to the last
+            checkpoint.
+        position: position in the stream of training samples after these batches.
         history: records of the completed epochs.
+        early_stopping: status of early stopping after them; a function of the history, so it is not
+            stored.
     """
 
     epoch: int = 0
@@ -55,11 +56,16 @@ class Progress:
     seconds: float = 0.0
     position: Position = field(default_factory=Position)
     history: History = field(default_factory=History)
+    early_stopping: EarlyStoppingStatus = field(default_factory=EarlyStoppingStatus)
+
+    def begin_epoch_after(self, epoch: int) -> None:
+        """Count `epoch` as completed."""
+        self.epoch, self.step, self.samples, self.seconds = epoch, 0, 0, 0.0
 
 
 @dataclass(frozen=True)
-class Volatile:
-    """The part of the state that an evaluation changes.
+class EvaluationState:
+    """Part of the state that an evaluation changes.
 
     Args:
         arrays: values of variables by name.
@@ -75,26 +81,26 @@ class TrainState:
 
     Args:
         model: the compiled training model, with all variables built.
-        params: the params of the run, which a checkpoint names as those that it was trained with.
+        params: the params of the run; a checkpoint stores them as those that it was trained with.
     """
 
-    def __init__(self, model: TrainingModel, params: TrainerParams[Any, Any]) -> None:
-        self.progress = Progress()
+    def __init__(self, model: TrainingModel, params: Params) -> None:
+        self.progress = TrainingProgress()
         self._model = model
         self._params = params
         self._best_epoch = 0
         self._best_weights: dict[str, np.ndarray] = {}
 
     def keep_best(self, epoch: int) -> None:
-        """Keep a copy of the weights, raw and not averaged, as those of the best epoch."""
+        """Keep a copy of the raw weights, not their averages, as those of the best epoch."""
         self._best_epoch, self._best_weights = epoch, variable_arrays(self._weights_by_path())
 
     def restore_best(self) -> int | None:
-        """Go back to the kept weights; averages and moments begin anew, gradients that wait are forgotten.
+        """Go back to the kept weights; reset averages and moments, and drop accumulated gradients.
 
         Returns:
-            the epoch that they are of; None, and nothing has changed, if none are kept: no score was finite yet, or
-            the run has begun without keeping them.
+            The epoch of the weights. None, and nothing has changed, if none are kept, since no score
+            was finite yet, or the run was started without keeping them.
         """
         if not self._best_weights:
             return None
@@ -102,11 +108,11 @@ class TrainState:
         self._model.optimizer.reset()
         return self._best_epoch
 
-    def capture(self, before: Volatile | None = None) -> Checkpoint:
-        """A copy of the whole state.
+    def capture(self, before: EvaluationState | None = None) -> Checkpoint:
+        """Return a copy of the whole state.
 
         Args:
-            before: what an evaluation has changed since, as it was before.
+            before: values from before an evaluation, for what it has changed.
         """
         arrays = variable_arrays(self._variables())
         if before is not None:
@@ -131,18 +137,19 @@ class TrainState:
         """Set the whole state.
 
         Raises:
-            TfaipError: the checkpoint belongs to another model or other params.
+            TfaipError: if the checkpoint belongs to another model or other params.
         """
         variables = self._variables()
-        arrays = {name: a for name, a in checkpoint.arrays.items() if not name.startswith(BEST_WEIGHTS)}
-        best = {name.removeprefix(BEST_WEIGHTS): a for name, a in checkpoint.arrays.items() if name not in arrays}
+        arrays, best = dict(checkpoint.arrays), {}
+        for name in checkpoint.arrays:
+            if name.startswith(BEST_WEIGHTS):
+                best[name.removeprefix(BEST_WEIGHTS)] = arrays.pop(name)
         if checkpoint.state["step"] == 0:
-            # Between epochs the accumulators hold nothing of use, and another metric is no other model.
-            variables = {name: v for name, v in variables.items() if not name.startswith(METRICS)}
-            arrays = {name: a for name, a in arrays.items() if not name.startswith(METRICS)}
+            # Between epochs the accumulators are of no use: a resume may add and remove metrics.
+            variables, arrays = _without_metrics(variables), _without_metrics(arrays)
         assign_arrays(variables, arrays, "the checkpoint")
         try:
-            self.progress = Progress(
+            self.progress = TrainingProgress(
                 epoch=checkpoint.state["epoch"],
                 step=checkpoint.state["step"],
                 samples=checkpoint.state["samples"],
@@ -155,14 +162,14 @@ class TrainState:
             raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
         self._best_epoch, self._best_weights = checkpoint.state["best_epoch"], best
 
-    def volatile(self) -> Volatile:
-        """A copy of what an evaluation changes: metric accumulators, and random states if the graph draws there."""
+    def evaluation_state(self) -> EvaluationState:
+        """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
         untrained = {id(v) for v in self._model.graph.non_trainable_variables}
         weights = {f"weights/{p}": v for p, v in variables_by_path(self._model.graph).items() if id(v) in untrained}
-        return Volatile(variable_arrays({**weights, **self._metric_variables()}), _random_state())
+        return EvaluationState(variable_arrays({**weights, **self._metric_variables()}), _random_state())
 
     def metric_arrays(self) -> dict[str, np.ndarray]:
-        """A copy of the metric accumulators."""
+        """Return a copy of the metric accumulators."""
         return variable_arrays(self._metric_variables())
 
     def assign_metrics(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -178,23 +185,22 @@ class TrainState:
         return named
 
     def _weights_by_path(self) -> dict[str, keras.Variable]:
-        """The weights of the graph, without states of random generators, which only go forward."""
+        """Return the weights of the graph, without states of random generators, which are never set back."""
         weights = {id(weight) for weight in self._model.graph.weights}
         return {path: v for path, v in variables_by_path(self._model.graph).items() if id(v) in weights}
 
     def _metric_variables(self) -> dict[str, keras.Variable]:
-        return {
-            f"{METRICS}{metric.name}/{i}": variable
-            for metric in self._model.metrics
-            for i, variable in enumerate(metric.variables)
-        }
+        named: dict[str, keras.Variable] = {}
+        for metric in self._model.metrics:
+            named.update({f"{METRICS}{metric.name}/{i}": v for i, v in enumerate(metric.variables)})
+        return named
 
 
 def require_state(state: Mapping[str, Any]) -> None:
     """Raise unless the state of a checkpoint has all parts, each of its type.
 
     Raises:
-        TfaipError: one is missing, or is something else; it is named.
+        TfaipError: if one is missing or has another type; the message names it.
     """
     seconds = state.get("seconds", 0.0)  # added later
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds >= 0:
@@ -205,44 +211,25 @@ def require_state(state: Mapping[str, Any]) -> None:
             raise TfaipError(f"the state of the checkpoint has {shorten(value)} as {name}: it is damaged")
 
 
-def stored_params(params: TrainerParams[Any, Any]) -> dict[str, Any]:
-    """The params in the form that a checkpoint stores, without what says where a run is written."""
-    directory = None if params.output_dir is None else Path(params.output_dir)
-    started = copy.copy(params)
-    started.device = params.device.without_cluster()
-    encoded = encode(started, directory)
-    return {name: value for name, value in encoded.items() if name not in _ABOUT_THE_DIRECTORY}
-
-
-def flat_params(value: Any, path: str = "") -> dict[str, Any]:
-    """Dotted path -> value of stored params; a list without params in it is a value."""
-    if isinstance(value, dict):
-        parts: dict[Any, Any] = value
-    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        parts = dict(enumerate(value))
-    else:
-        return {path: value}
-    flat = (flat_params(item, f"{path}.{name}" if path else str(name)) for name, item in parts.items())
-    return {name: item for part in flat for name, item in part.items()}
+def _without_metrics(named: Mapping[str, T]) -> dict[str, T]:
+    return {name: value for name, value in named.items() if not name.startswith(METRICS)}
 
 
 def _random_state() -> dict[str, Any]:
-    """States of the global generators of Python, NumPy and Keras, for user code that draws from them."""
+    """Return the states of the global generators of Python, NumPy and Keras, for user code that draws from them."""
     version, internal, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
-    drawn_from = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
     return {
         "python": [version, list(internal), gauss],
         "numpy": [name, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
-        # Made by the first draw without a seed; None: there was none.
-        "keras": None if drawn_from is None else keras.ops.convert_to_numpy(drawn_from.state).tolist(),
+        "keras": keras_private.global_random_state(),
     }
 
 
 def _set_random_state(state: Mapping[str, Any]) -> None:
     if state.get("keras") is not None:
-        # First: if it is made here, it takes its seed from the generator of Python.
-        seed_generator.global_seed_generator().state.assign(state["keras"])
+        # Before the others: if it is created here, it takes its seed from the generator of Python.
+        keras_private.set_global_random_state(state["keras"])
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     name, keys, *rest = state["numpy"]

@@ -1,4 +1,4 @@
-"""What is measured at the end of an epoch: the validation and LAV."""
+"""Evaluation at the end of an epoch: validation and LAV."""
 
 from __future__ import annotations
 
@@ -8,41 +8,40 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import keras
-
+from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.data.pipeline.feed import Feed
-from tfaip.data.pipeline.sharding import Shard, rows_of
+from tfaip.data.pipeline.sharding import Shard, shard_batch
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
-from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, drawings, numbers
+from tfaip.evaluator.evaluator import plots, scalar_results
+from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation
+from tfaip.model.evaluationmodel import UnevenBatches
 from tfaip.model.trainingmodel import INPUT_GRADIENT, TOTAL_LOSS, TrainingModel
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.trainer.callbacks.progress import EpochProgress
-from tfaip.trainer.hooks import StepHooks, python_logs
-from tfaip.trainer.lognames import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
+from tfaip.trainer.feed import Feed
 from tfaip.trainer.params import TrainerParams
-from tfaip.trainer.restbatches import RestBatches
+from tfaip.trainer.reporting.progress import ProgressDisplay
+from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.steps import UserCallbacks, ValidationSteps, python_logs
 from tfaip.util.typing import Logs
 
 
 def with_epoch_mean(logs: Logs) -> Logs:
-    """Values with the loss under both of its names."""
+    """Return values with the loss under both of its names."""
     return {**logs, EPOCH_MEAN: logs[TOTAL_LOSS]} if TOTAL_LOSS in logs else logs
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured after an epoch.
+    """Results of an evaluation.
 
     Args:
-        values: by name, with prefix.
-        drawings: for TensorBoard: directory -> tag -> what is drawn.
-        has_lav: whether LAV is among it.
+        values: values by name, with prefix.
+        drawings: plots for TensorBoard: directory -> tag -> plot.
+        has_lav: True if LAV has run.
     """
 
     values: Logs = field(default_factory=dict)
@@ -50,129 +49,117 @@ class Measured:
     has_lav: bool = False
 
 
+@dataclass
 class EpochEvaluation:
     """Validation (on the training graph) and LAV (on the prediction graph), each in its epochs.
 
     Args:
         params: the trainer params.
-        scenario: what is trained.
+        scenario: the scenario that is trained.
         model: compiled and built.
-        val: pipeline of the validation data; None if there is none.
-        progress: shows progress.
-        stop: tells whether a signal asked to stop.
-        draw: what TensorBoard shows of the metrics as they are.
-        devices: what the training runs on.
+        val: pipeline of the validation data; None: there is none.
+        display: shows the progress.
+        stop: the stop request of a signal.
+        draw: returns plots of the metrics with their current values.
+        devices: devices of the training.
     """
 
-    def __init__(
-        self,
-        params: TrainerParams[Any, Any],
-        scenario: ScenarioBase[Any, Any],
-        model: TrainingModel,
-        val: DataPipeline | None,
-        progress: EpochProgress,
-        stop: StopRequest,
-        draw: Callable[[], dict[str, Any]],
-        devices: Devices,
-    ) -> None:
-        self._params = params
-        self._scenario = scenario
-        self._model = model
-        self.val = val
-        self._progress = progress
-        self._stop = stop
-        self._draw = draw
-        self._devices = devices
-        self._lav_generators = _lav_generators(params) if params.lav_every_n else []
+    params: TrainerParams[Any, Any]
+    scenario: ScenarioComponents[Any, Any]
+    model: TrainingModel
+    val: DataPipeline | None
+    display: ProgressDisplay
+    stop: StopRequest
+    draw: Callable[[], dict[str, Any]]
+    devices: Devices
+
+    def __post_init__(self) -> None:
+        self._lav_generators = _lav_generators(self.params) if self.params.lav_every_n else []
         self._prediction: PredictionEvaluation | None = None
 
-    def is_validated(self, epoch: int) -> bool:
-        """Whether the epoch ends with a validation."""
-        return self.val is not None and _is_due(epoch, self._params.val_every_n, self._params.epochs)
+    def validates_after(self, epoch: int) -> bool:
+        """Return True if the epoch ends with a validation."""
+        return self.val is not None and _is_due(epoch, self.params.val_every_n, self.params.epochs)
 
-    def is_lav(self, epoch: int, is_last: bool) -> bool:
-        """Whether the epoch ends with LAV: every n epochs, the first and the last, but not before `lav_min_epoch`."""
-        params = self._params
+    def runs_lav_after(self, epoch: int, is_last: bool) -> bool:
+        """Return True in every n-th epoch, the first and the last, but not before `lav_min_epoch`."""
+        params = self.params
         due = epoch == 1 or is_last or _is_due(epoch, params.lav_every_n, params.epochs)
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
     def run(
         self,
         epoch: int,
-        callbacks: keras.callbacks.CallbackList,
-        batch_callbacks: keras.callbacks.CallbackList | None,
+        callbacks: UserCallbacks,
         is_last: Callable[[Logs], bool],
     ) -> Measured:
-        """Measure an epoch.
+        """Evaluate an epoch.
 
         Args:
             epoch: from 1.
-            callbacks: of the user.
-            batch_callbacks: the same if they have methods per batch.
-            is_last: whether the training stops early, told from the values of the validation (none: there was none).
+            callbacks: callbacks of the user.
+            is_last: returns True if the training stops early after these values of the validation.
 
         Raises:
-            EvaluationStopped: a signal asked to stop.
+            EvaluationStopped: if a signal asked to stop.
         """
         measured = Measured()
-        if self.is_validated(epoch):
+        if self.validates_after(epoch):
             callbacks.on_test_begin()
-            values = self._validate(batch_callbacks)
+            values = self._validate(callbacks)
             callbacks.on_test_end(dict(values))
             measured.values.update({f"{VALIDATION_PREFIX}{name}": value for name, value in values.items()})
-            measured.drawings[VALIDATION] = self._draw()
-        if not self.is_lav(epoch, is_last(measured.values)):
+            measured.drawings[VALIDATION] = self.draw()
+        if not self.runs_lav_after(epoch, is_last(measured.values)):
             return measured
-        self._lav(measured)
+        self._run_lav(measured)
         return replace(measured, has_lav=True)
 
-    def _validate(self, batch_callbacks: keras.callbacks.CallbackList | None) -> Logs:
+    def _validate(self, callbacks: UserCallbacks) -> Logs:
         assert self.val is not None  # noqa: S101 (asked by the caller)
-        self._progress.start("Validation", None, 0)
-        hooks = StepHooks(
-            self._model, None, 0, self._progress, lambda _: self._is_asked_to_stop(), user_callbacks=batch_callbacks
-        )
-        backend = keras.backend.backend()
-        rest = RestBatches(self._devices.num_shares if backend == "jax" else 1)
+        self.display.start("Validation", None, 0)
+        steps = ValidationSteps(self.model, self.display, self._is_asked_to_stop, callbacks.for_batches)
+        uneven = UnevenBatches(self.devices.num_shares)
         try:
-            batches = _without_positions(self.val, rest, self._devices.shard)
+            batches = _without_positions(self.val, uneven, self.devices.shard)
             lengths = self.val.params.bucket_lengths()
             with (
-                Feed(batches, self._scenario.data, backend, lengths) as feed,
+                Feed(batches, self.scenario.data, lengths) as feed,
                 warnings.catch_warnings(),
             ):
-                # The number of batches is known when the data ends, which Keras takes for an accident.
+                # The number of batches is known when the data end. Keras warns about that every time, with a warning
+                # that has no class of its own: only the text tells it from others.
                 warnings.filterwarnings("ignore", message="Your input ran out of data")
-                values = self._model.evaluate(feed.dataset, verbose=0, callbacks=hooks, return_dict=True)
-            if rest.batches:
-                values = rest.evaluate(self._model)
+                values = self.model.evaluate(feed.dataset, verbose=0, callbacks=steps, return_dict=True)
+            if uneven.batches:
+                values = uneven.evaluate(self.model)
         finally:
-            self._progress.stop()
+            self.display.stop()
         if self._is_asked_to_stop():
             raise EvaluationStopped
-        values.pop(INPUT_GRADIENT, None)  # computed in the training alone
+        values.pop(INPUT_GRADIENT, None)  # computed in the training only
         return with_epoch_mean(python_logs(values))
 
-    def _lav(self, measured: Measured) -> None:
+    def _run_lav(self, measured: Measured) -> None:
         if self._prediction is None:
-            params = self._params
+            params = self.params
             self._prediction = PredictionEvaluation(
-                self._scenario,
+                self.scenario,
                 params.gen.setup.val,
                 params.random_seed or 0,
                 params.lav_silent,
                 params.force_eager,
                 self._is_asked_to_stop,
-                devices=self._devices,
+                devices=self.devices,
             )
         for i, generator in enumerate(self._lav_generators):
             results = self._prediction.run(generator)
-            values = with_epoch_mean(numbers(results))
+            values = with_epoch_mean(scalar_results(results))
             measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
-            measured.drawings[lav_events(i)] = {**self._draw(), **drawings(results)}
+            measured.drawings[lav_events(i)] = {**self.draw(), **plots(results)}
 
     def _is_asked_to_stop(self) -> bool:
-        return self._stop.received is not None
+        return self.stop.received is not None
 
 
 def _lav_generators(params: TrainerParams[Any, Any]) -> Sequence[DataGeneratorParams]:
@@ -198,7 +185,7 @@ def _is_due(epoch: int, every_n: int, last: int) -> bool:
 
 @contextlib.contextmanager
 def _without_positions(
-    pipeline: DataPipeline, rest: RestBatches, shard: Shard
+    pipeline: DataPipeline, uneven: UnevenBatches, shard: Shard
 ) -> Iterator[Iterator[tuple[Batch, None]]]:
     with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        yield ((rows_of(batch, shard), None) for batch in batches if rest.is_split(batch))
+        yield ((shard_batch(batch, shard), None) for batch in batches if uneven.is_split(batch))

@@ -1,10 +1,12 @@
 """The module search path: the only place that changes `sys.path`.
 
-Python puts the working directory first when it is started with `-m`. That directory may be the one of a model from
-elsewhere, so a command removes it before it imports anything, and adds it again where its own rule says so.
+Python puts the working directory first when it is started with `-m`. That directory may be the one
+of an untrusted model, so a command removes it before it imports anything, and adds it again where
+its own rule says so.
 """
 
-# Only modules that Python has loaded at this point, and no `__future__`: another one could be a file of that directory.
+# Only modules that Python has loaded at this point, and no `__future__`: another one could be a
+# file of that directory.
 import os
 import sys
 
@@ -13,10 +15,11 @@ _STORED = ("trainer_params.json", "scenario_params.json")
 
 
 def leave_start_directory() -> None:
-    """Remove from the search path what no one named: the directory where a command of tfaip was started.
+    """Remove the start directory of a command from the search path, unless the user named it.
 
-    It is there because of `python -m`, or of an empty entry in PYTHONPATH. The directory of a script that is run as a
-    file is ours, and removed too: its modules have short names. Nothing happens in other programs.
+    It is there because of `python -m`, or of an empty entry in PYTHONPATH. The directory of the
+    commands is removed too, which Python adds when one is run as a file: its modules have short
+    names. Other programs are not changed.
     """
     if not _is_command():
         return
@@ -34,8 +37,9 @@ def add_working_directory(first: bool) -> bool:
     """Let modules be imported from the working directory.
 
     Args:
-        first: before the installed packages, for what the user typed; else after all of them, so that nothing there
-            can take the place of an installed module. Then the directory of a model or of a run is never added.
+        first: before the installed packages, for modules that the user typed; else after all of
+            them, so that no file replaces an installed module. Then the directory of a model or of
+            a run is never added.
 
     Returns:
         False if the directory was not added because of what it holds.
@@ -50,13 +54,13 @@ def add_working_directory(first: bool) -> bool:
 
 
 def add_directory(directory: str, first: bool) -> None:
-    """Let modules be imported from a directory, before or after all others; one that is there already stays."""
+    """Add a directory to the search path, before or after all others, unless it is there."""
     if not any(_same(entry, directory) for entry in sys.path):
         sys.path.insert(0 if first else len(sys.path), directory)
 
 
 def is_stored(directory: str) -> bool:
-    """Return True if a directory is that of a model or of a run, or lies in one."""
+    """Return True if a directory is that of a model or of a run, or inside one."""
     path = _real(directory)
     while True:
         if any(os.path.lexists(os.path.join(path, name)) for name in _STORED):

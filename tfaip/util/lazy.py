@@ -4,26 +4,50 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 
-def lazy_attributes(module: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Build the `__getattr__` and `__dir__` of a module whose attributes live elsewhere.
+def lazy_attributes(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Build the `__getattr__` and `__dir__` of a module whose attributes are defined elsewhere.
+
+    The attributes are those that the type stub beside the module imports (`from package.module import Name as Name`),
+    so type checkers and Python read the same list. They are also the `__all__` of the module.
 
     Args:
         module: name of the module that offers the attributes (its `__name__`).
-        names: attribute -> dotted name of the module that defines it.
+        file: its `__file__`.
     """
 
+    @cache  # the stub is read when an attribute is first needed, not when the module is imported
+    def origins() -> dict[str, str]:
+        return stub_imports(file.removesuffix(".py") + ".pyi")
+
     def module_getattr(name: str) -> Any:
-        if name not in names:
+        if name == "__all__":
+            return list(origins())
+        if name not in origins():
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(names[name]), name)
+        value = getattr(importlib.import_module(origins()[name]), name)
         setattr(sys.modules[module], name, value)
         return value
 
     def module_dir() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *names})
+        return sorted({*vars(sys.modules[module]), *origins()})
 
     return module_getattr, module_dir
+
+
+def stub_imports(path: str) -> dict[str, str]:
+    """Return the names that a type stub imports -> the module of each."""
+    import ast  # takes milliseconds
+
+    with open(path, encoding="utf-8") as file:
+        statements = ast.parse(file.read()).body
+    origins: dict[str, str] = {}
+    for statement in statements:
+        if isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                origins[alias.name] = str(statement.module)
+    return origins

@@ -1,4 +1,4 @@
-"""The toolkit's logger: `TFAIP_LOG_LEVEL` decides what is printed, a run adds its `train.log`."""
+"""The toolkit's logger: its level is `TFAIP_LOG_LEVEL`, a run adds its `train.log`."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 def logger(name: str) -> logging.Logger:
-    """The logger of a module: `logger(__name__)`; modules outside tfaip become children of `tfaip`."""
+    """Return the logger of a module (`__name__`); those outside tfaip become children of `tfaip`."""
     return logging.getLogger(name if name.split(".")[0] == ROOT else f"{ROOT}.{name}")
 
 
 def log_level() -> int:
-    """The level named by `TFAIP_LOG_LEVEL` (default info).
+    """Return the level named by `TFAIP_LOG_LEVEL` (default info).
 
     Raises:
-        UsageError: the variable holds another word.
+        UsageError: if the variable holds another word.
     """
     name = os.environ.get("TFAIP_LOG_LEVEL", "info").lower()
     if name not in LEVELS:
@@ -38,12 +38,12 @@ def log_level() -> int:
 
 
 def is_debug() -> bool:
-    """True if everything is to be shown: tracebacks and the start-up lines of the backends."""
+    """Return True if tracebacks and the start-up lines of the backends should be shown."""
     return log_level() <= logging.DEBUG
 
 
 def setup_console() -> None:
-    """Print what is logged: plain messages, warnings and errors with their level. Safe to call again."""
+    """Print the log to stdout, warnings and errors with their level. Safe to call again."""
     root = logging.getLogger(ROOT)
     root.setLevel(log_level())
     root.propagate = False
@@ -53,7 +53,7 @@ def setup_console() -> None:
 
 @contextlib.contextmanager
 def only_warnings() -> Iterator[None]:
-    """Context in which what is below a warning is not logged: another process says the same."""
+    """Context without messages below a warning, in a process whose chief logs the same."""
     root = logging.getLogger(ROOT)
     level = root.level
     root.setLevel(max(logging.WARNING, level))
@@ -64,7 +64,7 @@ def only_warnings() -> Iterator[None]:
 
 
 class ConsoleHandler(logging.StreamHandler):
-    """Prints to the current `sys.stdout`, so that redirections after set-up are honoured."""
+    """Handler that prints to the current `sys.stdout`, so that later redirections are followed."""
 
     def __init__(self) -> None:
         super().__init__(sys.stdout)
@@ -75,7 +75,7 @@ class ConsoleHandler(logging.StreamHandler):
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
-        """A reader that has gone away (`| head`) is no reason to stop a training, nor to complain at every line."""
+        """Ignore a reader that has gone (`| head`): neither stop nor report every line."""
         if not isinstance(sys.exc_info()[1], BrokenPipeError):
             super().handleError(record)
 
@@ -95,19 +95,19 @@ class _FileFormatter(logging.Formatter):
 
 
 def _last_record(error: BaseException) -> logging.LogRecord:
-    """The record of the error that ended a run, with its traceback unless the message says enough."""
+    """Return the record of the error that ended a run, with its traceback if that helps."""
     place = None if is_foreseen(error) else (type(error), error, error.__traceback__)
     text = f"the run ended with {type(error).__name__}: {error}"
     return logging.LogRecord(ROOT, logging.ERROR, __file__, 0, text, None, place)
 
 
 class _RunFile(logging.FileHandler):
-    """The file of a run; a full disk is reported once instead of a traceback per line."""
+    """Log file of a run; a full disk is reported once instead of by a traceback per line."""
 
     _has_failed = False
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
-        """Say once that the file cannot be written."""
+        """Report once that the file cannot be written."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
@@ -117,9 +117,9 @@ class _RunFile(logging.FileHandler):
 
 
 class RunLog:
-    """Context that writes what is logged to the file of a run, and the error that ends it.
+    """Context that writes the log to the file of a run, and the error that ends the run.
 
-    Lines before that file is known are kept for it.
+    Messages before the file is known are kept for it.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class RunLog:
         return self
 
     def write_to(self, path: Path) -> None:
-        """Append everything from the beginning of the block on to `path`."""
+        """Append all messages since the beginning of the block to `path`."""
         self._file = _RunFile(path, encoding="utf-8")
         self._file.setFormatter(_FileFormatter())
         logging.getLogger(ROOT).addHandler(self._file)
@@ -154,6 +154,6 @@ class RunLog:
                 if not is_foreseen(error):
                     vars(error)[LOG_FILE] = self._file.baseFilename
             logging.getLogger(ROOT).removeHandler(self._file)
-            # Nothing that the log cannot hold changes how the run ended.
+            # A log that cannot be written must not change how the run ended.
             with contextlib.suppress(OSError):
                 self._file.close()

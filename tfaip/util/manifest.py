@@ -1,4 +1,4 @@
-"""The manifest of a directory: sizes and checksums of its files, so that damage is found and named."""
+"""The manifest of a directory: sizes and checksums of its files, to find damage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfaip.util.reading import DOCUMENT_BYTES, open_file, read_json
 from tfaip.util.text import shorten, shorten_text
 
 MANIFEST_FILE = "manifest.json"
-# Files that tell a directory of the toolkit, also a damaged one, from any other: nothing else is replaced or removed.
+# Directories with one of these files are ours, also damaged ones; no others are replaced or removed.
 MODEL_MARKS = ("scenario_params.json", "weights.safetensors")
 CHECKPOINT_MARKS = ("state.json", "state.safetensors", MANIFEST_FILE)
 
@@ -23,34 +23,36 @@ def write_manifest(directory: Path, facts: Mapping[str, Any]) -> None:
 
     Args:
         directory: written completely, except for the manifest.
-        facts: what the manifest says besides `files` (versions ...), JSON-able.
+        facts: further keys of the manifest beside `files` (versions ...), JSON-able.
     """
     write_json(directory / MANIFEST_FILE, {"files": fingerprints(directory), **facts})
 
 
 def fingerprints(directory: Path) -> dict[str, Any]:
-    """Size and checksum of every file below a directory, as a manifest names them, by relative path."""
-    names = [name for name in _files_below(directory) if name != MANIFEST_FILE]
-    return {name: _fingerprint(directory / name) for name in names}
+    """Return size and checksum of all files below a directory but its manifest, by path."""
+    return {name: _fingerprint(directory / name) for name in _files_below(directory)}
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest of a directory; `files` maps relative paths to `size` (bytes) and `sha256`.
+    """Return the manifest; its `files` maps relative paths to `size` (bytes) and `sha256`.
 
     Raises:
-        TfaipError: it is missing, damaged, or names something outside of the directory.
+        TfaipError: if it is missing, damaged, or names something outside of the directory.
     """
     path = directory / MANIFEST_FILE
     manifest = read_json_object(path)
-    files = manifest.get("files")
+    files, backend, versions = manifest.get("files"), manifest.get("backend", ""), manifest.get("versions", {})
     if not isinstance(files, dict):
         raise TfaipError(f"{path} names no files")
     for name, facts in files.items():
         if not _is_inside(directory, name):
-            raise TfaipError(f"{path} names {shorten(name)}, which lies outside of {directory}")
+            raise TfaipError(f"{path} names {shorten(name)}, which is outside of {directory}")
         if not _is_fingerprint(facts):
             raise TfaipError(f"{path} gives {shorten(facts)} for {shorten(name)}, expected size and sha256")
-    _require_facts(path, manifest)
+    if not isinstance(backend, str):
+        raise TfaipError(f"{path} gives {shorten(backend)} as backend, expected a name")
+    if not isinstance(versions, dict) or not all(isinstance(version, str) for version in versions.values()):
+        raise TfaipError(f"{path} gives {shorten(versions)} as versions, expected name: version")
     return manifest
 
 
@@ -62,25 +64,33 @@ def verify_files(directory: Path, names: Iterable[str] | None = None) -> None:
         names: relative paths; None: all that the manifest names, and there must be no others.
 
     Raises:
-        TfaipError: something is missing, differs or was added; the first such file is named.
+        TfaipError: if a file is missing, differs or was added; the first one is named.
     """
     expected = read_manifest(directory)["files"]
     for name in expected if names is None else names:
-        if not _is_file(directory / name):
-            raise TfaipError(f"{shorten_text(str(directory / name), 200)} is missing")
-        if not _matches(directory / name, expected.get(name)):
-            raise TfaipError(f"{directory / name} differs from its manifest")
-    if names is None:
-        for name in _files_below(directory):
-            if name not in expected and name != MANIFEST_FILE:
-                raise TfaipError(f"{directory / name} is not in the manifest of {directory}")
+        _verify(directory / name, expected.get(name))
+    added = set(_files_below(directory)) - set(expected) if names is None else set()
+    if added:
+        raise TfaipError(f"{directory / min(added)} is not in the manifest of {directory}")
+
+
+def _verify(path: Path, expected: Mapping[str, Any] | None) -> None:
+    try:
+        is_file = path.is_file()
+    except OSError:  # a name that is too long
+        is_file = False
+    if not is_file:
+        raise TfaipError(f"{shorten_text(str(path), 200)} is missing")
+    # The size first: a file that claims to be huge is not read to its end.
+    if expected is None or path.stat().st_size != expected["size"] or _fingerprint(path) != expected:
+        raise TfaipError(f"{path} differs from its manifest")
 
 
 def read_json_object(path: Path, limit: int = DOCUMENT_BYTES) -> dict[str, Any]:
     """Return the JSON object in a file of at most `limit` bytes that the toolkit wrote.
 
     Raises:
-        TfaipError: it cannot be read, or holds something else.
+        TfaipError: if it cannot be read, or holds anything else.
     """
     try:
         return read_json(path, limit)
@@ -96,35 +106,15 @@ def _is_inside(directory: Path, name: str) -> bool:
         return False
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that is too long
-        return False
-
-
 def _is_fingerprint(facts: Any) -> bool:
     if not isinstance(facts, dict) or facts.keys() != {"size", "sha256"}:
         return False
     return type(facts["size"]) is int and facts["size"] >= 0 and isinstance(facts["sha256"], str)
 
 
-def _require_facts(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Check the types of what a manifest says besides its files, as far as it is read again."""
-    backend, versions = manifest.get("backend", ""), manifest.get("versions", {})
-    if not isinstance(backend, str):
-        raise TfaipError(f"{path} gives {shorten(backend)} as backend, expected a name")
-    if not isinstance(versions, dict) or not all(isinstance(version, str) for version in versions.values()):
-        raise TfaipError(f"{path} gives {shorten(versions)} as versions, expected name: version")
-
-
 def _files_below(directory: Path) -> list[str]:
-    return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-
-
-def _matches(path: Path, expected: dict[str, Any] | None) -> bool:
-    # The size first: a file that claims to be huge is not read to its end.
-    return expected is not None and path.stat().st_size == expected["size"] and _fingerprint(path) == expected
+    names = [path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()]
+    return sorted(name for name in names if name != MANIFEST_FILE)
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Search for the line of a user's own code that raised an error, among the frames of the toolkit and of libraries."""
+"""Origin of an error: the line of the user's own code, among the frames of libraries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIBRARIES = frozenset(
 )
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)(?:, in (\S+))?')
 _STYLE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# Keras puts a page around the message of an error in a layer.
+# Keras puts a page around the message of an error in a layer, whose type it keeps: only the text separates them.
 _KERAS_CALL = re.compile(r"Exception encountered when calling .*?\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
 _KERAS_SHAPES = re.compile(r"Could not automatically infer the output shape .*? Error encountered:\s+", re.DOTALL)
 
@@ -36,7 +36,7 @@ class Place:
     Args:
         file: path of the file.
         line: number of the line.
-        function: that was running; None: unknown.
+        function: name of the function; None: unknown.
     """
 
     file: str
@@ -48,10 +48,10 @@ class Place:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the text of an error without terminal styles; of Keras' page about a failed call the message alone."""
+    """Return the text of an error without terminal styles, and without Keras' page around it."""
     text = str(error)
     if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
-        # Its text is the `repr` of its argument, in which the page of Keras would be one escaped line.
+        # Its text is the `repr` of its argument: the page of Keras as one escaped line.
         page = error.args[0]
         text = page if _KERAS_CALL.match(page) else text
     if inner := _KERAS_CALL.match(text):
@@ -67,16 +67,16 @@ def without_styles(text: str) -> str:
 def find_place(error: BaseException) -> Place | None:
     """Find the last line of the user's own code that led to an error.
 
-    Errors that the toolkit raises itself describe what is wrong; there only what caused them is looked at.
+    Errors of the toolkit describe what is wrong; of these only the causes are searched.
 
     Returns:
-        the place; None: only the toolkit and libraries took part.
+        the place; None: all frames belong to the toolkit and to libraries.
     """
     for one in _chain(error):
         if isinstance(one, SyntaxError) and one.filename and one.lineno and _is_users(one.filename):
             return Place(one.filename, one.lineno)
         frames = [] if isinstance(one, TfaipError) else _without_delegation(list(_frames(one)))
-        # A scenario that is installed lies beside the libraries.
+        # An installed scenario is beside the libraries.
         for accepts in (_is_users, _is_installed):
             found = [place for place in frames if accepts(place.file)]
             if found:
@@ -85,20 +85,19 @@ def find_place(error: BaseException) -> Place | None:
 
 
 def _without_delegation(frames: list[Place]) -> list[Place]:
-    """Leave out the frames that only call the same method of a base class of the toolkit, which then raised.
+    """Remove the frames that only call the same method of a base class of the toolkit.
 
     A `super().__post_init__()` is not the reason why a value is refused.
     """
-    calls = zip(frames, [*frames[1:], None], strict=True)
-    return [
-        place
-        for place, called in calls
-        if called is None or place.function != called.function or not Path(called.file).is_relative_to(_OURS)
-    ]
+    kept = frames[-1:]
+    for place, called in zip(reversed(frames[:-1]), reversed(frames), strict=False):
+        if place.function != called.function or not Path(called.file).is_relative_to(_OURS):
+            kept.insert(0, place)
+    return kept
 
 
 def is_foreseen(error: BaseException) -> bool:
-    """Return True if the message of an error says enough: the toolkit raised it, not after an error of other code."""
+    """Return True if the toolkit raised an error, and not because of one in the user's code."""
     return isinstance(error, TfaipError) and find_place(error) is None
 
 
@@ -112,7 +111,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _frames(error: BaseException) -> Iterator[Place]:
-    """The frames that a message quotes, as those of a worker process, and then those of the error itself."""
+    """Yield the frames that a message quotes (those of a worker process), then the error's own."""
     for file, line, function in _FRAME.findall(str(error)):
         yield Place(file, int(line), function or None)
     for frame in traceback.extract_tb(error.__traceback__):

@@ -1,4 +1,4 @@
-"""Checks which methods a subclass has of its own."""
+"""Checks on the methods that a subclass overrides."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 
 def overrides(cls: type, base: type, name: str) -> bool:
-    """Return True if a class has a method of its own in place of the one of `base`, which may have none."""
+    """Return True if a class overrides a method of `base`, or adds it."""
     return inspect.getattr_static(cls, name, None) is not inspect.getattr_static(base, name, None)
 
 
 def refuse_uncalled(cls: type, base: type, instead: Mapping[str, str]) -> None:
-    """Raise if a class overrides a method that a training never calls, so that nothing is lost in silence.
+    """Raise if a class overrides a method that a training never calls.
 
     Args:
         cls: the subclass.
@@ -20,7 +20,7 @@ def refuse_uncalled(cls: type, base: type, instead: Mapping[str, str]) -> None:
         instead: name of such a method -> what to override.
 
     Raises:
-        TypeError: if it does.
+        TypeError: if it does; names the method and its replacement.
     """
     for name, better in instead.items():
         if overrides(cls, base, name):

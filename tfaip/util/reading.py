@@ -1,8 +1,8 @@
 """Bounded reading: regular files of a limited size, and JSON of limited depth and number of values.
 
-Every file that a user, a run or a model directory names is opened here. What is refused is an `OSError` with a reason
-(a directory, a pipe, a device, too large), as the system raises it for a missing file, so that a reader has one kind of
-failure to report.
+Every file that a user, a run or a model directory names is opened here. A refused one (a directory,
+a pipe, a device, too large) raises an `OSError` with a reason, as a missing one does, so that a
+reader has one kind of failure to report.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -23,12 +24,12 @@ from tfaip.util.text import shorten, shorten_text
 MIB = 1 << 20
 # Params, config files, manifests.
 DOCUMENT_BYTES = 16 * MIB
-# What grows with the epochs of a run: its history, and the state of a checkpoint, which holds the history.
+# Files that grow with the epochs of a run: its history, and the state of a checkpoint with it.
 RECORDS_BYTES = 256 * MIB
 # Lists and tables of samples.
 TABLE_BYTES = 1024 * MIB
 
-# Params are some ten levels deep. Whatever walks through a document may call itself at each level.
+# Params are some ten levels deep. Functions that walk through a document may recurse at each level.
 MAX_DEPTH = 64
 # Values of a JSON document; each takes some 100 bytes, however short its text is.
 MAX_VALUES = 8_000_000
@@ -47,11 +48,11 @@ def open_file(path: str | os.PathLike[str], limit: int | None = None, follow_lin
 
     Args:
         path: of the file, or of a link to it.
-        limit: most bytes that it may have; None: any number, for what is read piece by piece.
+        limit: maximum number of bytes; None: any, for files that are read piece by piece.
         follow_links: if False, a link is refused too.
 
     Raises:
-        OSError: it is missing, not a regular file, or too large.
+        OSError: if it is missing, not a regular file, or too large.
     """
     try:
         links = 0 if follow_links else os.O_NOFOLLOW
@@ -80,7 +81,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> byt
     with open_file(path, limit) as file:
         size = os.fstat(file.fileno()).st_size
         content = file.read(size + 1)
-        # The size of some files of the system is only known when they have been read.
+        # The size of some files of the system is known only after they have been read.
         while len(content) > size and len(content) <= limit:
             size = len(content)
             content += file.read(MIB)
@@ -93,7 +94,7 @@ def read_text(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> str:
     """Return the content of a text file in UTF-8.
 
     Raises:
-        UsageError: it cannot be read; one line that names it.
+        UsageError: if it cannot be read; one line that names it.
     """
     name = shorten_text(os.fspath(path), 200)
     try:
@@ -108,7 +109,7 @@ def read_lines(file: IO[bytes], limit: int) -> Iterator[bytes]:
     """Yield the lines of an open file.
 
     Raises:
-        ValueError: a line has more than `limit` bytes; no more than these are read.
+        ValueError: if a line has more than `limit` bytes; no more are read.
     """
     while line := file.readline(limit + 1):
         if len(line) > limit:
@@ -117,13 +118,13 @@ def read_lines(file: IO[bytes], limit: int) -> Iterator[bytes]:
 
 
 def require_regular_files(directory: Path) -> int:
-    """Raise unless a directory, which another library is about to read, holds only files and directories.
+    """Raise unless a directory, to be read by a library, holds only files and directories.
 
     Returns:
         the size of all its files in bytes.
 
     Raises:
-        OSError: there is a pipe, a device or a broken link below it; the message names it.
+        OSError: if there is a pipe, a device or a broken link below it; the message names it.
     """
     size = 0
     for root, _, names in os.walk(directory):
@@ -141,11 +142,11 @@ def parse_json(text: str, name: str, *, max_depth: int = MAX_DEPTH) -> dict[str,
 
     Args:
         text: the JSON.
-        name: where it is from, for messages.
-        max_depth: of lists and objects within each other.
+        name: of its source, for messages.
+        max_depth: of nested lists and objects.
 
     Raises:
-        UsageError: broken JSON, no object, a key given twice, too deep, or too many values.
+        UsageError: if it is broken, no object, too deep, has too many values, or gives a key twice.
     """
     name = shorten_text(name, 200)
     # Counted in the text, which costs less memory than the values would.
@@ -178,7 +179,7 @@ def read_json(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> dict
 
 
 def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
-    """Return True if lists and dicts are nested at most `max_depth` levels deep; takes no recursion itself."""
+    """Return True if lists and dicts are nested at most `max_depth` levels deep; not recursive."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(max_depth):
         level = [item for parent in level for item in _items(parent) if isinstance(item, dict | list)]
@@ -186,7 +187,7 @@ def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
 
 
 def parse_whole_number(text: str) -> int | None:
-    """Return the number that decimal digits of a file say, at most nine of them; None for any other text."""
+    """Return the number of at most nine decimal digits; None for any other text."""
     return int(text) if re.fullmatch("0|[1-9][0-9]{0,8}", text) else None
 
 
@@ -197,11 +198,8 @@ def _items(value: Any) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise KeyError(key)
-            seen.add(key)
+        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise KeyError(twice)
     return found
 
 

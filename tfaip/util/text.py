@@ -5,9 +5,9 @@ from __future__ import annotations
 import reprlib
 
 MESSAGE_LIMIT = 80
-# For the text of another error inside of a message.
+# Of the text of another error inside a message.
 ERROR_LIMIT = 200
-# For all that a command says about an error.
+# Of the whole line that a command prints about an error.
 LINE_LIMIT = 300
 
 
@@ -21,7 +21,7 @@ class _ShortRepr(reprlib.Repr):
         self.maxstring = self.maxother = 2 * MESSAGE_LIMIT
 
     def repr_int(self, x: int, level: int) -> str:
-        """Python refuses to print integers of more than 4300 digits."""
+        """Return the digits; Python refuses to print integers of more than 4300 digits."""
         return repr(x) if x.bit_length() < 1024 else f"<integer of {x.bit_length()} bits>"
 
     repr_bool = repr_int
@@ -31,17 +31,17 @@ _REPR = _ShortRepr()
 
 
 def number_text(value: float) -> str:
-    """Return a number with four decimals, or with four significant digits if it is below 0.001 and not 0."""
+    """Return a number with four decimals, if it is below 0.001 with four significant digits."""
     if value == 0:
-        return "0.0000"  # also of -0.0
+        return "0.0000"  # also for -0.0
     return f"{value:.4f}" if not abs(value) < 0.001 else f"{value:.4g}"
 
 
 def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:
     """Return `repr(value)` on one line, cut to at most `limit` characters.
 
-    Nested containers are cut while they are printed, so that the time does not depend on the size of the value.
-    Every message that shows a value from a user or a file goes through this function.
+    Nested containers are cut while they are printed, so that the time does not depend on the size
+    of the value. Every message that shows a value from a user or a file goes through this function.
 
     Args:
         value: anything; a string is shown with its quotes, and unprintable characters are escaped.
@@ -49,13 +49,13 @@ def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:
     """
     try:
         text = _REPR.repr(value)
-    except Exception as error:  # a `__repr__` of the user's
+    except Exception as error:  # in a `__repr__` of the user
         text = f"<{type(value).__name__}, whose repr fails: {type(error).__name__}>"
     return shorten_text(text, limit)
 
 
 def shorten_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Return `text` on one line, without control characters, with its middle left out if it exceeds `limit`."""
+    """Return `text` on one printable line, without its middle if it exceeds `limit`."""
     if len(text) > 4 * limit:
         text = text[: 2 * limit] + text[-2 * limit :]
     line = " ".join(text.split())

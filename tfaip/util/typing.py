@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-# A tensor of the active backend (or a NumPy array, or a symbolic KerasTensor): backends share no base class.
+# A tensor of the active backend, a NumPy array, or a KerasTensor: backends share no base class.
 Tensor: TypeAlias = Any
 TensorDict: TypeAlias = dict[str, Tensor]
 Logs: TypeAlias = dict[str, float]
+# Inputs and targets of a batch by name.
+Element: TypeAlias = tuple[TensorDict, TensorDict]

@@ -1,4 +1,4 @@
-"""What a sample is and where samples come from. Replace `MyGenerator.load` by your data."""
+"""Shapes of a sample, and the generator of the samples. Replace `MyGenerator.load` by your data."""
 
 from __future__ import annotations
 
@@ -19,18 +19,14 @@ from tfaip.params import pai_dataclass, pai_meta
 
 @pai_dataclass
 @dataclass
-class MyDataParams(DataBaseParams):
-    """Options of the data: each field is a flag, here `--data.features`."""
+class MyDataParams(DataBaseParams, cls=":MyData"):
+    """Options of the data; each field is a flag, here `--data.features`."""
 
     features: int = field(default=8, metadata=pai_meta(help="Number of input features"))
 
-    @staticmethod
-    def cls() -> type[MyData]:
-        return MyData
-
 
 class MyData(DataBase[MyDataParams]):
-    """Keys, shapes (without the batch dimension) and types of what enters the model."""
+    """Names, shapes (without the batch dimension) and types of the inputs and targets of the model."""
 
     def _input_layer_specs(self) -> dict[str, TensorSpec]:
         return {"x": TensorSpec((self.params.features,), "float32")}
@@ -41,22 +37,19 @@ class MyData(DataBase[MyDataParams]):
 
 @pai_dataclass
 @dataclass
-class MyGeneratorParams(DataGeneratorParams):
-    """Where samples come from: each field is a flag, here `--train.samples` and `--val.samples`."""
+class MyGeneratorParams(DataGeneratorParams, cls=":MyGenerator"):
+    """Options of the generator; each field is a flag, here `--train.samples` and `--val.samples`."""
 
     samples: int = field(default=1000, metadata=pai_meta(help="Number of samples"))
-    seed: int = field(default=1, metadata=pai_meta(help="Other seeds give other samples"))
+    seed: int = field(default=1, metadata=pai_meta(help="Seed of the samples"))
     features: int = field(default=8, metadata=pai_meta(mode="ignore", help="As chosen in the data"))
-
-    @staticmethod
-    def cls() -> type[MyGenerator]:
-        return MyGenerator
 
 
 class MyGenerator(ArrayDataGenerator[MyGeneratorParams]):
-    """Random points and whether their first two coordinates have the same sign.
+    """Random points; the target is 1 if their first two coordinates have the same sign, else 0.
 
-    Data that does not fit into memory: derive from `DataGenerator` and give it `__len__` and `__getitem__`.
+    If your data do not fit into memory, derive from `DataGenerator` and define `__len__` and
+    `__getitem__`.
     """
 
     def load(self) -> Sample:

@@ -1,4 +1,4 @@
-"""The layers, from the inputs to the outputs."""
+"""The layers between the inputs and the outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfaip.util.typing import TensorDict
 
 
 class MyGraph(GraphBase[MyModelParams]):
-    """Hidden layers, then a probability."""
+    """Probability of the target, computed with some hidden layers."""
 
     def __init__(self, params: MyModelParams, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)

@@ -1,4 +1,4 @@
-"""What is minimised, what is measured, and which model is the best."""
+"""The loss, the metrics, and the choice of the best model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from tfaip.util.typing import Tensor, TensorDict
 
 
 class MyModel(ModelBase[MyModelParams]):
-    """Minimises the cross entropy; the best model is the one with the highest validation accuracy."""
+    """Cross entropy as the loss; the best model is the one with the highest validation accuracy."""
 
     def __init__(self, params: MyModelParams, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
+        # A metric counts over batches, so it is an attribute; `_metric` calls it.
         self.accuracy = keras.metrics.BinaryAccuracy(name="acc")
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:

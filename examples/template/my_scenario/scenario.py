@@ -1,4 +1,4 @@
-"""Ties data and model together, and says with which defaults they are trained."""
+"""The scenario, which binds data and model to each other and sets the defaults of a training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tfaip.imports import ScenarioBase, ScenarioBaseParams, TrainerParams, Train
 
 
 class MyScenarioParams(ScenarioBaseParams[MyDataParams, MyModelParams]):
-    """Data and model."""
+    """Params of the data and the model, which an exported model stores."""
 
 
 class MyPipelineParams(TrainerPipelineParams[MyGeneratorParams, MyGeneratorParams]):
@@ -16,16 +16,17 @@ class MyPipelineParams(TrainerPipelineParams[MyGeneratorParams, MyGeneratorParam
 
 
 class MyTrainerParams(TrainerParams[MyScenarioParams, MyPipelineParams]):
-    """The options of a training."""
+    """All options of a training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # The place where params share values: the generators need to know a choice made in the data.
+        # Params that depend on another branch of the tree are set here, which runs after every
+        # change.
         self.gen.train.features = self.gen.val.features = self.scenario.data.features
 
 
 class MyScenario(ScenarioBase[MyScenarioParams, MyTrainerParams]):
-    """The class that `tfaip-train` looks for."""
+    """Scenario, the class that `tfaip-train` imports."""
 
     @classmethod
     def default_trainer_params(cls) -> MyTrainerParams:

@@ -16,7 +16,7 @@ from tfaip.data.generators.arrays import ArrayDataGenerator
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.stream import Position
+from tfaip.data.pipeline.position import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
 from tfaip.params import pai_dataclass
@@ -67,8 +67,7 @@ def pipelines(count: int, seed: int, **pipeline: Any) -> tuple[DataPipeline, Dat
     single = [sample.copy() for sample in generator.create(PipelineMode.TRAINING).generate()]
     made = []
     for params in (generator, RawDataGeneratorParams(samples=single)):
-        made.append(data.create_pipeline(DataPipelineParams(**pipeline), params))
-        made[-1].seed = seed
+        made.append(data.create_pipeline(DataPipelineParams(**pipeline), params).with_seed(seed))
     return made[0], made[1]
 
 

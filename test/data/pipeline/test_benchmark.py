@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
 
@@ -17,13 +16,13 @@ from tfaip.data.pipeline.benchmark import (
     Stage,
     StageTimes,
     Throughput,
-    measure_ceiling,
     measure_stages,
     measure_throughput,
 )
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.params import pai_dataclass
+from tfaip.trainer.tools.inputbenchmark import measure_ceiling
 
 
 @pai_dataclass
@@ -119,5 +118,5 @@ def test_the_ceiling_is_that_of_batches_that_are_there(boundaries: list[int], mo
     seen: list[Any] = []
     monkeypatch.setattr(Slow, "apply", lambda self, sample: (seen.append(sample), sample)[1])
     pipeline = make_pipeline(rows(6), [SlowParams()], batch_size=2, bucket_boundaries=boundaries)
-    assert measure_ceiling(pipeline, keras.backend.backend(), 0.2) > 0
+    assert measure_ceiling(pipeline, 0.2) > 0
     assert len(seen) == 6

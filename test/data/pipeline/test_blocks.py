@@ -12,11 +12,11 @@ from test.data.pipeline.workers.faults import FaultParams, FilesParams
 from test.data.support import DropParams, IterableRowsParams, PairParams, RowDataParams, make_pipeline, rows
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.blocks import Block, BlockMaker, FailedSample, Result, Run
+from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, FailedSample, Segment
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.order import SPARE_SIZE, RawOrder
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
+from tfaip.data.pipeline.sampler import SPARE_SIZE, Sampler
 
 LIST = RawDataGeneratorParams(samples=rows(5))
 ITERABLE = IterableRowsParams(count=5)
@@ -25,9 +25,11 @@ ITERABLE = IterableRowsParams(count=5)
 def cut(source: DataGeneratorParams, start: tuple[int, int], sizes: Any, repeats: bool, number: int = 9) -> list[Any]:
     """(spare, [(pass, first, ids)]) of the first blocks, in the order of the data."""
     mode = PipelineMode.EVALUATION
-    order = RawOrder(source.create(mode), DataPipelineParams(mode=mode), mode, seed=0)
-    blocks = islice(order.blocks(*start, sizes, repeats), number)
-    return [(b.is_spare, [(r.pass_index, r.first, [_id(item) for item in r.items]) for r in b.runs]) for b in blocks]
+    sampler = Sampler(source.create(mode), DataPipelineParams(mode=mode), seed=0)
+    blocks = islice(sampler.blocks(*start, sizes, repeats), number)
+    return [
+        (b.is_spare, [(r.pass_index, r.first, [_id(item) for item in r.items]) for r in b.segments]) for b in blocks
+    ]
 
 
 def _id(item: int | Sample) -> int:
@@ -66,8 +68,8 @@ def test_an_endless_stream_shows_where_a_pass_is_empty() -> None:
 def test_samples_fail_alone() -> None:
     processors = SequentialProcessorPipelineParams(processors=[FaultParams(fault="raise", at=2), DropParams(every=3)])
     mapper = processors.create(DataPipelineParams(), RowDataParams()).mapper
-    maker = BlockMaker(FilesParams(corrupt_every=5).create(PipelineMode.TRAINING), mapper)
-    result = maker.make(Block([Run(0, 7, [1, 2]), Run(1, 0, [3, 4, 5])]), seed=0)
+    processor = BlockProcessor(FilesParams(corrupt_every=5).create(PipelineMode.TRAINING), mapper)
+    result = processor.process(Block([Segment(0, 7, [1, 2]), Segment(1, 0, [3, 4, 5])]), seed=0)
     assert result.outcomes is not None
     first, failed, dropped, fourth, unread = result.outcomes
     assert isinstance(failed, FailedSample)
@@ -75,31 +77,31 @@ def test_samples_fail_alone() -> None:
     assert failed.error.__notes__[0].startswith("in Fault.apply, sample 8 of its pass")
     assert unread.error.__notes__ == ["while Files read sample 5"]
     assert [sample.is_valid() for sample in (first, dropped, fourth)] == [True, False, True]  # type: ignore[union-attr]
-    assert [(run.first, len(outcomes)) for run, outcomes in result.runs()] == [(7, 2), (0, 3)]
+    assert [(run.first, len(outcomes)) for run, outcomes in result.segments()] == [(7, 2), (0, 3)]
 
 
 def test_a_batch_is_cut_into_the_samples_that_it_was_made_of() -> None:
     batch = Batch({"x": np.array([[1, -1], [2, 3]])}, {"y": np.array([[5], [6]])}, [{"id": 0}, None])
-    result = Result(Block([Run(0, 3, [0]), Run(1, 0, [1])]), None, batch, ({"x": [(1,), (2,)]}, {}))
+    result = BlockResult(Block([Segment(0, 3, [0]), Segment(1, 0, [1])]), None, batch, ({"x": [(1,), (2,)]}, {}))
     made = [
         (run.first, [(s.inputs["x"].tolist(), s.targets["y"].tolist(), s.meta) for s in outcomes])
-        for run, outcomes in result.runs()
+        for run, outcomes in result.segments()
     ]
     assert made == [(3, [([1], [5], {"id": 0})]), (0, [([2, 3], [6], None)])]
 
 
 def test_a_block_is_stacked_only_if_all_of_it_is_good() -> None:
     pipeline = make_pipeline(rows(6), [])
-    maker = BlockMaker(pipeline.generator, pipeline._pre_proc.mapper, pipeline._batcher)
-    stacked = maker.make(Block([Run(0, 0, [1, 2])]), 0, as_batch=True)
+    processor = BlockProcessor(pipeline.generator, pipeline.reader.processors.mapper, pipeline.reader.batcher)
+    stacked = processor.process(Block([Segment(0, 0, [1, 2])]), 0, as_batch=True)
     assert stacked.outcomes is None
     assert stacked.batch is not None
     assert stacked.batch.inputs["x"].tolist() == [[1, 1, -1], [2, 2, 2]]
     assert stacked.shapes == ({"x": [(2,), (3,)]}, {})
     incomplete = RawDataGeneratorParams(samples=[rows(1)[0], Sample(inputs={"x": [1.0]})]).create(PipelineMode.TRAINING)
-    maker = BlockMaker(incomplete, pipeline._pre_proc.mapper, pipeline._batcher)
-    assert maker.make(Block([Run(0, 0, [0, 1])]), 0, as_batch=True).batch is None
-    assert maker.make(Block([Run(0, 0, [0])]), 0, as_batch=False).batch is None
+    processor = BlockProcessor(incomplete, pipeline.reader.processors.mapper, pipeline.reader.batcher)
+    assert processor.process(Block([Segment(0, 0, [0, 1])]), 0, as_batch=True).batch is None
+    assert processor.process(Block([Segment(0, 0, [0])]), 0, as_batch=False).batch is None
 
 
 def test_samples_fail_alone_behind_a_generating_processor_too() -> None:
@@ -121,5 +123,5 @@ def test_what_processors_ask_of_the_workers() -> None:
     assert parts((-1, 7), (3, -1), (2, 5)).tasks_per_worker() == 5
     assert parts((-1, -1)).tasks_per_worker() is None
     for name in ("num_threads", "max_tasks_per_process"):
-        with pytest.raises(ValueError, match=f"{name} is 0, expected a number from 1, or -1"):
+        with pytest.raises(ValueError, match=f"{name} is 0, expected .* 1.*, or -1 for"):
             SequentialProcessorPipelineParams(**{name: 0})

@@ -23,8 +23,8 @@ from test.data.support import (
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
-from tfaip.data.pipeline.stream import Position
 from tfaip.errors import TfaipError, UsageError
 
 Ids = list[list[int]]
@@ -287,10 +287,14 @@ def test_batches_from_the_generator_have_no_buckets() -> None:
     [
         ([3, 2], None, r"bucket_boundaries is \[3, 2\], expected rising lengths from 1"),
         ([2, 2], None, "expected rising lengths"),
-        ([0, 2], None, "expected rising lengths"),
-        ([2], [4], r"bucket_batch_sizes is \[4\], expected 2 numbers from 1"),
-        ([2], [4, 0], "expected 2 numbers from 1"),
-        ([], [4, 2], r"expected 1 numbers from 1: .* bucket_boundaries \(\[\]\)"),
+        ([0, 2], None, r"bucket_boundaries\[0\] is 0, expected at least 1"),
+        (
+            [2],
+            [4],
+            r"bucket_batch_sizes is \[4\], expected one number per bucket \(2, one more than",
+        ),
+        ([2], [4, 0], r"bucket_batch_sizes\[1\] is 0, expected at least 1"),
+        ([], [4, 2], r"expected one number per bucket \(1, "),
     ],
 )
 def test_impossible_buckets_are_refused(boundaries: list[int], sizes: list[int] | None, message: str) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
@@ -23,8 +23,8 @@ from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.data.pipeline.stream import Position
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass
 
@@ -56,6 +56,13 @@ def test_training_repeats_unless_told_otherwise() -> None:
     assert [len(batch) for batch in batch_ids(pipeline, 7)] == [2] * 7
     assert sample_ids(pipeline, auto_repeat=False) == endless[:5]
     assert [len(batch) for batch in batch_ids(pipeline, auto_repeat=False)] == [2, 2, 1]
+
+
+def test_a_single_pass_of_a_generating_processor() -> None:
+    # The pairs (0, 1) (2, 3) (4, 5) (6, 7), each named by its first sample.
+    pairs = make_pipeline(rows(8), [PairParams()], mode=PipelineMode.EVALUATION, batch_size=2)
+    assert batch_ids(pairs) == [[0, 2], [4, 6]]
+    assert batch_ids(pairs.with_params(replace(pairs.params, batch_size=3))) == [[0, 2, 4], [6]]
 
 
 def test_drop_remainder_of_a_single_pass() -> None:
@@ -128,6 +135,63 @@ def test_to_mode_keeps_data_and_seed() -> None:
     assert (training.mode, evaluation.mode) == (PipelineMode.TRAINING, PipelineMode.EVALUATION)
     assert (evaluation.seed, evaluation.data) == (5, training.data)
     assert sample_ids(evaluation) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["params", "data", "generator_params", "seed", "mode", "anything"])
+def test_a_pipeline_cannot_be_changed(name: str) -> None:
+    message = f"^{name} of a pipeline cannot be set: with_seed, with_params and to_mode return a new pipeline$"
+    with pytest.raises(AttributeError, match=message):
+        setattr(make_pipeline(rows(4)), name, 5)
+
+
+def test_another_seed_is_another_pipeline() -> None:
+    first = make_pipeline(rows(30), [DropParams(every=2)], seed=1)
+    ids = sample_ids(first, auto_repeat=False)
+    second = first.with_seed(2)
+    assert (first.seed, second.seed, second.mode, second.data) == (1, 2, first.mode, first.data)
+    assert (first.dropped.invalid, second.dropped.invalid) == (15, 0)
+    assert sample_ids(second, auto_repeat=False) != ids
+    assert sample_ids(second.with_seed(1), auto_repeat=False) == ids == sample_ids(first, auto_repeat=False)
+
+
+def test_other_params_keep_seed_and_data() -> None:
+    pipeline = make_pipeline(rows(5), seed=3, mode=PipelineMode.EVALUATION, batch_size=4)
+    smaller = pipeline.with_params(DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=3))
+    assert (batch_ids(pipeline), batch_ids(smaller), smaller.seed) == ([[0, 1, 2, 3], [4]], [[0, 1, 2], [3, 4]], 3)
+
+
+class OwnPipeline(DataPipeline):
+    """A user's class with a constructor and an attribute of its own."""
+
+    def __init__(self, data: Any, generator_params: DataGeneratorParams, label: str) -> None:
+        super().__init__(DataPipelineParams(), data, generator_params)
+        self.label = label
+
+
+class OwnData(RowData):
+    def create_pipeline(self, pipeline_params: Any, generator_params: DataGeneratorParams) -> DataPipeline:
+        return OwnPipeline(self, generator_params, "mine")
+
+
+def test_a_pipeline_class_of_a_user_stays() -> None:
+    data, params, generator = OwnData(RowDataParams()), DataPipelineParams(), RawDataGeneratorParams(samples=rows(4))
+    pipeline = data.get_or_create_pipeline(params, generator)
+    assert pipeline.generator is pipeline.generator
+    for other in (
+        pipeline.to_mode(PipelineMode.EVALUATION),
+        pipeline.with_seed(3),
+        pipeline.with_params(DataPipelineParams(batch_size=2)),
+        pipeline.as_preloaded(),
+        pipeline.as_preloaded().with_seed(3).to_mode(PipelineMode.EVALUATION),
+        data.preload(params, generator),
+    ):
+        assert isinstance(other, OwnPipeline)
+        assert other.label == "mine"
+        assert other.generator is not pipeline.generator
+    assert isinstance(pipeline, OwnPipeline)
+    pipeline.label = "other"
+    with pytest.raises(AttributeError, match="seed of a pipeline cannot be set"):
+        pipeline.seed = 3
 
 
 def test_mode_argument_wins_over_the_params() -> None:

@@ -12,19 +12,30 @@ import numpy as np
 import pytest
 
 from test.data.pipeline.workers.faults import FaultParams
-from test.data.support import IterableRowsParams, NoiseParams, PairParams, RepeatParams, make_pipeline, row, rows
+from test.data.support import (
+    IterableRowsParams,
+    NoiseParams,
+    PairParams,
+    RepeatParams,
+    RowData,
+    RowDataParams,
+    make_pipeline,
+    row,
+    rows,
+)
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.blocks import FailedSample
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.failures import REMEMBERED, DropCounts, FailurePolicy
+from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
     GeneratingDataProcessor,
     MappingDataProcessor,
 )
-from tfaip.data.pipeline.stream import Position
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.params import pai_dataclass
 
 SAMPLES = 12
@@ -105,6 +116,23 @@ def test_behind_a_generating_processor_each_pass_has_samples_of_its_own() -> Non
         assert [position for _, position in batches] == positions[3:]
     with giving_up(2):
         train(pipeline(2, before=[PairParams()], shuffle_buffer_size=0), 2)
+
+
+@pytest.mark.parametrize("before", [[], [RepeatParams()]], ids=["mapping", "after a generating one"])
+def test_predictions_that_cannot_be_post_processed_are_left_out(before: list[Any]) -> None:
+    processors = SequentialProcessorPipelineParams(processors=[*before, FaultParams(fault="raise", at=2)])
+    params = DataPipelineParams(mode=PipelineMode.PREDICTION, num_processes=0, on_error="skip:3")
+    made = RowData(RowDataParams(post_proc=processors)).create_pipeline(params, IterableRowsParams())
+    kept = {sample.meta["id"] for sample in made.process_output(rows(20))}
+    assert 2 not in kept
+    assert len(kept) > 5
+    assert 1 <= made.dropped.failed <= 2
+
+
+def test_a_failing_processor_without_a_pipeline() -> None:
+    processors = SequentialProcessorPipelineParams(processors=[PairParams(), FaultParams(fault="raise", at=2)])
+    with pytest.raises(ZeroDivisionError, match="bad pixel"):
+        list(processors.create(DataPipelineParams(), RowDataParams()).apply(rows(8)))
 
 
 @pai_dataclass
@@ -231,7 +259,7 @@ def test_a_generating_processor_that_returns_nothing() -> None:
 
 @pytest.mark.parametrize("length", [0, -1])
 def test_a_length_that_no_sample_has(length: int) -> None:
-    with pytest.raises(ValueError, match=f"max_element_length is {length}, expected a length from 1, or None"):
+    with pytest.raises(ValueError, match=f"max_element_length is {length}, expected at least 1, or None"):
         DataPipelineParams(max_element_length=length)
 
 

@@ -12,18 +12,18 @@ from test.data.support import IterableRowsParams, NoiseParams, batch_bytes, make
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.order import RawOrder, buffer_shuffle
-from tfaip.data.pipeline.stream import Position
+from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Sampler, buffer_shuffle
 
 LIST = RawDataGeneratorParams(samples=rows(9))
 ITERABLE = IterableRowsParams(count=9)
 
 
 def order(
-    params: DataGeneratorParams, mode: PipelineMode = PipelineMode.TRAINING, skip: int = 0, **pipeline: int
+    params: DataGeneratorParams, mode: PipelineMode = PipelineMode.TRAINING, numbers: Any = None, **pipeline: int
 ) -> list[tuple[int, int]]:
-    raw = RawOrder(params.create(mode), DataPipelineParams(mode=mode, **pipeline), mode, seed=4)
-    return [(number, sample.meta["id"]) for number, sample in raw.samples(1, skip)]
+    sampler = Sampler(params.create(mode), DataPipelineParams(mode=mode, **pipeline), seed=4)
+    return [(number, sample.meta["id"]) for number, sample in sampler.samples(1, numbers)]
 
 
 @given(size=st.integers(1, 12), length=st.integers(0, 40), seed=st.integers(0, 100))
@@ -50,7 +50,7 @@ def test_an_exception_names_the_generator_and_the_place() -> None:
     samples = (sample if sample.meta["id"] < 5 else 1 / 0 for sample in rows(9))
     with pytest.raises(ZeroDivisionError) as info:
         order(RawDataGeneratorParams(samples=samples))
-    assert info.value.__notes__ == ["while RawIterableGenerator.generate ran, behind 5 samples"]
+    assert info.value.__notes__ == ["while RawIterableGenerator.generate ran, after 5 samples"]
 
 
 def test_random_access_is_permuted_by_seed_and_pass() -> None:
@@ -72,9 +72,9 @@ def test_shuffling_can_be_switched_off(params: DataGeneratorParams) -> None:
 
 
 @pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
-def test_skip_goes_on_in_the_same_order(params: DataGeneratorParams) -> None:
-    assert order(params, skip=4) == order(params)[4:]
-    assert order(params, skip=9) == []
+def test_single_samples_are_those_of_the_whole_order(params: DataGeneratorParams) -> None:
+    assert order(params, numbers=[1, 4, 5]) == [order(params)[number] for number in (1, 4, 5)]
+    assert order(params, numbers=()) == []
 
 
 @pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
@@ -93,7 +93,7 @@ class Damaged(RawDataGenerator):
 def test_a_failing_sample_is_named() -> None:
     damaged = Damaged(PipelineMode.EVALUATION, LIST)
     with pytest.raises(KeyError) as info:
-        list(RawOrder(damaged, DataPipelineParams(), PipelineMode.EVALUATION, 0).samples(0))
+        list(Sampler(damaged, DataPipelineParams(mode=PipelineMode.EVALUATION), 0).samples(0))
     assert info.value.__notes__ == ["while Damaged read sample 2"]
 
 

@@ -153,6 +153,7 @@ def test_another_mode_begins_with_the_data_as_it_was() -> None:
     pipeline = make_pipeline(rows(3), [AddParams(modes={PipelineMode.TRAINING})], seed=5).as_preloaded()
     other = pipeline.to_mode(PipelineMode.EVALUATION)
     assert other.seed == 5
+    assert pipeline.with_seed(7).to_mode(PipelineMode.EVALUATION).seed == 7
     with other.generate_input_samples() as samples:
         assert [sample.inputs["x"][0] for sample in samples] == [0, 1, 2]
 

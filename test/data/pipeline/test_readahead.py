@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tfaip.data.pipeline.readahead import ReadAhead
+from tfaip.data.pipeline.prefetch import Prefetcher
 
 
 class Source:
@@ -31,15 +31,15 @@ class Source:
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
 def test_all_items_in_order(count: int, ahead: int) -> None:
     source = Source(count)
-    with ReadAhead(iter(source), ahead) as items:
+    with Prefetcher(iter(source), ahead) as items:
         assert list(items) == list(range(count))
         assert list(items) == []
-    assert source.threads <= {"tfaip-read-ahead"}
+    assert source.threads <= {"tfaip-prefetch"}
 
 
 def test_the_next_items_are_made_while_the_reader_works() -> None:
     source = Source(10)
-    with ReadAhead(iter(source), 2) as items:
+    with Prefetcher(iter(source), 2) as items:
         assert next(items) == 0
         assert source.made[3].wait(10)  # two wait, one more is in hand
         assert not source.made[4].is_set()
@@ -49,24 +49,24 @@ def test_the_next_items_are_made_while_the_reader_works() -> None:
 
 def test_nothing_is_made_before_somebody_asks() -> None:
     source = Source(3)
-    with ReadAhead(iter(source), 2):
+    with Prefetcher(iter(source), 2):
         pass
     assert not source.made[0].is_set()
 
 
 def test_closing_early_ends_the_thread() -> None:
-    items = ReadAhead(iter(Source(1000)), 1)
+    items = Prefetcher(iter(Source(1000)), 1)
     assert next(items) == 0
-    assert [thread.name for thread in threading.enumerate()].count("tfaip-read-ahead") == 1
+    assert [thread.name for thread in threading.enumerate()].count("tfaip-prefetch") == 1
     items.close()
-    assert [thread.name for thread in threading.enumerate()].count("tfaip-read-ahead") == 0
+    assert [thread.name for thread in threading.enumerate()].count("tfaip-prefetch") == 0
     assert list(items) == []
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit])
 def test_an_error_comes_behind_the_items_before_it(kind: type[BaseException]) -> None:
     error = kind("sample 2 is broken")
-    with ReadAhead(iter(Source(2, error)), 5) as items:
+    with Prefetcher(iter(Source(2, error)), 5) as items:
         assert [next(items), next(items)] == [0, 1]
         with pytest.raises(kind) as caught:
             next(items)

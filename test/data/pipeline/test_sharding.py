@@ -15,8 +15,8 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.sharding import ALONE, Shard, rows_of
-from tfaip.data.pipeline.stream import Position
+from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sharding import UNSHARDED, Shard, shard_batch
 from tfaip.errors import TfaipError
 
 
@@ -43,7 +43,7 @@ def pipeline(*processors: Any, data: type[RowData] = EvenData, size: int = 10, *
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_rows_together_are_the_whole_batches(workers: int) -> None:
     # Batches of 6 from passes of 10: they begin anywhere in a pass.
-    whole = epoch(pipeline(NoiseParams()), ALONE)
+    whole = epoch(pipeline(NoiseParams()), UNSHARDED)
     parts = [epoch(pipeline(NoiseParams(), num_processes=workers), (rank, 3)) for rank in range(3)]
     assert len(whole) == 4
     for number, (targets, position) in enumerate(whole):
@@ -66,7 +66,7 @@ def test_only_own_samples_are_processed() -> None:
         made = pipeline(DropParams(every=100))
         assert all(0 not in targets for targets, _ in epoch(made, (rank, 3)))
         dropped.append(made.dropped.invalid)
-    assert sum(dropped) == sum(targets.count(0) for targets, _ in epoch(pipeline(), ALONE)) > 1
+    assert sum(dropped) == sum(targets.count(0) for targets, _ in epoch(pipeline(), UNSHARDED)) > 1
 
 
 def test_a_dropped_sample_is_replaced_by_one_of_its_rows() -> None:
@@ -93,7 +93,7 @@ def test_nothing_left_of_the_own_rows_is_an_error() -> None:
 def test_what_depends_on_the_whole_batch_is_cut_from_it(
     processors: tuple[Any, ...], data: type[RowData], params: dict[str, Any]
 ) -> None:
-    whole = epoch(pipeline(*processors, data=data, **params), ALONE)
+    whole = epoch(pipeline(*processors, data=data, **params), UNSHARDED)
     parts = [epoch(pipeline(*processors, data=data, **params), (rank, 3)) for rank in range(3)]
     for number, (targets, position) in enumerate(whole):
         assert sum((part[number][0] for part in parts), []) == targets
@@ -102,10 +102,10 @@ def test_what_depends_on_the_whole_batch_is_cut_from_it(
 
 def test_rows_of_a_batch_that_cannot_be_split_equally() -> None:
     batch = Batch({"x": np.arange(5)}, {}, list("abcde"))
-    parts = [rows_of(batch, (rank, 3)) for rank in range(3)]
+    parts = [shard_batch(batch, (rank, 3)) for rank in range(3)]
     assert [part.inputs["x"].tolist() for part in parts] == [[0], [1, 2], [3, 4]]
     assert [part.meta for part in parts] == [["a"], ["b", "c"], ["d", "e"]]
-    assert rows_of(batch, ALONE) is batch
+    assert shard_batch(batch, UNSHARDED) is batch
 
 
 def test_each_process_counts_the_samples_of_its_own_rows_that_failed() -> None:

@@ -105,8 +105,8 @@ def test_targets_alone_are_not_touched() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_shift": -1}, "max_shift is -1, expected 0 or a number of pixels"),
-        ({"share": 1.5}, "share is 1.5, expected a number between 0 and 1"),
+        ({"max_shift": -1}, "max_shift is -1, expected at least 0"),
+        ({"share": 1.5}, "share is 1.5, expected a number from 0 to 1"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, float], message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -128,13 +129,19 @@ class Variant:
 
 def training_lines(seed: int, count: int) -> list[Line]:
     """The first `count` lines of tfaip-train in the order of the seed."""
+    return _in_order(seed, count, _training_variants())
+
+
+@cache
+def _training_variants() -> list[Variant]:
+    """The scenarios, and the tiny one with every class that can be chosen."""
     found = [
         _variant("train", (scenario,), {**SHORT, **base})
         for scenario, base in ((TINY, {}), (LISTS, OF_LISTS), (TUTORIAL, OF_TUTORIAL))
     ]
     known = set(found[0].flags)
     chosen = [_variant("train", (TINY,), {**SHORT, **classes}, known) for classes in _classes()]
-    return _in_order(seed, count, [*found, *chosen])
+    return [*found, *chosen]
 
 
 def command_lines(seed: int, count: int) -> list[Line]:

@@ -63,9 +63,13 @@ def run_whole_here(main: Main, argv: Sequence[str], seconds: int = 60, hang_s: i
         hang_s: after these the process ends with the stacks of all threads: the command hangs.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        with _redirected(1, out), _redirected(2, err) as terminal, _usual_warnings(), same_environment():
-            # It warns of a process that trains again and again, which ours does on purpose.
-            logging.getLogger("tensorflow").setLevel(logging.ERROR)
+        with (
+            _redirected(1, out),
+            _redirected(2, err) as terminal,
+            _usual_warnings(),
+            same_environment(),
+            _quiet_tensorflow(),
+        ):
             faulthandler.dump_traceback_later(hang_s, exit=True, file=terminal)
             with contextlib.redirect_stdout(_text_on(1)), contextlib.redirect_stderr(_text_on(2)):
                 with _interrupted_after(seconds):
@@ -79,6 +83,18 @@ def run_whole_here(main: Main, argv: Sequence[str], seconds: int = 60, hang_s: i
 def _content(file: IO[str]) -> str:
     file.seek(0)
     return file.read()
+
+
+@contextlib.contextmanager
+def _quiet_tensorflow() -> Iterator[None]:
+    """Hide that TensorFlow warns of a process that trains again and again, which this one does on purpose."""
+    log = logging.getLogger("tensorflow")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 @contextlib.contextmanager

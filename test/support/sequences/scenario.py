@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from test.support.tiny.scenario import TinyData, TinyDataParams, TinyModelParams
 from tfaip.imports import (
-    DataBase,
-    DataBaseParams,
     DataGenerator,
     DataGeneratorParams,
     DataProcessorParams,
     MappingDataProcessor,
-    ModelBaseParams,
     Sample,
     ScenarioBase,
     ScenarioBaseParams,
@@ -57,7 +55,7 @@ class Augment(MappingDataProcessor[AugmentParams]):
         return sample.new_inputs({"x": x + self.rng.normal(scale=self.params.noise, size=x.shape).astype("float32")})
 
 
-class SequenceDataParams(DataBaseParams):
+class SequenceDataParams(TinyDataParams):
     """No options."""
 
     @staticmethod
@@ -65,14 +63,11 @@ class SequenceDataParams(DataBaseParams):
         return SequenceData
 
 
-class SequenceData(DataBase[SequenceDataParams]):
+class SequenceData(TinyData):
     """Steps of two numbers in, one number out."""
 
     def _input_layer_specs(self) -> dict[str, TensorSpec]:
         return {"x": TensorSpec((None, 2), "float32")}
-
-    def _target_layer_specs(self) -> dict[str, TensorSpec]:
-        return {"y": TensorSpec((1,), "float32")}
 
     def element_length_fn(self, sample: Sample) -> int:
         return len(sample.inputs["x"])
@@ -106,19 +101,8 @@ class SequenceGenerator(DataGenerator[SequenceGeneratorParams]):
         return Sample(inputs={"x": x}, targets={"y": x[:, 0].sum(keepdims=True)})
 
 
-@pai_dataclass
-@dataclass
-class SequenceModelParams(ModelBaseParams):
-    """Options of the model."""
-
-    units: int = field(default=8, metadata=pai_meta(help="Units of the hidden layer"))
-    dropout: float = field(default=0.2, metadata=pai_meta(help="Share of them that is dropped"))
-
-    @staticmethod
-    def cls() -> type:
-        from .model import SequenceModel
-
-        return SequenceModel
+class SequenceModelParams(TinyModelParams):
+    """Options of the model, which is the tiny one with another graph."""
 
     def graph_cls(self) -> type:
         from .model import SequenceGraph

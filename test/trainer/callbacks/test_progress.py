@@ -12,11 +12,18 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from test.events.test_writer import scalars
 from test.trainer.line import line_params, train, weight
-from test.trainer.test_events import scalars
-from tfaip.trainer.callbacks.logger import result_line
-from tfaip.trainer.callbacks.progress import NoProgress, ProgressBar, create_progress, print_summary
+from tfaip.trainer.callbacks import logger, progress, tensorboard
 from tfaip.trainer.params import ProgressBarMode
+from tfaip.trainer.reporting.progress import (
+    ProgressBar,
+    ProgressDisplay,
+    create_progress_display,
+    log_summary,
+    result_line,
+)
+from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.scheduler.modulation import CyclicModulationParams
 
 pytestmark = pytest.mark.backend
@@ -26,14 +33,14 @@ pytestmark = pytest.mark.backend
     ("mode", "is_terminal", "expected"),
     [
         (ProgressBarMode.AUTO, True, ProgressBar),
-        (ProgressBarMode.AUTO, False, NoProgress),
+        (ProgressBarMode.AUTO, False, ProgressDisplay),
         (ProgressBarMode.BAR, False, ProgressBar),
-        (ProgressBarMode.PLAIN, True, NoProgress),
+        (ProgressBarMode.PLAIN, True, ProgressDisplay),
     ],
 )
 def test_modes(mode: ProgressBarMode, is_terminal: bool, expected: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
-    assert type(create_progress(mode)) is expected
+    assert type(create_progress_display(mode)) is expected
 
 
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +83,7 @@ def test_a_total_that_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_progress_reads_no_values() -> None:
-    quiet = NoProgress()
+    quiet = ProgressDisplay()
     quiet.start("Epoch", 1, 0)
     quiet.advance(1, lambda: 1 / 0)  # type: ignore[arg-type, return-value]
     quiet.stop()
@@ -154,5 +161,11 @@ def test_an_epoch_without_an_update_shows_the_rate_to_come(caplog: pytest.LogCap
 
 def test_the_summary_is_aligned(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="tfaip"):
-        print_summary({"Best epoch": "none", "TensorBoard": "tensorboard --logdir runs/a"})
+        log_summary({"Best epoch": "none", "TensorBoard": "tensorboard --logdir runs/a"})
     assert caplog.messages == ["Best epoch   none", "TensorBoard  tensorboard --logdir runs/a"]
+
+
+def test_module_paths_of_earlier_versions() -> None:
+    assert logger.result_line is result_line
+    assert progress.ProgressBar is ProgressBar
+    assert tensorboard.TensorBoardEvents is TensorBoardEvents

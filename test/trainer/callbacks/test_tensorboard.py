@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from keras import ops
 
+from test.events.test_writer import accumulator, curves, images, scalars
 from test.trainer.line import LineGraph, LineModel, LineModelParams, LineScenario, LineTrainerParams, line_params
-from test.trainer.test_events import accumulator, curves, images, scalars
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams

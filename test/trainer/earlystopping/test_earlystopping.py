@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tfaip.trainer.earlystopping import EarlyStoppingParams
-from tfaip.trainer.earlystopping.params import Standing
+from tfaip.trainer.earlystopping.params import EarlyStoppingStatus
 
 
 def stops(values, mode="max", **kwargs):
-    return standing(values, mode, **kwargs).stops_after
+    return status(values, mode, **kwargs).stops_after
 
 
-def standing(values, mode="max", **kwargs):
-    return EarlyStoppingParams(**kwargs).standing(dict(enumerate(values, start=1)), mode)
+def status(values, mode="max", **kwargs):
+    return EarlyStoppingParams(**kwargs).status(dict(enumerate(values, start=1)), mode)
 
 
 def test_off_by_default():
@@ -53,7 +53,7 @@ def test_values_that_are_not_finite_are_no_improvement():
 
 
 def test_epochs_without_a_value_are_passed_over():
-    assert EarlyStoppingParams(n_to_go=3).standing({2: 0.5, 4: 0.5, 6: 0.5}, "max").stops_after == 6
+    assert EarlyStoppingParams(n_to_go=3).status({2: 0.5, 4: 0.5, 6: 0.5}, "max").stops_after == 6
 
 
 def test_reaching_the_goal_stops_at_once():
@@ -70,12 +70,12 @@ def test_nothing_is_counted_before_the_start():
 
 def test_best_value_and_counter_epoch_by_epoch():
     values = [0.3, 0.5, 0.4, math.nan, 0.6]
-    seen = [standing(values[:epoch], n_to_go=9) for epoch in range(6)]
+    seen = [status(values[:epoch], n_to_go=9) for epoch in range(6)]
     assert [s.current for s in seen] == [None, 0.3, 0.5, 0.5, 0.5, 0.6]
     assert [s.n for s in seen] == [0, 1, 1, 2, 3, 1]
-    assert standing(values, "min").current == 0.3
+    assert status(values, "min").current == 0.3
     # The counter stays where it stopped the training.
-    assert standing([0.5] * 9, n_to_go=3) == Standing(0.5, 3, 3)
+    assert status([0.5] * 9, n_to_go=3) == EarlyStoppingStatus(0.5, 3, 3)
 
 
 def test_the_goal_stops_without_n_to_go():
@@ -91,10 +91,12 @@ def test_the_goal_stops_in_epochs_that_are_not_tested():
 def test_once_counting_has_begun_epochs_below_its_threshold_count():
     collapsed = {1: 0.3, 2: 0.6, **dict.fromkeys(range(3, 60), 0.45)}
     params = EarlyStoppingParams(n_to_go=3, lower_threshold=0.5)
-    assert params.standing(collapsed, "max") == Standing(0.6, 3, 4)
-    assert params.standing({1: 0.3, 2: 0.6, 3: 0.55, 4: 0.45}, "max") == Standing(0.6, 3, 4)
+    assert params.status(collapsed, "max") == EarlyStoppingStatus(0.6, 3, 4)
+    assert params.status({1: 0.3, 2: 0.6, 3: 0.55, 4: 0.45}, "max") == EarlyStoppingStatus(0.6, 3, 4)
     mirrored = EarlyStoppingParams(n_to_go=3, upper_threshold=-0.5)
-    assert mirrored.standing({epoch: -value for epoch, value in collapsed.items()}, "min") == Standing(-0.6, 3, 4)
+    assert mirrored.status({epoch: -value for epoch, value in collapsed.items()}, "min") == EarlyStoppingStatus(
+        -0.6, 3, 4
+    )
 
 
 def test_a_value_that_is_not_finite_reaches_no_threshold():
@@ -142,20 +144,23 @@ THRESHOLD = st.none() | st.sampled_from([-1.5, -1, -0.5, 0, 0.5, 1, 1.5])
 def test_every_stop_is_that_of_the_description(values, mode, n_to_go, frequency, thresholds):
     fields = {"n_to_go": n_to_go, "frequency": frequency}
     fields |= {"lower_threshold": thresholds[0], "upper_threshold": thresholds[1]}
-    assert EarlyStoppingParams(**fields).standing(values, mode).stops_after == reference(values, mode, **fields)
+    assert EarlyStoppingParams(**fields).status(values, mode).stops_after == reference(values, mode, **fields)
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "flag"),
+    ("kwargs", "message"),
     [
-        ({"n_to_go": 0}, "--early_stopping.n_to_go"),
-        ({"frequency": 0}, "--early_stopping.frequency"),
-        ({"lower_threshold": 1.0, "upper_threshold": 0.5}, "--early_stopping.lower_threshold"),
+        ({"n_to_go": 0}, "n_to_go is 0, expected at least 1, or -1 for off"),
+        ({"frequency": 0}, "frequency is 0, expected at least 1"),
+        (
+            {"lower_threshold": 1.0, "upper_threshold": 0.5},
+            "lower_threshold is 1.0, expected a number below upper",
+        ),
         ({"lower_threshold": math.nan}, "lower_threshold is nan, expected a finite number"),
-        ({"upper_threshold": math.nan}, "--early_stopping.upper_threshold"),
-        ({"upper_threshold": -math.inf}, "--early_stopping.upper_threshold"),
+        ({"upper_threshold": math.nan}, "upper_threshold is nan, expected a finite number, or None"),
+        ({"upper_threshold": -math.inf}, "upper_threshold is -inf, expected a finite number"),
     ],
 )
-def test_impossible_values_name_the_flag(kwargs, flag):
-    with pytest.raises(ValueError, match=flag):
+def test_impossible_values_name_the_field(kwargs, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         EarlyStoppingParams(**kwargs)

@@ -149,7 +149,7 @@ def test_it_is_rebuilt_from_its_config() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"beta_2": 0.6}, r"beta_2 is 0.6, expected a number in \(0.6, 1\) with --optimizer.rectify: change --optim"),
+        ({"beta_2": 0.6}, r"^beta_2 is 0.6, expected a number in \(0.6, 1\) if rectify is True$"),
         ({"beta_2": 0.0}, "beta_2 is 0.0"),
     ],
 )

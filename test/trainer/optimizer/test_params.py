@@ -34,17 +34,20 @@ def test_every_optimizer_has_a_help_text_for_each_field() -> None:
     [
         (
             {"clip_value": 0.0},
-            "clip_value is 0.0, expected a finite number above 0, or None for none: change --optimizer.clip_value",
+            "clip_value is 0.0, expected a number above 0, or None$",
         ),
         (
             {"weight_decay": -0.1},
-            "weight_decay is -0.1, expected a finite number from 0: change --optimizer.weight_decay",
+            "weight_decay is -0.1, expected at least 0$",
         ),
-        ({"momentum": 1.5}, r"momentum is 1.5, expected a number in \[0, 1\]: change --optimizer.momentum"),
-        ({"exclude_from_weight_decay": "bias("}, r"'bias\(' is not a regular expression"),
+        ({"momentum": 1.5}, "momentum is 1.5, expected a number from 0 to 1$"),
+        (
+            {"exclude_from_weight_decay": "bias("},
+            r"is 'bias\(', expected a regular expression \(missing",
+        ),
     ],
 )
-def test_impossible_values_name_the_flag(fields: dict[str, Any], message: str) -> None:
+def test_impossible_values_name_the_field(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SGDOptimizer(**fields)
 

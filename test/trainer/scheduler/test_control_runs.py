@@ -133,15 +133,16 @@ def test_scores_that_are_not_finite_let_the_rate_decay(tmp_path: Path) -> None:
 def test_without_validation_the_training_loss_is_followed(tmp_path: Path) -> None:
     params = falling(tmp_path / "run", control(rates=[], monitor=None), epochs=3)
     params.gen.val.x = []
-    train(params)
-    assert params.learning_rate.best_monitor == "loss/mean_epoch"
+    trainer = train(params)
+    assert trainer.params.learning_rate.best_monitor == "loss/mean_epoch"
     assert rates_of(tmp_path / "run") == [1, 1, 1]
 
 
 def test_an_unknown_monitor_is_refused_before_the_first_batch(tmp_path: Path) -> None:
     params = falling(tmp_path / "run", control(monitor=["val_accuracy", "acc"]))
     with pytest.raises(
-        UsageError, match="follows 'val_accuracy' or 'acc', .* logged values: distance, loss, loss/mean"
+        UsageError,
+        match="monitor is .*, expected a logged value .distance, loss, loss/mean.*change --learning_rate.monitor",
     ):
         train(params)
     assert not (tmp_path / "run").exists()

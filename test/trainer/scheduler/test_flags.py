@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from test.support.commands import CommandResult, finish_command, start_python
+from test.support.commands import CommandResult, finish_command, run_several, start_python
 from tfaip.errors import UsageError
 from tfaip.params.cli import ParamsParser
 from tfaip.trainer.params import TrainerParams
@@ -89,17 +89,26 @@ def test_points_are_a_dict() -> None:
     [
         (["--learning_rate", "CosinDecay"], "no class 'CosinDecay'.* did you mean CosineDecay"),
         (["--learning_rate.alpha", "0.1"], "unknown flag --learning_rate.alpha; it belongs to CosineDecay"),
-        (["--learning_rate", "CosineDecay", "--learning_rate.alpha", "2"], "alpha is 2.0, .*--learning_rate.alpha"),
+        (
+            ["--learning_rate", "CosineDecay", "--learning_rate.alpha", "2"],
+            "^alpha is 2.0.*: change --learning_rate.alpha$",
+        ),
         (
             ["--trainer.epochs", "3", "--learning_rate.rates", "4=0.1"],
-            r"rates names epoch 4, expected one from 1 to 3 \(--t",
+            "expected epochs from 1 to 3, the last of the training; one is 4: change --learning_rate.rates$",
         ),
-        (["--learning_rate.rates", "0=0.1"], "rates names epoch 0, expected one from 1"),
+        (
+            ["--learning_rate.rates", "0=0.1"],
+            "expected epochs from 1.*; one is 0: change --learning_rate.rates$",
+        ),
         (
             ["--learning_rate.rates", "a"],
             r"--learning_rate.rates: expected list\[float\] \| dict\[int, float\], got 'a'",
         ),
-        (["--learning_rate.min_lr", "1"], "min_lr 1.0 is above lr 0.001"),
+        (
+            ["--learning_rate.min_lr", "1"],
+            "at most lr .*: change --learning_rate.min_lr or --learning_rate.lr$",
+        ),
         (["--learning_rate.epochs", "5"], "unknown flag --learning_rate.epochs"),
         (["--learning_rate", "Piecewise", "--learning_rate.points", "0.5"], "expected key=value, got '0.5'"),
     ],
@@ -118,12 +127,13 @@ def test_schedules_need_no_backend_and_no_numpy() -> None:
 
 
 @pytest.mark.backend
-def test_a_run_is_resumed_with_more_epochs(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+def test_a_run_is_resumed_with_more_epochs(tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = ["--trainer.epochs", "2", "--learning_rate", "PolynomialDecay", "--learning_rate.lr", "0.5"]
     flags += ["--trainer.samples_per_epoch", "32", "--trainer.export_best", "False", "--trainer.export_final", "False"]
-    assert run_command("train", MIN, "--trainer.output_dir", run, *flags).rc == 0
-    assert run_command("resume_training", run, "--trainer.epochs", "4").rc == 0
+    train = ["train", MIN, "--trainer.output_dir", run, *flags]
+    result = run_several([train, ["resume_training", run, "--trainer.epochs", "4"]], cwd=tmp_path)
+    assert result.rc == 0, result
     records = json.loads((run / "history.json").read_text())
     assert [record["lr"] for record in records.values()] == [0.5, 0.25, 0.25, 0.125]
 

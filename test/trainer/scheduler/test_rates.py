@@ -58,27 +58,27 @@ def test_the_rate_of_a_late_epoch_needs_no_history() -> None:
 @pytest.mark.parametrize(
     ("cls", "fields", "message"),
     [
-        (ConstantParams, {"lr": -0.1}, "learning rate -0.1 is not a finite number >= 0: change --learning_rate.lr"),
-        (ConstantParams, {"lr": math.inf}, "learning rate inf"),
-        (ConstantParams, {"lr": math.nan}, "learning rate nan"),
-        (ExponentialDecayParams, {"lr": -1.0}, "learning rate -1.0"),
+        (ConstantParams, {"lr": -0.1}, "lr is -0.1, expected at least 0$"),
+        (ConstantParams, {"lr": math.inf}, "lr is inf, expected a finite number, at least 0$"),
+        (ConstantParams, {"lr": math.nan}, "lr is nan"),
+        (ExponentialDecayParams, {"lr": -1.0}, "lr is -1.0"),
         (
             ExponentialDecayParams,
             {"decay": 0.0},
-            r"decay is 0.0, expected a number in \(0, 1\]: change --learning_rate.decay",
+            r"decay is 0.0, expected a number in \(0, 1\]$",
         ),
         (ExponentialDecayParams, {"decay": 1.01}, r"decay is 1.01, expected a number in \(0, 1\]"),
         (ExponentialDecayParams, {"decay": math.nan}, "decay is nan"),
-        (ExponentialDecayParams, {"learning_circle": 0}, "learning_circle is 0, expected at least 1: change --"),
+        (ExponentialDecayParams, {"learning_circle": 0}, "learning_circle is 0, expected at least 1$"),
         (
             ExponentialDecayParams,
             {"decay_min_fraction": 1.5},
-            r"decay_min_fraction is 1.5, expected a number in \[0, 1\]",
+            "decay_min_fraction is 1.5, expected a number from 0 to 1",
         ),
         (ExponentialDecayParams, {"decay_min_fraction": -0.5}, "decay_min_fraction is -0.5"),
     ],
 )
-def test_impossible_values_name_the_flag(cls: type[LearningRateParams], fields: dict[str, Any], message: str) -> None:
+def test_impossible_values_name_the_field(cls: type[LearningRateParams], fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cls(**fields)
 

@@ -47,10 +47,14 @@ def test_the_other_spelling_is_the_same_class() -> None:
 @pytest.mark.parametrize(
     ("flag", "value", "message"),
     [
-        ("include", "(", r"'\(' is not a regular expression .*: change --warmstart.include"),
-        ("exclude", "(", r"'\(' is not a regular expression .*: change --warmstart.exclude"),
-        ("rename", "a:b", "'a:b' is no substitution: expected --warmstart.rename 'old->new'"),
-        ("rename_targets", "a", "'a' is no substitution: expected --warmstart.rename_targets 'old->new'"),
+        ("include", "(", r"^include is '\(', expected a regular expression .*: change --warmstart.include$"),
+        ("exclude", "(", r"^exclude is '\(', expected a regular expression .*: change --warmstart.exclude$"),
+        ("rename", "a:b", r"^rename\[0\] is 'a:b', expected 'old->new' with .*: change --warmstart.rename$"),
+        (
+            "rename_targets",
+            "a",
+            r"^rename_targets\[0\] is 'a', expected .*: change --warmstart.rename_targets$",
+        ),
     ],
 )
 def test_mistakes_are_found_before_anything_is_built(flag: str, value: str, message: str) -> None:

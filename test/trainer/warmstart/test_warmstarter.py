@@ -17,7 +17,7 @@ from test.trainer.net import CONV, ENCODER, HEAD, NetScenario, changed, net_para
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.weights import load_arrays
-from tfaip.trainer.build import build_training_model
+from tfaip.trainer.modelsetup import build_training_model
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.transfer import Source
 from tfaip.trainer.warmstart import WarmStartParams

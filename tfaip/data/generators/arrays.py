@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 
 if TYPE_CHECKING:
     import numpy as np
 
 P = TypeVar("P", bound=DataGeneratorParams)
-Columns: TypeAlias = tuple[tuple[str, Any], ...] | None
 
 
 class ArrayDataGenerator(DataGenerator[P]):
@@ -23,59 +21,49 @@ class ArrayDataGenerator(DataGenerator[P]):
     """
 
     def load(self) -> Sample:
-        """All samples as one. Called once, when the first sample is needed.
+        """Return all samples as one. Called once, when the first sample is needed.
 
-        Inputs and targets are dicts of arrays of shape `[number of samples, ...]`, or None; meta is a list
-        with one entry per sample, or None.
+        Inputs and targets are dicts of arrays of shape `[number of samples, ...]`, or None; meta is
+        a list with one entry per sample, or None.
         """
         raise NotImplementedError(f"override load in {type(self).__name__}")
 
     @cached_property
-    def _data(self) -> Sample:
+    def _loaded(self) -> tuple[Sample, int]:
+        """All samples, and their number."""
         data = self.load()
-        sizes = {key: len(array) for part in (data.inputs, data.targets) for key, array in (part or {}).items()}
+        columns = {**(data.inputs or {}), **(data.targets or {})}
         if data.meta is not None:
-            sizes["meta"] = len(data.meta)
+            columns["meta"] = data.meta
+        sizes = {key: len(column) for key, column in columns.items()}
         if len(set(sizes.values())) != 1:
             raise ValueError(f"{type(self).__name__}.load gave arrays of different length, or none: {sizes}")
-        return data
-
-    @cached_property
-    def _columns(self) -> tuple[Columns, Columns, Any]:
-        """The parts in the form that is read fastest."""
-        inputs, targets = (None if p is None else tuple(p.items()) for p in (self._data.inputs, self._data.targets))
-        return inputs, targets, self._data.meta
-
-    @cached_property
-    def _size(self) -> int:
-        data = self._data
-        columns = [*(data.inputs or {}).values(), *(data.targets or {}).values()]
-        return len(columns[0] if columns else data.meta)
+        return data, next(iter(sizes.values()))
 
     def __len__(self) -> int:
-        return self._size
+        return self._loaded[1]
 
     def in_memory(self) -> bool:
         return True
 
     def __getitem__(self, index: int) -> Sample:
-        """The row `index` of each array, as views."""
-        inputs, targets, meta = self._columns
-        return Sample(
-            inputs=None if inputs is None else {key: array[index] for key, array in inputs},
-            targets=None if targets is None else {key: array[index] for key, array in targets},
-            meta=None if meta is None else meta[index],
-        )
+        """Return row `index` of each array, as views."""
+        sample = self._loaded[0].copy()
+        if sample.inputs is not None:
+            sample.inputs = {key: array[index] for key, array in sample.inputs.items()}
+        if sample.targets is not None:
+            sample.targets = {key: array[index] for key, array in sample.targets.items()}
+        if sample.meta is not None:
+            sample.meta = sample.meta[index]
+        return sample
 
     def get_batch(self, indices: np.ndarray[Any, Any]) -> Sample:
-        """The rows at `indices` as one sample with a leading dimension, see `BatchAccess`."""
-        data = self._data
-        return Sample(
-            inputs=_pick(data.inputs, indices),
-            targets=_pick(data.targets, indices),
-            meta=None if data.meta is None else [data.meta[index] for index in indices],
-        )
-
-
-def _pick(part: dict[str, Any] | None, rows: Any) -> dict[str, Any] | None:
-    return None if part is None else {key: array[rows] for key, array in part.items()}
+        """Return the rows at `indices` as one sample, see `BatchAccess`."""
+        sample = self._loaded[0].copy()
+        if sample.inputs is not None:
+            sample.inputs = {key: array[indices] for key, array in sample.inputs.items()}
+        if sample.targets is not None:
+            sample.targets = {key: array[indices] for key, array in sample.targets.items()}
+        if sample.meta is not None:
+            sample.meta = [sample.meta[index] for index in indices]
+        return sample

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import TextIOWrapper
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.generators.files import no_file, unreadable
-from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
@@ -21,17 +19,13 @@ from tfaip.util.text import shorten, shorten_text
 
 @pai_dataclass
 @dataclass
-class CsvGeneratorParams(DataGeneratorParams):
+class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
     """Samples that are the rows of CSV files with a header line."""
 
-    files: list[str] = field(default_factory=list, metadata=pai_meta(help="CSV files with the same columns."))
-    delimiter: str = field(default=",", metadata=pai_meta(help="Character between two columns."))
-    input_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are inputs."))
-    target_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are targets."))
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return CsvGenerator
+    files: list[str] = field(default_factory=list, metadata=pai_meta(help="CSV files with the same columns"))
+    delimiter: str = field(default=",", metadata=pai_meta(help="Character between two columns"))
+    input_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are inputs"))
+    target_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are targets"))
 
 
 P = TypeVar("P", bound=CsvGeneratorParams)
@@ -39,17 +33,20 @@ Row = tuple[str, int, dict[str, str]]
 
 
 class CsvGenerator(DataGenerator[P]):
-    """Makes a sample of each row.
+    """Generator with one sample per row.
 
     The keys are the names of the columns, the values are numbers where the text is one.
-    `meta` is `{"file": ..., "line": ...}`. All rows are held in memory as text.
+    `meta` is `{"file": ..., "line": ...}`. All rows are kept in memory as text.
     """
 
     @cached_property
     def _rows(self) -> list[Row]:
         if not self.params.files:
-            raise no_file("CSV", self.mode, "files")
-        return [row for path in self.params.files for row in self._read(path)]
+            raise missing_file("CSV", self.mode, "files")
+        rows: list[Row] = []
+        for path in self.params.files:
+            rows += self._read(path)
+        return rows
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -66,26 +63,30 @@ class CsvGenerator(DataGenerator[P]):
         try:
             with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig", newline="") as file:
                 return list(self._parse(path, csv.DictReader(file, delimiter=self.params.delimiter, strict=True)))
-        except (OSError, ValueError, csv.Error) as error:  # not UTF-8, or a name that no file can have
-            raise unreadable("CSV", path, error) from error
+        except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8, or an impossible file name
+            raise unreadable_file("CSV", path, error) from error
 
     def _parse(self, path: str, reader: csv.DictReader[str]) -> Iterator[Row]:
         wanted = [*self.params.input_columns, *self.params.target_columns]
         header = list(reader.fieldnames or [])
         missing = [name for name in wanted if name not in header]
         if missing:
+            columns = shorten_text(", ".join(header) or "nothing")
             raise UsageError(
-                f"the CSV file {path} has no column {', '.join(missing)}: its header has "
-                f"{shorten_text(', '.join(header) or 'nothing')}, separated by {shorten(self.params.delimiter)}"
+                f"the CSV file {path} has no column {', '.join(missing)}: its header has {columns}, "
+                f"separated by {shorten(self.params.delimiter)}"
             )
         for row in reader:
+            # DictReader collects surplus values under the key None and fills up with None.
             if None in row or None in row.values():
                 raise UsageError(f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header")
             yield path, reader.line_num, {name: row[name] for name in wanted}
 
 
 def _value(text: str) -> int | float | str:
-    for number in () if "_" in text else (int, float):  # Python reads 1_0 as ten
+    if "_" in text:  # Python reads 1_0 as ten
+        return text
+    for number in (int, float):
         try:
             return number(text)
         except ValueError:

@@ -1,1 +1,1 @@
-"""The way of a sample: generator, processors, order, batches."""
+"""Pipelines: from the samples of a generator to batches, and the post-processing of predictions."""

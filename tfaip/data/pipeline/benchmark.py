@@ -1,37 +1,32 @@
-"""How fast a data pipeline is, and where its time goes."""
+"""Measurements of a data pipeline: its throughput, and the time of each of its parts."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count, cycle, islice, takewhile
-from typing import Any, TypeVar
+from itertools import count, islice, takewhile
+from typing import TypeVar
 
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.feed import Feed
-from tfaip.data.pipeline.order import RawOrder
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.reader import PipelineReader
+from tfaip.data.pipeline.sampler import Sampler
 from tfaip.data.pipeline.workers.memory import Slot, create_file, pack, unpack
 
 T = TypeVar("T")
 
-CACHED_BATCHES = 32
-WARM_UP_S = 0.1
-CACHED_BYTES = 64 * 2**20
-
 
 @dataclass
 class Stage:
-    """The time of one part of a pipeline, when everything runs in one process.
+    """Time of one part of a pipeline, when everything runs in one process.
 
     Args:
         name: of the part.
         sample_s: seconds per sample that is trained.
-        in_workers: whether worker processes can do it.
+        in_workers: True if worker processes can do it.
     """
 
     name: str
@@ -41,7 +36,7 @@ class Stage:
 
 @dataclass
 class StageTimes:
-    """Where the time of a pipeline goes.
+    """Times of all parts of a pipeline.
 
     Args:
         stages: generator, each processor, batching.
@@ -57,7 +52,11 @@ class StageTimes:
         return sum(stage.sample_s for stage in self.stages)
 
     def samples_per_s(self, workers: int) -> float:
-        """The most that a number of worker processes (0: none) can reach, with a CPU for each and one for training."""
+        """Return the highest possible throughput.
+
+        Args:
+            workers: number of worker processes (0: none), with a CPU for each and one for training.
+        """
         if workers == 0:
             return 1 / self.sample_s
         parallel = sum(stage.sample_s for stage in self.stages if stage.in_workers)
@@ -66,12 +65,12 @@ class StageTimes:
 
 @dataclass
 class Throughput:
-    """What came out of a pipeline.
+    """Batches that came out of a pipeline.
 
     Args:
-        seconds: since the first batch was asked for.
+        seconds: since the first batch was requested.
         batches: number of batches.
-        samples: in these batches.
+        samples: number of samples in them.
         nbytes: of their arrays.
         first_s: seconds until the first batch.
         longest_s: longest time between two later batches.
@@ -86,20 +85,22 @@ class Throughput:
 
     @property
     def samples_per_s(self) -> float:
-        """Behind the first batch, which waits for all that has to start."""
+        """Samples per second after the first batch, which waits for workers to start."""
         return self._rate(self.samples)
 
     @property
     def mb_per_s(self) -> float:
-        """The same in megabytes."""
+        """Megabytes per second after the first batch."""
         return self._rate(self.nbytes) / 1e6
 
     def _rate(self, amount: int) -> float:
         seconds = self.seconds - self.first_s
-        return amount * (1 - 1 / self.batches) / seconds if self.batches > 1 and seconds > 0 else 0.0
+        if self.batches < 2 or seconds <= 0:
+            return 0.0
+        return amount * (1 - 1 / self.batches) / seconds
 
     def add(self, batch: Batch, seconds: float) -> None:
-        """Count a batch that came this long after the one before."""
+        """Count a batch that came this time after the one before."""
         if self.batches == 0:
             self.first_s = seconds
         else:
@@ -111,16 +112,17 @@ class Throughput:
 
 
 def size_of(batch: Batch) -> int:
-    """Bytes of the arrays of a batch."""
-    return sum(array.nbytes for part in (batch.inputs, batch.targets) for array in part.values())
+    """Return the bytes of the arrays of a batch."""
+    arrays = [*batch.inputs.values(), *batch.targets.values()]
+    return sum(array.nbytes for array in arrays)
 
 
 def measure_throughput(pipeline: DataPipeline, should_stop: Callable[[Throughput], bool]) -> Throughput:
-    """Read batches as fast as they come, pass after pass.
+    """Read batches as fast as possible, pass after pass.
 
     Args:
-        pipeline: what to read.
-        should_stop: asked after every batch.
+        pipeline: to be measured.
+        should_stop: called after every batch.
     """
     done = Throughput()
     with pipeline.generate_input_batches(auto_repeat=True) as batches:
@@ -133,47 +135,53 @@ def measure_throughput(pipeline: DataPipeline, should_stop: Callable[[Throughput
 
 
 def measure_stages(pipeline: DataPipeline, seconds: float) -> StageTimes | None:
-    """Take samples through the parts of a pipeline one by one, all in this process.
+    """Send samples through the parts of a pipeline one by one, all in this process.
 
     Args:
-        pipeline: what to measure.
+        pipeline: to be measured.
         seconds: about how long to read samples.
 
     Returns:
         the times per sample that came out; None if none did in this time.
     """
-    generator, params = pipeline.generator, pipeline.params
-    order = RawOrder(generator, params, pipeline.mode, pipeline.seed)
-    next(order.samples(0), None)  # the first sample may load the data
+    reader = pipeline.reader
+    next(reader.sampler.samples(0), None)  # the first sample may load the data
     clock = _Clock()
     end = time.perf_counter() + seconds
-    raw = clock.timed("generator", _passes(order))
+    raw = clock.timed("generator", _passes(reader.sampler))
     samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, raw)
-    processors = pipeline.data.params.pre_proc.create(params, pipeline.data.params)
+    # New processors: those of the reader keep their state.
+    processors = pipeline.data.params.pre_proc.create(pipeline.params, pipeline.data.params)
     for number, processor in enumerate(processors.processors):
         alone = ProcessorPipeline([(number, processor)])
         samples = clock.timed(type(processor).__name__, alone.apply(samples, pipeline.seed))
-    samples = filter(pipeline.accepts, samples)
-    groups = iter(lambda: list(islice(samples, pipeline.samples_per_batch)), [])
-    batches = clock.timed("batching", map(pipeline.stack, groups))
+    samples = filter(reader.filter.accepts, samples)
+    groups = iter(lambda: list(islice(samples, reader.samples_per_batch)), [])
+    batches = clock.timed("batching", map(reader.stack, groups))
     transported = clock.timed("transport", _transported(batches))
     trained = sum(batch.size for batch in transported)
     if trained == 0:
         return None
-    times = clock.own_times()
-    parallel = len(processors.parallel)
-    reads = pipeline.workers_can_read()
-    stacks = (reads or parallel > 0) and pipeline.workers_can_stack()  # without work there are no workers
-    in_workers = [reads, *(number < parallel for number in range(len(processors.processors))), stacks]
-    stages = [Stage(name, own / trained, where) for (name, own), where in zip(times, in_workers, strict=False)]
-    return StageTimes(stages, times[-1][1] / trained)
+    *times, (_, transport_s) = clock.own_times()
+    stages = []
+    for (name, own_s), in_workers in zip(times, _in_workers(reader), strict=True):
+        stages.append(Stage(name, own_s / trained, in_workers))
+    return StageTimes(stages, transport_s / trained)
 
 
-def _passes(order: RawOrder) -> Iterator[Sample]:
-    """Pass after pass, up to one without samples."""
+def _in_workers(reader: PipelineReader) -> list[bool]:
+    """Return which of generator, processors and batching worker processes can do."""
+    parallel, total = len(reader.processors.parallel), len(reader.processors.processors)
+    has_work = reader.workers_read or parallel > 0  # without work there are no workers
+    of_processors = [number < parallel for number in range(total)]
+    return [reader.workers_read, *of_processors, has_work and reader.workers_stack]
+
+
+def _passes(sampler: Sampler) -> Iterator[Sample]:
+    """Yield pass after pass, up to one without samples."""
     for pass_index in count():
         is_empty = True
-        for _, sample in order.samples(pass_index):
+        for _, sample in sampler.samples(pass_index):
             is_empty = False
             yield sample
         if is_empty:
@@ -181,7 +189,7 @@ def _passes(order: RawOrder) -> Iterator[Sample]:
 
 
 def _transported(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Batches that went through shared memory, as between a worker process and this one."""
+    """Send batches through shared memory, as between a worker process and this one."""
     slot = Slot(create_file())
     try:
         for batch in batches:
@@ -199,7 +207,7 @@ class _Clock:
         self._times: list[float] = []
 
     def timed(self, name: str, items: Iterable[T]) -> Iterator[T]:
-        """Pass items on; the time includes that of the iterators below."""
+        """Pass items on; the time includes that of the iterators that they are read from."""
         place = len(self._names)
         self._names.append(name)
         self._times.append(0.0)
@@ -217,54 +225,10 @@ class _Clock:
             yield item
 
     def own_times(self) -> list[tuple[str, float]]:
-        """Seconds of each iterator without those below it."""
-        below = [0.0, *self._times]
-        return [(n, max(t - b, 0.0)) for n, t, b in zip(self._names, self._times, below, strict=False)]
-
-
-def measure_ceiling(pipeline: DataPipeline, backend: str, seconds: float) -> float:
-    """Samples per second that `fit` could read if making batches took no time.
-
-    Args:
-        pipeline: gives some batches, which are repeated.
-        backend: name of the Keras backend.
-        seconds: about how long to measure.
-    """
-    cached = _some_batches(pipeline)
-    _feed(pipeline, cached, backend, WARM_UP_S)
-    return _feed(pipeline, cached, backend, seconds)
-
-
-def _feed(pipeline: DataPipeline, cached: list[Batch], backend: str, seconds: float) -> float:
-    given, begin = 0, 0.0
-
-    def endless() -> Generator[tuple[Batch, None], None, None]:
-        nonlocal given, begin
-        begin = time.perf_counter()
-        for batch in takewhile(lambda _: time.perf_counter() < begin + seconds, cycle(cached)):
-            given += batch.size
-            yield batch, None
-
-    with Feed(closing(endless()), pipeline.data, backend, pipeline.params.bucket_lengths()) as feed:
-        _read(feed.dataset, backend)
-    return given / (time.perf_counter() - begin)
-
-
-def _some_batches(pipeline: DataPipeline) -> list[Batch]:
-    cached: list[Batch] = []
-    with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        for batch in islice(batches, CACHED_BATCHES):
-            cached.append(batch)
-            if sum(map(size_of, cached)) > CACHED_BYTES:
-                break
-    return cached
-
-
-def _read(dataset: Any, backend: str) -> None:
-    if backend == "tensorflow":
-        dataset.reduce(0, lambda count, _: count + 1)  # without Python, as `fit` does
-        return
-    import jax
-
-    for (element,) in dataset:
-        jax.block_until_ready(jax.device_put(element))
+        """Return the seconds of each iterator without those that it reads from."""
+        source_s = 0.0
+        times = []
+        for name, seconds in zip(self._names, self._times, strict=True):
+            times.append((name, max(seconds - source_s, 0.0)))
+            source_s = seconds
+        return times

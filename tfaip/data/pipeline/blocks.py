@@ -1,4 +1,9 @@
-"""Blocks of consecutive raw samples: the unit of work, a pure function of (seed, places of the samples)."""
+"""Blocks of consecutive raw samples: the unit of work.
+
+The result of a block is a pure function of the seed and the places of its samples, so it does not
+matter which process computes it. Generating processors, filters and positions come after it and do
+not know the process either.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from tfaip.data.pipeline.processor.pipeline import SampleMapper
 
 
 @dataclass(slots=True)
-class Run:
+class Segment:
     """Consecutive raw samples of one pass.
 
     Args:
@@ -31,36 +36,36 @@ class Run:
     indices: list[int] | None = None
 
     def index(self, offset: int) -> int:
-        """The index in the generator of one of the samples."""
+        """Return the index in the generator of one of the samples."""
         return self.items[offset] if self.indices is None else self.indices[offset]
 
-    def part(self, begin: int, end: int) -> Run:
-        """The samples from `begin` to before `end`."""
+    def part(self, begin: int, end: int) -> Segment:
+        """Return the samples from `begin` to before `end`."""
         indices = None if self.indices is None else self.indices[begin:end]
-        return Run(self.pass_index, self.first + begin, self.items[begin:end], indices)
+        return Segment(self.pass_index, self.first + begin, self.items[begin:end], indices)
 
 
 @dataclass(slots=True)
 class Block:
-    """Raw samples to be processed together; the runs of several passes follow each other.
+    """Raw samples that are processed together.
 
     Args:
-        runs: where the samples are.
+        segments: where the samples are; those of several passes follow each other.
         is_spare: the block is needed only if samples of earlier blocks were dropped.
     """
 
-    runs: list[Run]
+    segments: list[Segment]
     is_spare: bool = False
 
     @property
     def size(self) -> int:
         """Number of raw samples."""
-        return sum(len(run.items) for run in self.runs)
+        return sum(len(segment.items) for segment in self.segments)
 
 
 @dataclass(slots=True)
 class FailedSample:
-    """What is left of a sample that could not be read or processed.
+    """Error of a sample that could not be read or processed.
 
     Args:
         error: what happened; its notes name the sample and the processor.
@@ -75,12 +80,12 @@ Outcome = Sample | FailedSample
 
 
 @dataclass(slots=True)
-class Result:
+class BlockResult:
     """A processed block.
 
     Args:
         block: what was processed.
-        outcomes: one for each raw sample; None if they were all good and are in the batch.
+        outcomes: one for each raw sample; None if they are all valid and in the batch.
         batch: the samples, stacked.
         shapes: of the samples in the batch, by key of inputs and targets, where they were padded.
     """
@@ -90,44 +95,54 @@ class Result:
     batch: Batch | None = None
     shapes: tuple[dict[str, list[Any]], dict[str, list[Any]]] = ({}, {})
 
-    def runs(self) -> Iterator[tuple[Run, Sequence[Outcome]]]:
-        """The runs of the block with their outcomes."""
-        outcomes = self._split() if self.outcomes is None else self.outcomes
+    def segments(self) -> Iterator[tuple[Segment, Sequence[Outcome]]]:
+        """Yield the segments of the block with their outcomes."""
+        outcomes = self.outcomes
+        if outcomes is None:
+            outcomes = self._split()
         begin = 0
-        for run in self.block.runs:
-            yield run, outcomes[begin : begin + len(run.items)]
-            begin += len(run.items)
+        for segment in self.block.segments:
+            end = begin + len(segment.items)
+            yield segment, outcomes[begin:end]
+            begin = end
 
     def _split(self) -> list[Sample]:
-        """The rows of the batch as samples, without the padding."""
+        """Return the rows of the batch as samples, without the padding."""
+        # Needed if a sample was dropped before: the block is not a batch of the stream then.
         batch = self.batch
         assert batch is not None  # noqa: S101 (there are outcomes or a batch)
-        parts = zip((batch.inputs, batch.targets), self.shapes, strict=True)
-        inputs, targets = ([_row(arrays, shapes, i) for i in range(batch.size)] for arrays, shapes in parts)
-        return [Sample(inputs=i, targets=t, meta=m) for i, t, m in zip(inputs, targets, batch.meta, strict=True)]
+        input_shapes, target_shapes = self.shapes
+        samples = []
+        for index, meta in enumerate(batch.meta):
+            inputs = _row(batch.inputs, input_shapes, index)
+            targets = _row(batch.targets, target_shapes, index)
+            samples.append(Sample(inputs=inputs, targets=targets, meta=meta))
+        return samples
 
 
 def _row(arrays: dict[str, Any], shapes: dict[str, list[Any]], index: int) -> dict[str, Any]:
-    return {
-        key: array[index][tuple(map(slice, shapes[key][index]))] if key in shapes else array[index]
-        for key, array in arrays.items()
-    }
+    row = {}
+    for key, array in arrays.items():
+        row[key] = array[index]
+        if key in shapes:
+            row[key] = row[key][tuple(map(slice, shapes[key][index]))]
+    return row
 
 
-def map_run(mapper: SampleMapper, run: Run, samples: Iterable[Outcome], seed: int) -> list[Outcome]:
-    """Process the samples of a run; one that cannot be processed fails alone.
+def map_segment(mapper: SampleMapper, segment: Segment, samples: Iterable[Outcome], seed: int) -> list[Outcome]:
+    """Process the samples of a segment; one that cannot be processed fails alone.
 
     Args:
         mapper: the processors.
-        run: names the places of the samples.
-        samples: the raw samples of the run, or what the processors before made of them.
+        segment: places of the samples.
+        samples: the raw samples of the segment, or the outcomes of earlier processors.
         seed: of the data.
     """
     if not mapper:
         return list(samples)
     outcomes: list[Outcome] = []
-    process, pass_index = mapper.map, run.pass_index
-    for number, sample in enumerate(samples, run.first):
+    process, pass_index = mapper.map, segment.pass_index
+    for number, sample in enumerate(samples, segment.first):
         if sample.__class__ is not FailedSample:
             try:
                 sample = process(sample, seed, pass_index, number)  # type: ignore[arg-type]
@@ -137,13 +152,14 @@ def map_run(mapper: SampleMapper, run: Run, samples: Iterable[Outcome], seed: in
     return outcomes
 
 
-class BlockMaker:
-    """Reads and processes blocks in this process.
+class BlockProcessor:
+    """Reads and processes blocks in the current process.
 
     Args:
-        generator: with random access it reads the samples of a block; else the block holds them.
+        generator: reads the samples of a block if it has random access; otherwise the block
+            contains them.
         mapper: the processors.
-        batcher: makes a batch of a block where that is asked for; None: it never is.
+        batcher: stacks blocks on demand; None: blocks are never stacked.
     """
 
     def __init__(
@@ -153,23 +169,29 @@ class BlockMaker:
         self.mapper = mapper
         self._batcher = batcher
 
-    def raw_samples(self, run: Run) -> Iterable[Outcome]:
-        """Read the samples of a run; one that cannot be read fails alone."""
+    def raw_samples(self, segment: Segment) -> Iterable[Outcome]:
+        """Read the samples of a segment; one that cannot be read fails alone."""
         generator = self._generator
-        return run.items if generator is None else (read_sample(generator, index) for index in run.items)
+        if generator is None:
+            return segment.items
+        return (read_sample(generator, index) for index in segment.items)
 
-    def make(self, block: Block, seed: int, as_batch: bool = False) -> Result:
-        """The processed block, sample by sample, or as one batch if that is asked for and all samples are good."""
+    def process(self, block: Block, seed: int, as_batch: bool = False) -> BlockResult:
+        """Process a block; with `as_batch`, stack it if all of its samples are valid."""
         outcomes: list[Outcome] = []
-        for run in block.runs:
-            outcomes += map_run(self.mapper, run, self.raw_samples(run), seed)
-        if not as_batch or self._batcher is None or not all(isinstance(o, Sample) and o.is_valid() for o in outcomes):
-            return Result(block, outcomes)
-        return _stacked(self._batcher, block, outcomes)  # type: ignore[arg-type]
+        for segment in block.segments:
+            outcomes += map_segment(self.mapper, segment, self.raw_samples(segment), seed)
+        if as_batch and self._batcher is not None and all(map(_is_valid, outcomes)):
+            return _stacked(self._batcher, block, outcomes)  # type: ignore[arg-type]
+        return BlockResult(block, outcomes)
+
+
+def _is_valid(outcome: Outcome) -> bool:
+    return isinstance(outcome, Sample) and outcome.is_valid()
 
 
 def read_sample(generator: RandomAccess, index: int) -> Outcome:
-    """The sample at an index, or what is left of it."""
+    """Return the sample at an index, or why it could not be read."""
     try:
         sample = generator[index]
         if sample.__class__ is not Sample:
@@ -180,16 +202,21 @@ def read_sample(generator: RandomAccess, index: int) -> Outcome:
         return FailedSample(error)
 
 
-def _stacked(batcher: Batcher, block: Block, samples: list[Sample]) -> Result:
+def _stacked(batcher: Batcher, block: Block, samples: list[Sample]) -> BlockResult:
     try:
         batch = batcher.batch(samples)
         inputs = _padded_shapes(batch.inputs, [sample.inputs for sample in samples])
         targets = _padded_shapes(batch.targets, [sample.targets for sample in samples])
     except Exception:
-        return Result(block, samples)  # it fails again where it is reported; ragged values have no shape
-    return Result(block, None, batch, (inputs, targets))
+        # It fails again in the training process, which reports it. (Ragged values have no shape.)
+        return BlockResult(block, samples)
+    return BlockResult(block, None, batch, (inputs, targets))
 
 
 def _padded_shapes(arrays: dict[str, Any], parts: list[Any]) -> dict[str, list[Any]]:
-    shapes = {key: [np.shape(part[key]) for part in parts] for key in arrays}
-    return {key: shapes[key] for key, array in arrays.items() if any(shape != array.shape[1:] for shape in shapes[key])}
+    padded = {}
+    for key, array in arrays.items():
+        shapes = [np.shape(part[key]) for part in parts]
+        if any(shape != array.shape[1:] for shape in shapes):
+            padded[key] = shapes
+    return padded

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfaip.data.pipeline.batching import Array, Batch
-from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.stream import Position
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.definitions import Sample, SampleSpecs
+from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.stacking import Array
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
-
-if TYPE_CHECKING:
-    from tfaip.data.data import DataBase
 
 Group = tuple[list[Sample], Position]
 
@@ -24,15 +21,17 @@ Group = tuple[list[Sample], Position]
 class LengthBuckets:
     """Collects samples by length; a bucket that is full is a batch.
 
-    At the end of a pass over the data the buckets are emptied, the shortest samples first: no sample waits for the
-    next pass, and every sample comes once in each.
+    At the end of a pass over the data the buckets are emptied, the shortest samples first, so that
+    every sample comes once in each pass, and all samples that wait in buckets are of one pass: a
+    position names them by their numbers, and a training that continues makes them again.
 
     Args:
-        boundaries: rising lengths. Bucket i holds lengths from `boundaries[i - 1]` to below `boundaries[i]`, the last
-            one (there is one more than boundaries) all from the last boundary on.
+        boundaries: ascending lengths. Bucket i has the lengths from `boundaries[i - 1]` to below
+            `boundaries[i]`, the last one (there is one more than boundaries) all from the last
+            boundary on.
         batch_sizes: samples per batch, one number for each bucket.
-        length: of a processed sample.
-        drop_remainder: drop what is left in the buckets at the end of a pass.
+        length: returns the length of a processed sample.
+        drop_remainder: drop the samples that are left in the buckets at the end of a pass.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class LengthBuckets:
         self._drop_remainder = drop_remainder
 
     def index(self, sample: Sample) -> int:
-        """The bucket of a sample."""
+        """Return the bucket of a sample."""
         return bisect_right(self._boundaries, self._length(sample))
 
     def groups(
@@ -58,43 +57,45 @@ class LengthBuckets:
         start: Position,
         recalled: Iterable[tuple[int, Sample]] = (),
     ) -> Iterator[Group]:
-        """Groups of samples of one bucket each, a pure function of the stream.
+        """Group samples by bucket, as a pure function of the stream.
 
         Args:
-            samples: the stream behind `start`, each sample with the position behind it.
-            number: what a position calls the sample before it, see `Position.pending`.
-            start: where the stream stands.
+            samples: the stream after `start`, each sample with the position after it.
+            number: returns the number of the sample before a position, see `Position.pending`.
+            start: position of the stream.
             recalled: the samples that are pending at `start`, with their numbers.
 
         Returns:
-            the groups, each with the position behind it: pending are the samples that wait in the buckets.
+            the groups, each with the position after it; the samples that wait in the buckets are
+            pending there.
 
         Raises:
-            TfaipError: no bucket was filled in a whole pass, and remainders are dropped.
+            TfaipError: if no bucket was filled in a whole pass, and remainders are dropped.
         """
         buckets = _Buckets(self._batch_sizes)
         for known, sample in recalled:
             buckets.add(self.index(sample), known, sample)
-        position, gave_some = replace(start, pending=()), start.emitted > 0
-        for sample, behind in samples:
-            if behind.pass_index != position.pass_index:
-                yield from self._end_of_pass(buckets, position, gave_some)
-                gave_some = False
-            position = behind
+        position, has_batches = replace(start, pending=()), start.emitted > 0
+        for sample, after in samples:
+            if after.pass_index != position.pass_index:
+                yield from self._end_of_pass(buckets, position, has_batches)
+                has_batches = False
+            position = after
             bucket = self.index(sample)
-            buckets.add(bucket, number(behind), sample)
+            buckets.add(bucket, number(after), sample)
             if buckets.is_full(bucket):
-                gave_some = True
+                has_batches = True
                 yield buckets.take(bucket, position)
-        yield from self._end_of_pass(buckets, position, gave_some=True)
+        yield from self._end_of_pass(buckets, position, has_batches=True)  # the last pass need not fill one
 
-    def _end_of_pass(self, buckets: _Buckets, position: Position, gave_some: bool) -> Iterator[Group]:
+    def _end_of_pass(self, buckets: _Buckets, position: Position, has_batches: bool) -> Iterator[Group]:
         if not self._drop_remainder:
             yield from buckets.empty(position)
-        elif not gave_some:
+        elif not has_batches:
             raise TfaipError(
-                f"pass {position.pass_index} over the data filled no bucket, and batch_drop_remainder drops the rest: "
-                f"use smaller batches ({list(self._batch_sizes)}), fewer buckets, or keep the remainder"
+                f"pass {position.pass_index} over the data filled no bucket, and "
+                f"batch_drop_remainder drops the rest: use smaller batches "
+                f"({list(self._batch_sizes)}), fewer buckets, or keep the remainder"
             )
         buckets.clear()
 
@@ -113,11 +114,13 @@ class _Buckets:
         return len(self._waiting[bucket]) >= self._sizes[bucket]
 
     def take(self, bucket: int, position: Position) -> Group:
-        """A batch of this bucket."""
+        """Return a batch of this bucket, with the position after it."""
         waiting, size = self._waiting[bucket], self._sizes[bucket]
         taken, waiting[:size] = waiting[:size], []
-        pending = sorted(number for rest in self._waiting for number, _ in rest)
-        return [sample for _, sample in taken], replace(position, pending=tuple(pending))
+        pending: list[int] = []
+        for rest in self._waiting:
+            pending += [number for number, _ in rest]
+        return [sample for _, sample in taken], replace(position, pending=tuple(sorted(pending)))
 
     def empty(self, position: Position) -> Iterator[Group]:
         for bucket, waiting in enumerate(self._waiting):
@@ -130,38 +133,43 @@ class _Buckets:
 
 
 class LengthPadding:
-    """Pads the variable dimensions of batches up to one of a few lengths, so that few shapes occur.
+    """Padding of variable dimensions to one of a few lengths, so that few shapes occur.
 
     Args:
         data: gives specs and padding values.
-        lengths: rising; a dimension that is longer than all of them stays as it is.
+        lengths: ascending; a dimension that is longer than all of them stays as it is.
     """
 
-    def __init__(self, data: DataBase[Any], lengths: Sequence[int]) -> None:
-        self._specs = (data.input_layer_specs(), data.target_layer_specs())
+    def __init__(self, data: SampleSpecs, lengths: Sequence[int]) -> None:
+        self._input_specs = data.input_layer_specs()
+        self._target_specs = data.target_layer_specs()
         self._padding = data.padding_values()
         self._lengths = lengths
 
     def __call__(self, element: tuple[dict[str, Array], dict[str, Array]]) -> tuple[dict[str, Array], ...]:
-        """Inputs and targets of a batch, padded."""
-        return tuple(
-            {key: self._padded(key, array, specs[key]) for key, array in part.items()}
-            for part, specs in zip(element, self._specs, strict=True)
-        )
+        """Pad inputs and targets of a batch."""
+        inputs, targets = element
+        return self._padded(inputs, self._input_specs), self._padded(targets, self._target_specs)
 
     def batch(self, batch: Batch) -> Batch:
-        """The whole batch, padded."""
+        """Pad a batch."""
         inputs, targets = self((batch.inputs, batch.targets))
         return Batch(inputs, targets, batch.meta)
 
-    def _padded(self, key: str, array: Array, spec: TensorSpec) -> Array:
-        missing = [
-            self._length(size) - size if wanted is None else 0
-            for size, wanted in zip(array.shape[1:], spec.shape, strict=True)
-        ]
-        if not any(missing):
-            return array
-        return np.pad(array, [(0, 0), *((0, more) for more in missing)], constant_values=self._padding[key])
+    def _padded(self, part: Mapping[str, Array], specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
+        padded = {}
+        for key, array in part.items():
+            missing = [(0, 0)]
+            for size, wanted in zip(array.shape[1:], specs[key].shape, strict=True):
+                longest = size
+                if wanted is None:
+                    longest = self._length(size)
+                missing.append((0, longest - size))
+            padded[key] = array
+            if any(more for _, more in missing):
+                padded[key] = np.pad(array, missing, constant_values=self._padding[key])
+        return padded
 
     def _length(self, size: int) -> int:
-        return next((length for length in self._lengths if size <= length), size)
+        index = bisect_left(self._lengths, size)
+        return self._lengths[index] if index < len(self._lengths) else size

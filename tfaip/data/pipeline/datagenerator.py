@@ -1,31 +1,49 @@
-"""Generators: where samples come from."""
+"""Generators: the sources of samples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.errors import UsageError
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.util.text import shorten_text
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+@pai_dataclass
+@dataclass
+class DataGeneratorParams(ParamsBase):
+    """Source of samples. A subclass names its generator in `cls` and adds what that needs."""
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        """Return the `DataGenerator` subclass that these params describe."""
+        raise NotImplementedError("override cls() of the generator params and return your DataGenerator subclass")
+
+    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
+        """Build the generator for a pipeline of this mode."""
+        return self.cls()(mode=mode, params=self)
+
 
 P = TypeVar("P", bound=DataGeneratorParams)
 
 
 class DataGenerator(Generic[P]):
-    """Yields the samples of one pass over the data.
+    """Source of the samples of one pass over the data.
 
-    Override `generate`, and `__len__` where the number is known.
-    A generator that also has `__getitem__(index) -> Sample` (and so a length) offers *random access*:
-    training data is then shuffled as a whole and resuming costs nothing. One whose samples are rows of
-    arrays can also have `get_batch`, see `BatchAccess`.
+    Override `generate`, and `__len__` where the number is known. A generator that also has
+    `__getitem__(index) -> Sample` (and so a length) offers *random access*: training data is then
+    shuffled as a whole and resuming costs nothing. One whose samples are rows of arrays can also
+    have `get_batch`, see `BatchAccess`.
 
     Args:
-        mode: what the pipeline is for.
+        mode: purpose of the pipeline.
         params: the params of the generator.
     """
 
@@ -34,39 +52,39 @@ class DataGenerator(Generic[P]):
         self.params = params
 
     def __len__(self) -> int:
-        """Number of samples of one pass. Endless data, or data of unknown length, leaves this method out."""
+        """Return the number of samples of one pass. Override it if the number is known."""
         raise TypeError(f"the number of samples of {type(self).__name__} is not known")
 
     def __bool__(self) -> bool:
-        return True  # or bool() would ask for the length
+        return True  # otherwise bool() would call __len__
 
     def generate(self) -> Iterable[Sample]:
-        """The samples of one pass, in the same order each time. Default: by random access."""
+        """Return the samples of one pass, always in the same order. Default: by random access."""
         if not isinstance(self, RandomAccess):
             raise NotImplementedError(f"override generate (or __len__ and __getitem__) in {type(self).__name__}")
         return (self[index] for index in range(len(self)))
 
     def yields_batches(self) -> bool:
-        """Whether each sample is already a batch, with a leading batch dimension and `meta` a list or None.
+        """Return True if each sample is already a batch, with a list or None as `meta`.
 
-        Such a batch runs through the processors as one sample and is neither batched nor padded again;
-        `limit`, `__len__` and the size of an epoch then count batches. Do not write into its arrays again:
-        they may be trained later.
+        Such a batch runs through the processors as one sample and is neither batched nor padded
+        again; `limit`, `__len__` and the size of an epoch then count batches. Do not write into its
+        arrays later: they may still be waiting for the training.
         """
         return False
 
     def in_memory(self) -> bool:
-        """Whether the samples already lie in the memory of this process.
+        """Return True if the samples are already in the memory of this process.
 
-        Worker processes are then sent the samples that they process, instead of building a generator of their own
-        and reading from it.
+        Worker processes are then sent the samples that they process, instead of building a
+        generator of their own and reading from it.
         """
         return False
 
 
 @runtime_checkable
 class RandomAccess(Protocol):
-    """A generator with random access."""
+    """Protocol of a generator with random access."""
 
     def __len__(self) -> int: ...
 
@@ -75,39 +93,35 @@ class RandomAccess(Protocol):
 
 @runtime_checkable
 class BatchAccess(Protocol):
-    """A generator with random access to many samples at once."""
+    """Protocol of a generator with random access to many samples at once."""
 
     def __len__(self) -> int: ...
 
     def get_batch(self, indices: np.ndarray) -> Sample:
-        """The samples at `indices` (shape `[n]`) as one.
+        """Return the samples at `indices` (shape `[n]`) as one.
 
-        Each array has the leading dimension n, meta is a list or None. The rows must equal what `self[i]`
-        gives for each index.
+        Each array has the leading dimension n, meta is a list or None. The rows must equal those of
+        `self[i]` for each index.
         """
         ...
 
 
 @pai_dataclass
 @dataclass
-class RawDataGeneratorParams(DataGeneratorParams):
-    """Samples that are already there; for Python only, not for the command line."""
+class RawDataGeneratorParams(DataGeneratorParams, cls=":RawDataGenerator"):
+    """Samples that exist already; for Python only, not for the command line."""
 
-    samples: Iterable[Sample] = field(default_factory=list, metadata=pai_meta(mode="ignore", help="The samples."))
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return RawDataGenerator
+    samples: Iterable[Sample] = field(default_factory=list, metadata=pai_meta(mode="ignore", help="Samples in memory"))
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        """A generator with random access for a list or tuple, else one that iterates once per pass."""
+        """Build a generator, with random access for a list or tuple."""
         if isinstance(self.samples, Sequence):
             return RawDataGenerator(mode, self)
         return RawIterableGenerator(mode, self)
 
 
 class RawDataGenerator(DataGenerator[RawDataGeneratorParams]):
-    """Yields samples from a list or another sequence."""
+    """Generator over a list or another sequence."""
 
     def __init__(self, mode: PipelineMode, params: RawDataGeneratorParams) -> None:
         super().__init__(mode, params)
@@ -124,7 +138,29 @@ class RawDataGenerator(DataGenerator[RawDataGeneratorParams]):
 
 
 class RawIterableGenerator(DataGenerator[RawDataGeneratorParams]):
-    """Yields samples from anything that can be iterated, e.g. an endless stream; its length is not known."""
+    """Generator over any iterable, e.g. an endless stream; its length is not known."""
 
     def generate(self) -> Iterable[Sample]:
         return self.params.samples
+
+
+def missing_file(kind: str, mode: PipelineMode, name: str) -> UsageError:
+    """Return the error of a generator that was given no file.
+
+    Args:
+        kind: of file, e.g. `CSV`.
+        mode: purpose of the samples.
+        name: of the field that lists the files.
+    """
+    branches = {PipelineMode.TRAINING: "train", PipelineMode.EVALUATION: "val"}
+    branch = branches.get(mode, "data")
+    return UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. --{branch}.{name} FILE")
+
+
+def unreadable_file(kind: str, path: str | Path, error: Exception) -> UsageError:
+    """Return the error of a file that cannot be read, with the reason."""
+    reason: object = error
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    name = shorten_text(str(path), 150)
+    return UsageError(f"cannot read the {kind} file {name}: {shorten_text(str(reason), 120)}")

@@ -1,14 +1,17 @@
-"""The sample, and the modes in which a pipeline can run."""
+"""The sample, the modes of a pipeline, and what a pipeline must know of the data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from tfaip.data.specs import TensorSpec
 
 
 class PipelineMode(StrEnum):
-    """What a pipeline is for. It decides which processors run and which parts a sample must have."""
+    """Purpose of a pipeline: selects the processors that run and the parts that a sample needs."""
 
     TRAINING = "training"
     EVALUATION = "evaluation"
@@ -29,13 +32,14 @@ GENERAL_PROCESSOR = frozenset(PipelineMode)
 class Sample:
     """One example on its way through a pipeline.
 
-    The `new_*` methods return a copy in which one part is replaced; the parts themselves are not copied.
+    The `new_*` methods return a copy in which one part is replaced; the parts are not copied.
 
     Args:
-        inputs: what the model reads: a dict of arrays when it reaches the batch; before that anything.
+        inputs: what the model reads: anything, until the last processor makes a dict of arrays of
+            it.
         outputs: what the model predicted.
-        targets: what the model shall predict.
-        meta: any JSON-able value; it never enters the model and is there again after it.
+        targets: what the model should predict.
+        meta: any JSON-able value; it does not enter the model and is available again after it.
     """
 
     __slots__ = ("_invalid", "inputs", "meta", "outputs", "targets")
@@ -48,7 +52,7 @@ class Sample:
         self._invalid = False
 
     def copy(self) -> Sample:
-        """A new sample that shares all parts with this one."""
+        """Return a new sample that shares all parts with this one."""
         sample = Sample.__new__(Sample)  # twice as fast as the constructor, and the most frequent call of a pipeline
         sample.inputs = self.inputs
         sample.outputs = self.outputs
@@ -58,41 +62,41 @@ class Sample:
         return sample
 
     def new_inputs(self, inputs: Any) -> Sample:
-        """A copy with other inputs."""
+        """Return a copy with other inputs."""
         sample = self.copy()
         sample.inputs = inputs
         return sample
 
     def new_outputs(self, outputs: Any) -> Sample:
-        """A copy with other outputs."""
+        """Return a copy with other outputs."""
         sample = self.copy()
         sample.outputs = outputs
         return sample
 
     def new_targets(self, targets: Any) -> Sample:
-        """A copy with other targets."""
+        """Return a copy with other targets."""
         sample = self.copy()
         sample.targets = targets
         return sample
 
     def new_meta(self, meta: Any) -> Sample:
-        """A copy with other meta data."""
+        """Return a copy with other meta data."""
         sample = self.copy()
         sample.meta = meta
         return sample
 
     def new_invalid(self) -> Sample:
-        """A copy that is declared invalid: the pipeline drops and counts it."""
+        """Return a copy that is declared invalid: the pipeline drops and counts it."""
         sample = self.copy()
         sample._invalid = True
         return sample
 
     def is_valid(self, mode: PipelineMode | None = None) -> bool:
-        """Whether the sample may be used.
+        """Return True unless the sample was declared invalid or lacks a part.
 
         Args:
-            mode: also require the parts which this mode reads (e.g. training: inputs and targets); None
-                asks only whether the sample was declared invalid.
+            mode: require the parts that this mode reads, e.g. inputs and targets for training;
+                None: no part.
         """
         if self._invalid:
             return False
@@ -101,27 +105,63 @@ class Sample:
         return self.targets is not None or mode not in TARGETS_PROCESSOR
 
     def __repr__(self) -> str:
-        parts = {name: getattr(self, name) for name in ("inputs", "outputs", "targets", "meta")}
-        shown = [f"{name}={_brief(value)}" for name, value in parts.items() if value is not None]
-        return f"Sample({', '.join(shown)}{', invalid' if self._invalid else ''})"
+        shown = []
+        for name in ("inputs", "outputs", "targets", "meta"):
+            value = getattr(self, name)
+            if value is not None:
+                shown.append(f"{name}={_brief(value)}")
+        if self._invalid:
+            shown.append("invalid")
+        return f"Sample({', '.join(shown)})"
 
 
-def require_sample(made: Any, origin: str) -> Sample:
-    """What a user's method gave, if it is a sample.
+class SampleSpecs(Protocol):
+    """Protocol of the data that a pipeline reads and batches; `DataBase` implements it.
+
+    Pipelines know only this much of the data, so that they do not depend on the class that creates
+    them.
+    """
+
+    @property
+    def params(self) -> Any:
+        """Params with the processors, `pre_proc` and `post_proc`."""
+
+    def with_params(self, params: Any) -> SampleSpecs:
+        """Return the same data with other params."""
+
+    def input_layer_specs(self) -> Mapping[str, TensorSpec]:
+        """Return the specs of the inputs by key."""
+
+    def target_layer_specs(self) -> Mapping[str, TensorSpec]:
+        """Return the specs of the targets by key."""
+
+    def padding_values(self) -> Mapping[str, Any]:
+        """Return the padding value of each key."""
+
+    def element_length_fn(self, sample: Sample) -> int:
+        """Return the length of a processed sample."""
+
+
+def require_sample(value: Any, origin: str) -> Sample:
+    """Return what a user's method returned, if it is a sample.
 
     Raises:
-        TypeError: it is something else; `origin` names the method.
+        TypeError: if it is something else; `origin` names the method.
     """
-    if isinstance(made, Sample):
-        return made
-    raise TypeError(f"{origin} gave {_brief(made)}, expected a Sample")
+    if isinstance(value, Sample):
+        return value
+    raise TypeError(f"{origin} gave {_brief(value)}, expected a Sample")
 
 
-def require_iterable(made: Any, origin: str) -> Iterable[Any]:
-    """The same of a method that gives many samples."""
-    if isinstance(made, Iterable) and not isinstance(made, Mapping):
-        return made
-    raise TypeError(f"{origin} gave {_brief(made)}, expected an iterable of samples: yield them one by one")
+def require_iterable(value: Any, origin: str) -> Iterable[Any]:
+    """Return what a user's method returned, if it can be many samples.
+
+    Raises:
+        TypeError: if it cannot be iterated, or is a dict; `origin` names the method.
+    """
+    if isinstance(value, Iterable) and not isinstance(value, Mapping):
+        return value
+    raise TypeError(f"{origin} gave {_brief(value)}, expected an iterable of samples: yield them one by one")
 
 
 def _brief(value: Any) -> str:

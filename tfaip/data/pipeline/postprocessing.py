@@ -1,42 +1,59 @@
-"""Post-processing: processors on what the model predicted."""
+"""Post-processing: processors on the predictions of the model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 
-from tfaip.data.pipeline.blocks import Block, FailedSample, Run
-from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
-from tfaip.data.pipeline.source import BlockSource
-from tfaip.data.pipeline.stream import StreamRules
+from tfaip.data.pipeline.blocks import Block, BlockProcessor, FailedSample, Segment
+from tfaip.data.pipeline.definitions import Sample, SampleSpecs
+from tfaip.data.pipeline.executor import BlockExecutor
+from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
+from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.data.pipeline.workers.spec import WorkerSpec
 
 
-def processed_outputs(
-    samples: Iterable[Sample], source: BlockSource, processors: ProcessorPipeline, rules: StreamRules, seed: int
-) -> Iterator[Sample]:
-    """Run post-processors over samples, in order; invalid ones are left out.
+class PostProcessor:
+    """Runs the post-processors of a pipeline; `close` ends its workers.
 
     Args:
-        samples: what was predicted, read in blocks of `rules.block_size`.
-        source: runs the mapping processors.
-        processors: the others of them are run here.
-        rules: decides about samples that fail.
+        params: of the pipeline.
+        data: gives the processors.
         seed: of the data.
+        drops: counts samples that failed.
     """
 
-    def mapped() -> Iterator[Sample]:
-        for result in source.results(_blocks(samples, rules.block_size), seed, as_batches=False):
-            for run, outcomes in result.runs():
-                for number, outcome in enumerate(outcomes, run.first):
+    def __init__(self, params: DataPipelineParams, data: SampleSpecs, seed: int, drops: DropCounts) -> None:
+        self._params = params
+        self._seed = seed
+        self._drops = drops
+        self._processors = data.params.post_proc.create(params, data.params)
+        spec = WorkerSpec(params, data.params, data.params.post_proc)
+        self._executor = BlockExecutor(BlockProcessor(None, self._processors.mapper), self._processors, spec)
+
+    def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Process samples in order; invalid ones are left out."""
+        failures = FailurePolicy(self._params.allowed_failures(), self._drops)
+
+        def on_failure(error: Exception, place: tuple[int, ...]) -> None:
+            failures.handle(FailedSample(error), place)
+
+        mapped = self._mapped(samples, failures)
+        return self._processors.stream(mapped, self._seed, 0, on_failure=on_failure)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._executor.close()
+
+    def _mapped(self, samples: Iterable[Sample], failures: FailurePolicy) -> Iterator[Sample]:
+        blocks = _blocks(samples, self._params.batch_size)
+        for result in self._executor.execute(blocks, self._seed, as_batches=False):
+            for segment, outcomes in result.segments():
+                for number, outcome in enumerate(outcomes, segment.first):
                     if isinstance(outcome, FailedSample):
-                        rules.failures.handle(outcome, (number,))
+                        failures.handle(outcome, (number,))
                     elif outcome.is_valid():
                         yield outcome
-
-    return processors.stream(
-        mapped(), seed, 0, failed=lambda error, place: rules.failures.handle(FailedSample(error), place)
-    )
 
 
 def _blocks(samples: Iterable[Sample], size: int) -> Iterator[Block]:
@@ -45,4 +62,4 @@ def _blocks(samples: Iterable[Sample], size: int) -> Iterator[Block]:
         items = list(islice(iterator, size))
         if not items:
             return
-        yield Block([Run(0, first, items)])
+        yield Block([Segment(0, first, items)])

@@ -1,11 +1,15 @@
-"""Data in memory: what is the same in every pass over the data is read and processed once."""
+"""Data in memory: processing that is equal in every pass happens once.
+
+Preloaded data are a generator of samples in memory and the same processors, the first of which run
+in no mode. No other part of a pipeline knows of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,29 +17,23 @@ from tfaip.data.pipeline.blocks import FailedSample, Outcome, read_sample
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_iterable, require_sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
+from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
-from tfaip.util.progress import track
-
-if TYPE_CHECKING:
-    from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.util.terminal import track
 
 
 @pai_dataclass
 @dataclass
-class PreloadedGeneratorParams(RawDataGeneratorParams):
-    """Samples in memory that take the place of a generator."""
+class PreloadedGeneratorParams(RawDataGeneratorParams, cls=":PreloadedGenerator"):
+    """Samples in memory that replace a generator."""
 
     has_random_access: bool = field(default=True, metadata=pai_meta(mode="ignore", help="Whether the generator has."))
     yields_batches: bool = field(default=False, metadata=pai_meta(mode="ignore", help="Whether the generator does."))
 
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return PreloadedGenerator
-
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
-        """A generator that can do what the original one could, so that the order of the data stays the same."""
+        """Build a generator that can do what the original one can, which keeps the order."""
         return PreloadedGenerator(mode, self) if self.has_random_access else PreloadedIterable(mode, self)
 
 
@@ -66,80 +64,80 @@ class PreloadedGenerator(PreloadedIterable):
         return _fresh(self._samples[index])
 
 
-def preload(pipeline: DataPipeline, show_progress: bool) -> tuple[PreloadedGeneratorParams | None, int]:
+def preload(
+    generator: DataGenerator[Any], params: DataPipelineParams, data_params: Any, show_progress: bool
+) -> tuple[PreloadedGeneratorParams | None, int]:
     """Run the first processors of a pipeline on all samples of its generator.
 
-    These are the mapping processors up to the first one that does not support it or draws random numbers. A sample
-    that they declare invalid stays, so that the others keep their numbers; one that fails, and may (`on_error`), counts
-    as invalid from then on.
+    These are the mapping processors up to the first one that does not support it or draws random
+    numbers. A sample that they declare invalid stays, so that the others keep their numbers; one
+    that failed, if `on_error` allows it, counts as invalid from then on.
 
     Args:
-        pipeline: mode, limit, generator and processors.
+        generator: source of the samples.
+        params: of the pipeline, with its mode and limit.
+        data_params: of the data, with the processors.
         show_progress: show a bar.
 
     Returns:
-        the params of a generator of the processed samples (None: they already lie in memory), and the number of
-        processors that ran.
+        the params of a generator of the processed samples (None: the data are arrays in memory
+        already), and the number of processors that ran.
 
     Raises:
-        UsageError: the number of samples is not known, and there is no limit.
+        UsageError: if the number of samples is not known, and there is no limit.
     """
-    processors = _preloadable(pipeline)
-    generator = pipeline.generator
+    processors = _preloadable(params, data_params)
     while True:
         if not processors and isinstance(generator, BatchAccess):
             return None, 0
         for processor in processors:
             processor._random = _NoRandomness()  # type: ignore[assignment]
+        failures = FailurePolicy(params.allowed_failures(), DropCounts())
+        samples: list[Sample] = []
         try:
-            raw = enumerate(_raw_samples(pipeline, show_progress))
-            failures = FailurePolicy(pipeline.params.allowed_failures(), DropCounts())
-            samples = [_processed(sample, index, processors, failures) for index, sample in raw]
-        except _RandomnessWanted as reason:
-            processors = processors[: reason.processor]
+            # Samples keep their numbers, which select the random numbers of the other processors.
+            for index, sample in enumerate(_raw_samples(generator, params, show_progress)):
+                samples.append(_processed(sample, index, processors, failures))
+        except _RandomnessUsed as reason:
+            processors = processors[: reason.processor]  # begin again without it and those after it
             continue
-        random_access = isinstance(generator, RandomAccess)
-        params = PreloadedGeneratorParams(samples, random_access, generator.yields_batches())
-        return params, len(processors)
+        has_random_access = isinstance(generator, RandomAccess)
+        return PreloadedGeneratorParams(samples, has_random_access, generator.yields_batches()), len(processors)
 
 
-class _RandomnessWanted(Exception):  # noqa: N818 (a turn of the program, not an error)
-    """A processor draws random numbers, which must be others in every pass."""
+class _RandomnessUsed(Exception):  # noqa: N818 (control flow, not an error)
+    """Signal that a processor draws random numbers, which must differ from pass to pass."""
 
     processor = 0
 
 
 class _NoRandomness:
-    """Takes the place of the random stream of a processor."""
+    """Replacement of the random stream of a processor."""
 
     def generator(self) -> np.random.Generator:
-        raise _RandomnessWanted
+        raise _RandomnessUsed
 
 
-def _preloadable(pipeline: DataPipeline) -> list[MappingDataProcessor[Any]]:
-    """New processors, since they will get other random streams."""
-    processors: Iterable[DataProcessor[Any]] = pipeline.data.params.pre_proc.create(
-        pipeline.params, pipeline.data.params
-    ).processors
+def _preloadable(params: DataPipelineParams, data_params: Any) -> list[MappingDataProcessor[Any]]:
+    """Build new processors, since they get other random streams."""
+    processors: Iterable[DataProcessor[Any]] = data_params.pre_proc.create(params, data_params).processors
     mapping = takewhile(lambda p: isinstance(p, MappingDataProcessor) and p.supports_preload(), processors)
     return list(mapping)  # type: ignore[arg-type]
 
 
-def _raw_samples(pipeline: DataPipeline, show_progress: bool) -> Iterable[Outcome]:
-    limit = pipeline.params.limit if pipeline.params.limit > 0 else None
-    generator = pipeline.generator
+def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, show_progress: bool) -> Iterable[Outcome]:
+    limit = params.limit if params.limit > 0 else None
     try:
         size = len(range(len(generator))[:limit])
     except (TypeError, NotImplementedError) as error:
         if limit is None:
-            raise _may_be_endless(pipeline.mode, error) from error
+            raise _may_be_endless(params.mode, error) from error
         size = limit
     if isinstance(generator, RandomAccess):
-        indices = range(len(generator))[:limit]
-        samples: Iterable[Outcome] = (read_sample(generator, index) for index in indices)
+        samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
         samples = islice(_generated(generator), limit)
-    return track(samples, f"Preloading {pipeline.mode.value} data", size, show_progress)
+    return track(samples, f"Preloading {params.mode.value} data", size, show_progress)
 
 
 def _generated(generator: DataGenerator[Any]) -> Iterable[Sample]:
@@ -150,21 +148,22 @@ def _generated(generator: DataGenerator[Any]) -> Iterable[Sample]:
 def _may_be_endless(mode: PipelineMode, error: Exception) -> UsageError:
     flag = "--train.limit" if mode is PipelineMode.TRAINING else "--val.limit"
     return UsageError(
-        f"preload_data holds all {mode.value} data in memory, but {error}, so that they may be endless: expected a "
-        f"__len__, or a {flag} (at most so many samples are held), or no --trainer.preload_data"
+        f"preload_data holds all {mode.value} data in memory, but {error}, so that they may be "
+        f"endless: expected a __len__, or a {flag} (at most so many samples are held), or no "
+        f"--trainer.preload_data"
     )
 
 
 def _processed(
     sample: Outcome, index: int, processors: Sequence[MappingDataProcessor[Any]], failures: FailurePolicy
 ) -> Sample:
-    """The sample behind the processors; an invalid one if that fails and may."""
+    """Return the processed sample; an invalid one if it failed and may."""
     for number, processor in enumerate(processors):
         if isinstance(sample, FailedSample) or not sample.is_valid():
             break
         try:
             sample = require_sample(processor.preload(sample), f"{type(processor).__name__}.preload")
-        except _RandomnessWanted as reason:
+        except _RandomnessUsed as reason:
             reason.processor = number
             raise
         except Exception as error:
@@ -177,19 +176,22 @@ def _processed(
 
 
 def _read_only(part: Any) -> Any:
-    """Inputs or targets whose arrays cannot be changed: a processor that wrote into them would change the next pass."""
+    """Return inputs or targets with read-only arrays: a write would change the next pass."""
     if not isinstance(part, dict):
         return part
-    protected = {key: value.view() if isinstance(value, np.ndarray) else value for key, value in part.items()}
-    for value in protected.values():
+    protected = dict(part)
+    for key, value in part.items():
         if isinstance(value, np.ndarray):
-            value.flags.writeable = False
+            protected[key] = value.view()
+            protected[key].flags.writeable = False
     return protected
 
 
 def _fresh(sample: Sample) -> Sample:
-    """A copy that may get other keys."""
+    """Return a copy whose dicts may get other keys."""
     fresh = sample.copy()
-    fresh.inputs = dict(sample.inputs) if isinstance(sample.inputs, dict) else sample.inputs
-    fresh.targets = dict(sample.targets) if isinstance(sample.targets, dict) else sample.targets
+    if isinstance(sample.inputs, dict):
+        fresh.inputs = dict(sample.inputs)
+    if isinstance(sample.targets, dict):
+        fresh.targets = dict(sample.targets)
     return fresh

@@ -1,112 +1,115 @@
-"""The part of every batch that one of several processes trains."""
+"""Sharding: the rows of every batch that one of several processes trains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from itertools import cycle, islice, tee
 
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.blocks import Block, FailedSample, Result
+from tfaip.data.pipeline.blocks import Block, BlockResult, FailedSample
 from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.failures import DropTally
-from tfaip.data.pipeline.order import RawOrder
-from tfaip.data.pipeline.source import BlockSource
-from tfaip.data.pipeline.stream import Position, StreamRules
+from tfaip.data.pipeline.executor import BlockExecutor
+from tfaip.data.pipeline.failures import SampleFilter
+from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Sampler
+from tfaip.data.pipeline.stream import Cursor
 from tfaip.errors import TfaipError
 
 Shard = tuple[int, int]
-"""(rank, n): the rows of process `rank`, from 0, of n processes that train together."""
+"""(index, count): the rows of process `index`, from 0, of `count` processes that train together."""
 
-ALONE: Shard = (0, 1)
+UNSHARDED: Shard = (0, 1)
 
 
-def rows_of(batch: Batch, shard: Shard) -> Batch:
-    """The rows of a shard, consecutive ones; their numbers differ by one where n does not divide the batch."""
-    if shard == ALONE:
+def shard_bounds(size: int, shard: Shard) -> tuple[int, int]:
+    """Return the first row of a shard in a batch of this size, and the first one after it."""
+    index, count = shard
+    return size * index // count, size * (index + 1) // count
+
+
+def shard_batch(batch: Batch, shard: Shard) -> Batch:
+    """Return the rows of a shard, consecutive ones; the sizes of shards differ by at most 1."""
+    if shard == UNSHARDED:
         return batch
-    rows = slice(*borders(batch.size, shard))
-    inputs, targets = ({key: array[rows] for key, array in part.items()} for part in (batch.inputs, batch.targets))
-    return Batch(inputs, targets, batch.meta[rows])
+    begin, end = shard_bounds(batch.size, shard)
+    inputs = {key: array[begin:end] for key, array in batch.inputs.items()}
+    targets = {key: array[begin:end] for key, array in batch.targets.items()}
+    return Batch(inputs, targets, batch.meta[begin:end])
 
 
 class ShardedStream:
-    """Reads and processes no other samples than those of its rows.
+    """Stream of which only the samples of one shard are read and processed.
 
-    The batches of all processes together are those of one process, as long as no sample is dropped: whether one is, a
-    process knows only of its own. The place of a dropped sample is taken by another one of the same rows, so that all
-    processes stay at the same place of the data.
+    The batches of all processes together are those of one process, as long as no sample is dropped:
+    a process knows that only of its own samples. A dropped sample is replaced by another one of the
+    same rows, so that all processes stay at the same place of the data.
 
     Args:
-        order: the raw samples.
-        source: reads them and runs the processors, which must all be mapping ones.
-        rules: what to do with the processed samples.
+        sampler: order of the raw samples.
+        executor: reads them and runs the processors, which must all be mapping ones.
+        sample_filter: selects the processed samples that are given out.
         shard: which rows.
     """
 
-    def __init__(self, order: RawOrder, source: BlockSource, rules: StreamRules, shard: Shard) -> None:
-        self._order = order
-        self._source = source
-        self._rules = rules
+    def __init__(self, sampler: Sampler, executor: BlockExecutor, sample_filter: SampleFilter, shard: Shard) -> None:
+        self._sampler = sampler
+        self._executor = executor
+        self._filter = sample_filter
         self._shard = shard
 
     def batches(
         self, start: Position, sizes: Iterable[int], stack: Callable[[list[Sample]], Batch]
     ) -> Generator[tuple[Batch, Position], None, None]:
-        """Own rows of the batches behind `start`, each with the position behind the whole batch.
+        """Yield the rows of the shard, each with the position after the whole batch.
+
 
         Args:
-            start: where to go on.
+            start: where to continue.
             sizes: of the whole batches.
-            stack: makes a batch of samples.
+            stack: returns the batch of some samples.
 
         Raises:
-            TfaipError: all samples of the own rows of a batch were dropped.
+            TfaipError: if all samples of the own rows of a batch were dropped.
         """
-        self._rules.failures.go_on_from(start.failed)
-        dropped = DropTally(self._rules.drops, start.dropped)
-        whole, parts = tee(self._order.blocks(start.pass_index, start.consumed, sizes, repeat=True, spare=False))
-        own = (_cut(block, *borders(block.size, self._shard)) for block in parts)
-        for result in self._source.results(own, self._order.seed, as_batches=True):
-            last = next(whole).runs[-1]
-            consumed = last.first + len(last.items)
-            batch = result.batch if result.batch is not None else stack(self._filled(result))
-            failed = self._rules.failures.failed
-            yield batch, Position(last.pass_index, consumed, consumed, failed=failed, dropped=dropped.numbers())
+        cursor = Cursor(start, self._filter.failures)
+        whole, parts = tee(self._sampler.blocks(start.pass_index, start.consumed, sizes, repeat=True, spare=False))
+        own = (_part(block, *shard_bounds(block.size, self._shard)) for block in parts)
+        for result in self._executor.execute(own, self._sampler.seed, as_batches=True):
+            # Every process continues after the whole batch, not after its own rows.
+            last = next(whole).segments[-1]
+            batch = result.batch
+            if batch is None:
+                batch = stack(self._filled(result))
+            cursor.pass_index = last.pass_index
+            cursor.consumed = cursor.emitted = last.first + len(last.items)
+            yield batch, cursor.position()
 
-    def _filled(self, result: Result) -> list[Sample]:
-        good = [
-            sample
-            for run, outcomes in result.runs()
-            for offset, outcome in enumerate(outcomes)
-            for sample in self._accepted(outcome, run.index(offset))
-        ]
-        if not good:
+    def _filled(self, result: BlockResult) -> list[Sample]:
+        """Return as many samples as the block has; those that were dropped are replaced."""
+        samples: list[Sample] = []
+        for segment, outcomes in result.segments():
+            for offset, outcome in enumerate(outcomes):
+                if isinstance(outcome, FailedSample) or not outcome.is_valid():
+                    self._filter.drop(outcome, segment.index(offset))
+                elif self._filter.accepts(outcome):
+                    samples.append(outcome)
+        if not samples:
             raise TfaipError(
-                f"all {result.block.size} samples that process {self._shard[0]} has in a batch were dropped (so far: "
-                f"{self._rules.drops}): check the data, or make the batch larger"
+                f"all {result.block.size} samples that process {self._shard[0]} has in a batch "
+                f"were dropped (so far: {self._filter.drops}): check the data, or make the batch "
+                f"larger"
             )
-        return list(islice(cycle(good), result.block.size))
-
-    def _accepted(self, outcome: Sample | FailedSample, index: int) -> Iterator[Sample]:
-        if isinstance(outcome, FailedSample):
-            self._rules.failures.handle(outcome, (index,))
-        elif not outcome.is_valid():
-            self._rules.drops.invalid += 1
-        elif self._rules.accepts(outcome):
-            yield outcome
+        # The other processes wait for an update with as many rows as planned.
+        return list(islice(cycle(samples), result.block.size))
 
 
-def borders(size: int, shard: Shard) -> tuple[int, int]:
-    """The first row of a shard in a batch of this size, and the first one behind it."""
-    rank, number = shard
-    return size * rank // number, size * (rank + 1) // number
-
-
-def _cut(block: Block, begin: int, end: int) -> Block:
-    runs = []
-    for run in block.runs:
-        first, last = max(begin, 0), min(end, len(run.items))
+def _part(block: Block, begin: int, end: int) -> Block:
+    """Return the samples from `begin` to before `end`."""
+    segments = []
+    for segment in block.segments:
+        size = len(segment.items)
+        first, last = max(begin, 0), min(end, size)
         if first < last:
-            runs.append(run.part(first, last))
-        begin, end = begin - len(run.items), end - len(run.items)
-    return Block(runs)
+            segments.append(segment.part(first, last))
+        begin, end = begin - size, end - size
+    return Block(segments)

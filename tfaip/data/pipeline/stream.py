@@ -1,148 +1,100 @@
-"""The stream of processed samples: pass after pass, and a position in it from which it goes on exactly."""
+"""The stream of processed samples: pass after pass, resumable at any position.
+
+The order of a pass is a function of (seed, pass), the random numbers of a processor are one of
+(seed, pass, sample, processor). An epoch is a window on the stream: the next one starts where it
+ended. So equal seeds give equal bytes, and a training can continue at any batch.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.blocks import FailedSample, Result
+from tfaip.data.pipeline.blocks import BlockResult, FailedSample
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.data.pipeline.failures import DropCounts, Dropped, DropTally, FailurePolicy, Place
-from tfaip.data.pipeline.order import RawOrder
+from tfaip.data.pipeline.executor import BlockExecutor
+from tfaip.data.pipeline.failures import Dropped, FailurePolicy, SampleFilter
+from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
-from tfaip.data.pipeline.source import BlockSource
+from tfaip.data.pipeline.sampler import Sampler
 from tfaip.errors import TfaipError
-from tfaip.util.text import shorten
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where the stream stands behind a sample.
+class Cursor:
+    """A position that moves; what failed after its start will come again.
 
-    Args:
-        pass_index: the pass over the data, from 0.
-        consumed: raw samples of this pass that were read.
-        emitted: processed samples of this pass that were given out.
-        pending: those among them that still wait in a bucket for their batch, by `SampleStream.number`.
-        failed: the samples that failed so far, in all passes, as long as their number counts (`on_error skip:N`).
-        dropped: numbers of samples that were left out so far, in all passes: invalid, too long, failed. They tell
-            nothing about the place.
-    """
-
-    pass_index: int = 0
-    consumed: int = 0
-    emitted: int = 0
-    pending: tuple[int, ...] = ()
-    failed: tuple[Place, ...] = ()
-    dropped: Dropped = field(default=(0, 0, 0), compare=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """A JSON-able form; without `failed` and `dropped` if nothing was."""
-        values = {**asdict(self), "pending": list(self.pending), "dropped": list(self.dropped)}
-        values["failed"] = [list(place) for place in self.failed]
-        unneeded = [name for name in ("failed", "dropped") if not any(values[name])]
-        return {name: value for name, value in values.items() if name not in unneeded}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Position:
-        """Read what `to_dict` wrote.
-
-        Raises:
-            ValueError: if a key is missing or unknown, or a value is not a number from 0.
-        """
-        given = {"failed": [], "dropped": [0, 0, 0], **values}
-        if given.keys() == _DEPTHS.keys():
-            with contextlib.suppress(ValueError):  # raised below
-                position = cls(**{name: _whole_numbers(given[name], depth) for name, depth in _DEPTHS.items()})
-                if len(position.dropped) == 3:
-                    return position
-        raise ValueError(
-            f"a data position needs {list(_DEPTHS)}, each a whole number from 0 (pending: a list, failed: a list of "
-            f"lists, dropped: three), got {shorten(dict(values))}"
-        )
-
-
-_DEPTHS = {"pass_index": 0, "consumed": 0, "emitted": 0, "pending": 1, "failed": 2, "dropped": 1}
-"""How deep the lists of numbers in the JSON form of a position are."""
-
-
-def _whole_numbers(value: Any, depth: int) -> Any:
-    """The number, or the lists of them as tuples."""
-    if depth and isinstance(value, list):
-        return tuple(_whole_numbers(item, depth - 1) for item in value)
-    if depth or type(value) is not int or value < 0:
-        raise ValueError(f"{shorten(value)} is no whole number from 0")
-    return value
-
-
-@dataclass(frozen=True)
-class StreamRules:
-    """What a stream does with processed samples.
+    A pipeline counts what it drops from 0 in every process, and again in passes that are repeated
+    to get to a position. A cursor takes from it only what was counted since `set_dropped`.
 
     Args:
-        mode: what the pipeline is for.
-        block_size: samples that are processed together where no batch sizes tell it.
-        accepts: whether a processed sample may be given out; counts those that may not.
-        drops: counts what processors declared invalid.
-        failures: told of samples that could not be read or processed.
+        start: first position.
+        failures: knows the samples that fail from there on.
     """
 
-    mode: PipelineMode
-    block_size: int
-    accepts: Callable[[Sample], bool]
-    drops: DropCounts
-    failures: FailurePolicy
+    __slots__ = ("_counted", "_dropped", "_failures", "consumed", "emitted", "pass_index")
 
+    def __init__(self, start: Position, failures: FailurePolicy) -> None:
+        self.pass_index, self.consumed, self.emitted = start.pass_index, start.consumed, start.emitted
+        self._failures = failures
+        failures.resume(start.failed)
+        self.set_dropped(start.dropped)
 
-@dataclass(slots=True)
-class _Walk:
-    """A position that moves."""
+    def set_dropped(self, dropped: Dropped) -> None:
+        """Set the numbers of samples that were dropped before the current position."""
+        self._dropped, self._counted = dropped, self._failures.drops.numbers()
 
-    pass_index: int
-    consumed: int
-    emitted: int
-    dropped: DropTally
+    def position(self) -> Position:
+        """Return the current position."""
+        dropped = self._dropped
+        now = self._failures.drops.numbers()
+        if now != self._counted:  # seldom, and a position is made for every sample
+            counts = zip(dropped, now, self._counted, strict=True)
+            invalid, too_long, failed = (before + count - counted for before, count, counted in counts)
+            dropped = invalid, too_long, failed
+        return Position(self.pass_index, self.consumed, self.emitted, (), self._failures.failed, dropped)
 
 
 class SampleStream:
     """Raw samples in their order, processed, without the invalid ones.
 
     Args:
-        order: the raw samples.
-        source: reads them and runs the mapping processors.
-        processors: the others of them are run here.
-        rules: what to do with the processed samples.
+        sampler: order of the raw samples.
+        executor: reads them and runs the mapping processors.
+        processors: those from the first generating one on run here.
+        sample_filter: selects the processed samples that are given out.
+        block_size: number of samples that are processed together if there are no batch sizes.
     """
 
-    def __init__(self, order: RawOrder, source: BlockSource, processors: ProcessorPipeline, rules: StreamRules) -> None:
-        self._order = order
-        self._source = source
+    def __init__(
+        self,
+        sampler: Sampler,
+        executor: BlockExecutor,
+        processors: ProcessorPipeline,
+        sample_filter: SampleFilter,
+        block_size: int,
+    ) -> None:
+        self._sampler = sampler
+        self._executor = executor
         self._processors = processors
-        self._rules = rules
-        self._left: tuple[Position, _Walk, Iterator[tuple[Sample, Position]]] | None = None
-        """Where an iterator over generated samples was left, and the rest of its pass, which need not be repeated."""
+        self._filter = sample_filter
+        self._block_size = block_size
+        self._suspended: tuple[Position, Cursor, Iterator[tuple[Sample, Position]]] | None = None
+        """The rest of a pass of generated samples that an iterator left, so as not to repeat it."""
 
-    @property
-    def order(self) -> RawOrder:
-        """The raw samples."""
-        return self._order
-
-    @property
-    def seed(self) -> int:
-        """Of the data."""
-        return self._order.seed
+    def close(self) -> None:
+        """Release the rest of the pass of generated samples that an iterator left."""
+        self._suspended = None
 
     def samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
-        """The samples behind `start`, each with the position behind it.
+        """Yield the samples after `start`, each with the position after it.
 
         Args:
-            start: where to go on; free with mapping processors and random access, and with generating ones where
-                the iterator before was left; else the pass is repeated up to here.
-            repeat: pass after pass without end, or only to the end of the pass.
+            start: where to continue. That costs nothing with mapping processors and random access,
+                and with generating processors where the previous iterator was left; otherwise the
+                pass is repeated up to it.
+            repeat: continue with the next pass, without end; False: stop at the end of the pass.
 
         Raises:
             TfaipError: if a whole pass has no valid sample.
@@ -150,22 +102,22 @@ class SampleStream:
         if not self._processors.is_mapping:
             yield from self._generated_samples(start, repeat)
             return
-        walk = self._walk_from(start)
-        for result in self._results(walk, itertools.repeat(self._rules.block_size), repeat):
-            for sample in self._accepted(result, walk):
-                yield sample, self._position(walk)
-        self._check_pass(walk, repeat)
+        cursor = Cursor(start, self._filter.failures)
+        for result in self._execute(cursor, itertools.repeat(self._block_size), repeat):
+            for sample in self._accepted(result, cursor):
+                yield sample, cursor.position()
+        self._check_pass(cursor, repeat)
 
     def batches(
         self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
     ) -> Iterator[tuple[Batch, Position]]:
-        """Batches of the samples behind `start`, each with the position behind it.
+        """Yield batches of the samples after `start`, each with the position after it.
 
         Args:
             start: as in `samples`.
-            sizes: of the batches; without `repeat` the last one may come out shorter.
+            sizes: of the batches; without `repeat` the last one may be smaller.
             repeat: as in `samples`.
-            stack: makes a batch of samples.
+            stack: returns the batch of some samples.
         """
         if self._processors.is_mapping:
             return self._mapped_batches(start, sizes, repeat, stack)
@@ -178,26 +130,28 @@ class SampleStream:
         size = next(wanted, None)
         if size is None:
             return
-        walk = self._walk_from(start)
+        cursor = Cursor(start, self._filter.failures)
         group: list[Sample] = []
-        for result in self._results(walk, planned, repeat, as_batches=True):
+        for result in self._execute(cursor, planned, repeat, as_batches=True):
+            # A worker has stacked the block, and it begins where a batch does: it is the batch.
             if result.batch is not None and not group and result.batch.size == size:
-                self._skip(result, walk)
-                yield result.batch, self._position(walk)
+                self._skip(result, cursor)
+                yield result.batch, cursor.position()
                 size = next(wanted, None)
             else:
-                for sample in self._accepted(result, walk):
+                # Samples were dropped before, so that the next batch has samples of several blocks.
+                for sample in self._accepted(result, cursor):
                     group.append(sample)
                     if len(group) == size:
-                        yield stack(group), self._position(walk)
+                        yield stack(group), cursor.position()
                         group, size = [], next(wanted, None)
                         if size is None:
                             break
             if size is None:
                 return
-        self._check_pass(walk, repeat)
+        self._check_pass(cursor, repeat)
         if group:
-            yield stack(group), self._position(walk)
+            yield stack(group), cursor.position()
 
     def _generated_batches(
         self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
@@ -211,120 +165,121 @@ class SampleStream:
 
     def _generated_samples(self, start: Position, repeat: bool) -> Iterator[tuple[Sample, Position]]:
         start = replace(start, pending=())
-        self._rules.failures.go_on_from(start.failed)
-        left, self._left = self._left, None
-        walk, rest = left[1:] if left is not None and left[0] == start else self._pass(start)
+        suspended, self._suspended = self._suspended, None
+        # A generating processor may keep what it has read: its pass cannot begin in the middle.
+        # Without the suspended iterator every epoch would run its pass from the beginning.
+        if suspended is not None and suspended[0] == start:
+            _, cursor, rest = suspended
+            self._filter.failures.resume(start.failed)
+        else:
+            cursor, rest = self._pass(start)
         while True:
             position = start
             try:
                 for sample, position in rest:
                     yield sample, position
             except GeneratorExit:
-                self._left = position, walk, rest
+                self._suspended = position, cursor, rest
                 raise
-            self._check_pass(walk, repeat)
+            self._check_pass(cursor, repeat)
             if not repeat:
                 return
-            failed, dropped = self._rules.failures.failed, walk.dropped.numbers()
-            start = Position(start.pass_index + 1, failed=failed, dropped=dropped)
-            walk, rest = self._pass(start)
+            end = cursor.position()
+            start = Position(start.pass_index + 1, failed=end.failed, dropped=end.dropped)
+            cursor, rest = self._pass(start)
 
-    def _pass(self, start: Position) -> tuple[_Walk, Iterator[tuple[Sample, Position]]]:
-        """The rest of a pass with generating processors, which has to run from its beginning, and where it is."""
-        walk = _Walk(start.pass_index, 0, 0, DropTally(self._rules.drops, start.dropped))
-        return walk, self._rest_of_pass(start, walk)
+    def _pass(self, start: Position) -> tuple[Cursor, Iterator[tuple[Sample, Position]]]:
+        """Return the rest of a pass of generated samples, which has to run from its beginning."""
+        cursor = Cursor(replace(start, consumed=0, emitted=0), self._filter.failures)
+        return cursor, self._rest_of_pass(start, cursor)
 
-    def _rest_of_pass(self, start: Position, walk: _Walk) -> Iterator[tuple[Sample, Position]]:
+    def _rest_of_pass(self, start: Position, cursor: Cursor) -> Iterator[tuple[Sample, Position]]:
         def mapped() -> Iterator[Sample]:
-            for result in self._results(walk, itertools.repeat(self._rules.block_size), repeat=False):
-                yield from self._valid(result, walk)
+            for result in self._execute(cursor, itertools.repeat(self._block_size), repeat=False):
+                yield from self._valid(result, cursor)
 
-        seed, rules = self._order.seed, self._rules
-        handle = rules.failures.handle
-        for sample in self._processors.stream(
-            mapped(), seed, walk.pass_index, self._count_invalid, lambda e, place: handle(FailedSample(e), place)
-        ):
-            if rules.accepts(sample):
-                walk.emitted += 1
-                if walk.emitted > start.emitted:
-                    yield sample, self._position(walk)
-                elif walk.emitted == start.emitted:
-                    walk.dropped.set(start.dropped)  # those of the repeated part were counted before
+        def on_failure(error: Exception, place: tuple[int, int, int]) -> None:
+            self._filter.failures.handle(FailedSample(error), place)
 
-    def _walk_from(self, start: Position) -> _Walk:
-        self._rules.failures.go_on_from(start.failed)
-        return _Walk(start.pass_index, start.consumed, start.emitted, DropTally(self._rules.drops, start.dropped))
+        seed = self._sampler.seed
+        for sample in self._processors.stream(mapped(), seed, cursor.pass_index, self._count_invalid, on_failure):
+            if self._filter.accepts(sample):
+                cursor.emitted += 1
+                if cursor.emitted > start.emitted:
+                    yield sample, cursor.position()
+                elif cursor.emitted == start.emitted:
+                    cursor.set_dropped(start.dropped)  # those of the repeated part were counted before
 
-    def _position(self, walk: _Walk) -> Position:
-        failed, dropped = self._rules.failures.failed, walk.dropped.numbers()
-        return Position(walk.pass_index, walk.consumed, walk.emitted, failed=failed, dropped=dropped)
+    def _execute(
+        self, cursor: Cursor, sizes: Iterable[int], repeat: bool, as_batches: bool = False
+    ) -> Iterator[BlockResult]:
+        blocks = self._sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat)
+        return self._executor.execute(blocks, self._sampler.seed, as_batches)
 
-    def _results(self, walk: _Walk, sizes: Iterable[int], repeat: bool, as_batches: bool = False) -> Iterator[Result]:
-        blocks = self._order.blocks(walk.pass_index, walk.consumed, sizes, repeat)
-        return self._source.results(blocks, self._order.seed, as_batches)
-
-    def _accepted(self, result: Result, walk: _Walk) -> Iterator[Sample]:
-        accepts = self._rules.accepts
-        for sample in self._valid(result, walk):
+    def _accepted(self, result: BlockResult, cursor: Cursor) -> Iterator[Sample]:
+        accepts = self._filter.accepts
+        for sample in self._valid(result, cursor):
             if accepts(sample):
-                walk.emitted += 1
+                cursor.emitted += 1
                 yield sample
 
-    def _valid(self, result: Result, walk: _Walk) -> Iterator[Sample]:
-        for run, outcomes in result.runs():
-            self._enter_pass(walk, run.pass_index)
-            for walk.consumed, outcome in enumerate(outcomes, run.first + 1):
-                if isinstance(outcome, FailedSample):
-                    self._rules.failures.handle(outcome, (run.index(walk.consumed - run.first - 1),))
-                elif outcome._invalid:
-                    self._count_invalid()
+    def _valid(self, result: BlockResult, cursor: Cursor) -> Iterator[Sample]:
+        for segment, outcomes in result.segments():
+            self._enter_pass(cursor, segment.pass_index)
+            for number, outcome in enumerate(outcomes, segment.first):
+                cursor.consumed = number + 1
+                if isinstance(outcome, FailedSample) or outcome._invalid:
+                    self._filter.drop(outcome, segment.index(number - segment.first))
                 else:
                     yield outcome
 
-    def _skip(self, result: Result, walk: _Walk) -> None:
-        """Walk over a block whose samples are all given out."""
-        for run in result.block.runs:
-            self._enter_pass(walk, run.pass_index)
-            walk.consumed = run.first + len(run.items)
-            walk.emitted += len(run.items)
+    def _skip(self, result: BlockResult, cursor: Cursor) -> None:
+        """Move past a block whose samples are all given out."""
+        for segment in result.block.segments:
+            self._enter_pass(cursor, segment.pass_index)
+            cursor.consumed = segment.first + len(segment.items)
+            cursor.emitted += len(segment.items)
 
-    def _enter_pass(self, walk: _Walk, pass_index: int) -> None:
-        if pass_index != walk.pass_index:
-            self._check_pass(walk, repeat=True)
-            walk.pass_index, walk.consumed, walk.emitted = pass_index, 0, 0
+    def _enter_pass(self, cursor: Cursor, pass_index: int) -> None:
+        if pass_index != cursor.pass_index:
+            self._check_pass(cursor, repeat=True)
+            cursor.pass_index, cursor.consumed, cursor.emitted = pass_index, 0, 0
 
-    def _check_pass(self, walk: _Walk, repeat: bool) -> None:
-        if walk.emitted == 0 and (repeat or self._rules.mode is not PipelineMode.PREDICTION):
+    def _check_pass(self, cursor: Cursor, repeat: bool) -> None:
+        # An endless stream without samples would never return. Nothing to predict is no error.
+        mode = self._sampler.mode
+        if cursor.emitted == 0 and (repeat or mode is not PipelineMode.PREDICTION):
             raise TfaipError(
-                f"pass {walk.pass_index} over the {self._rules.mode.value} data has no valid sample; dropped so far: "
-                f"{self._rules.drops}; check the lists or files of the generator and the processors, and "
-                f"max_element_length"
+                f"pass {cursor.pass_index} over the {mode.value} data has no valid sample; dropped "
+                f"so far: {self._filter.drops}; check the lists or files of the generator and the "
+                f"processors, and max_element_length"
             )
 
-    def number(self, position: Position) -> int:
-        """The number of the sample before `position`, by which `recall` finds it.
+    def _count_invalid(self) -> None:
+        self._filter.drops.invalid += 1
 
-        The raw sample that it was made of, or its own number among the processed ones of the pass where a raw
-        sample may give several.
+    def number(self, position: Position) -> int:
+        """Return the number of the sample before `position`, by which `recall` finds it.
+
+        It is that of the raw sample, or with generating processors, where a raw sample may give
+        several, that among the processed samples of the pass.
         """
         return (position.consumed if self._processors.is_mapping else position.emitted) - 1
 
     def recall(self, start: Position) -> Iterator[tuple[int, Sample]]:
-        """The samples that are pending at `start`, made again, each with its number."""
+        """Make the samples that are pending at `start` again, each with its number."""
         wanted = set(start.pending)
         if not wanted:
             return
         if self._processors.is_mapping:
-            for number, raw in self._order.picked(start.pass_index, start.pending):
-                yield number, self._processors.mapper.map(raw, self._order.seed, start.pass_index, number)
+            # None of them fails or is dropped: each was accepted before it was put into a bucket.
+            for number, raw in self._sampler.samples(start.pass_index, start.pending):
+                yield number, self._processors.mapper.map(raw, self._sampler.seed, start.pass_index, number)
             return
-        self._rules.failures.go_on_from(start.failed)
-        self._left = None  # the processors, which may have a state, begin the pass again
-        for sample, position in self._pass(Position(start.pass_index))[1]:
+        self._suspended = None  # the processors, which may have a state, begin the pass again
+        _, samples = self._pass(Position(start.pass_index, failed=start.failed))
+        for sample, position in samples:
             if self.number(position) in wanted:
                 yield self.number(position), sample
             if position.emitted >= start.emitted:
                 return
-
-    def _count_invalid(self) -> None:
-        self._rules.drops.invalid += 1

@@ -1,4 +1,4 @@
-"""A scenario whose training, validation and LAV data are named by list files."""
+"""Scenario base for training, validation and LAV data that are named by list files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ListFilePipelineParams(TrainerPipelineParamsBase[TLists, TLists], Generic[
         pai_meta(fix_dc=True, mode="ssnake", help="Lists of the validation data; none: no validation")
     )
     lav: TLists = bound_field(
-        pai_meta(fix_dc=True, mode="ssnake", help="Lists to load and validate on, each by itself; none: those of val")
+        pai_meta(fix_dc=True, mode="ssnake", help="Lists to load and validate on, each separately; none: those of val")
     )
 
     def train_gen(self) -> TLists:
@@ -38,21 +38,22 @@ class ListFilePipelineParams(TrainerPipelineParamsBase[TLists, TLists], Generic[
         return self.val if self.val.lists else None
 
     def lav_gen(self) -> Iterable[TLists]:
-        """One generator per list, so that each list has values of its own: `lav_l0`, `lav_l1` ..."""
+        """Return a generator per list, so each list has its own values: `lav_l0`, `lav_l1` ..."""
         generator = self.lav if self.lav.lists else self.val
         return [_of_one_list(generator, name) for name in generator.lists]
 
 
 def _of_one_list(generator: TLists, name: str) -> TLists:
     one = copy.copy(generator)
-    one.lists, one.list_ratios = [name], None  # ratios are of the lists of a training
+    one.lists = [name]
+    one.list_ratios = None  # they say how a training mixes its lists
     return one
 
 
 @pai_dataclass
 @dataclass
 class ListFileTrainerParams(TrainerParams[SP, ListFilePipelineParams[ListsFileGeneratorParams]], Generic[SP]):
-    """Trainer params of a scenario with plain list files, whose processors load what a line names."""
+    """Trainer params with plain list files; processors load what a line names."""
 
 
 TP = TypeVar("TP", bound=TrainerParams)
@@ -61,8 +62,8 @@ TP = TypeVar("TP", bound=TrainerParams)
 class ListFileScenario(ScenarioBase[SP, TP], Generic[SP, TP]):
     """Base of scenarios with list files.
 
-    `class MyTrainerParams(ListFileTrainerParams[MyParams])`, then
-    `class MyScenario(ListFileScenario[MyParams, MyTrainerParams])`. With a generator of one's own (a subclass of
-    `ListsFileGenerator` that loads a line) derive the trainer params from
-    `TrainerParams[MyParams, ListFilePipelineParams[MyListsParams]]`.
+    Declare `class MyTrainerParams(ListFileTrainerParams[MyParams])`, then
+    `class MyScenario(ListFileScenario[MyParams, MyTrainerParams])`. If a generator of your own (a
+    subclass of `ListsFileGenerator`) loads what a line names, derive the trainer params from
+    `TrainerParams[MyParams, ListFilePipelineParams[MyListsParams]]` instead.
     """

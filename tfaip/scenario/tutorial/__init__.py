@@ -1,0 +1,1 @@
+"""Scenarios to learn from: `min` is the smallest one, `full` uses every part."""

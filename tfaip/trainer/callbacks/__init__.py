@@ -1,0 +1,1 @@
+"""Module paths of earlier versions; the code is in `tfaip.trainer.reporting`."""

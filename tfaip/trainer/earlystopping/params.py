@@ -1,4 +1,4 @@
-"""When a training stops before its last epoch: params and rule together; needs no backend."""
+"""Early stopping: params and rule together; needs no backend."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.limits import FieldError, limits
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How far a training is from being stopped.
+class EarlyStoppingStatus:
+    """Status of early stopping after some epochs.
 
     Args:
         current: the best value so far; None: there is none.
-        n: the counter.
-        stops_after: the epoch after which to stop; None: go on.
+        n: tests since the best value, itself included.
+        stops_after: the epoch after which to stop; None: the training continues.
     """
 
-    current: float | None
-    n: int
-    stops_after: int | None
+    current: float | None = None
+    n: int = 0
+    stops_after: int | None = None
 
 
 @pai_dataclass
@@ -29,29 +30,35 @@ class Standing:
 class EarlyStoppingParams(ParamsBase):
     """Stop when the value that tells the best model no longer improves, or has reached a threshold.
 
-    `mode`, `monitor`, `current` and `n` are no options: the trainer shows there what `standing` gives.
+    `mode`, `monitor`, `current` and `n` are not options: the trainer writes the status to its own copy of the params,
+    where callbacks can read it.
     """
 
     n_to_go: int = field(
         default=-1,
-        metadata=pai_meta(help="Stop after this many tests, the best epoch included, without a new best (-1: off)"),
+        metadata=pai_meta(help="Stop after n tests without a new best value, counting the best epoch as one (-1: off)")
+        | limits(low=1, also={-1: "off"}),
     )
-    frequency: int = field(default=1, metadata=pai_meta(help="Test for stopping in every n-th epoch"))
+    frequency: int = field(default=1, metadata=pai_meta(help="Test for stopping in every n-th epoch") | limits(low=1))
     lower_threshold: float | None = field(
         default=None,
         metadata=pai_meta(
-            help="Mode max: count from the first epoch that reaches it; mode min: stop when it is reached"
-        ),
+            help="Mode max: epochs before the first one that reaches it are not counted; mode min: training stops when "
+            "it is reached"
+        )
+        | limits(finite=True),
     )
     upper_threshold: float | None = field(
         default=None,
         metadata=pai_meta(
-            help="Mode max: stop when it is reached; mode min: count from the first epoch that reaches it"
-        ),
+            help="Mode max: training stops when it is reached; mode min: epochs before the first one that reaches it "
+            "are not counted"
+        )
+        | limits(finite=True),
     )
 
     best_model_name: str = field(
-        default="best", metadata=pai_meta(help="Directory of the best model, in the output directory")
+        default="best", metadata=pai_meta(help="Name of the directory of the best model in output_dir")
     )
     mode: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="min or max"))
     monitor: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="Value that tells the best model"))
@@ -59,23 +66,14 @@ class EarlyStoppingParams(ParamsBase):
     n: int = field(default=0, metadata=pai_meta(mode="ignore", help="Tests since the best value, itself included"))
 
     def __post_init__(self) -> None:
-        if self.n_to_go != -1 and self.n_to_go < 1:
-            raise ValueError(
-                f"n_to_go is {self.n_to_go}, expected at least 1, or -1 for off: change --early_stopping.n_to_go"
-            )
-        if self.frequency < 1:
-            raise ValueError(f"frequency is {self.frequency}, expected at least 1: change --early_stopping.frequency")
+        super().__post_init__()
         lower, upper = self.lower_threshold, self.upper_threshold
-        for name, threshold in (("lower_threshold", lower), ("upper_threshold", upper)):
-            if threshold is not None and not math.isfinite(threshold):
-                raise ValueError(f"{name} is {threshold}, expected a finite number: change --early_stopping.{name}")
         if lower is not None and upper is not None and not lower < upper:
-            raise ValueError(
-                f"lower_threshold {lower} is not below upper_threshold {upper}: change --early_stopping.lower_threshold"
-            )
+            expected = f"a number below upper_threshold ({upper})"
+            raise FieldError("lower_threshold", lower, expected, others=["upper_threshold"])
 
-    def standing(self, values: Mapping[int, float], mode: str) -> Standing:
-        """Return how far the training is from being stopped, a pure function of what was logged.
+    def status(self, values: Mapping[int, float], mode: str) -> EarlyStoppingStatus:
+        """Return the status of early stopping, a pure function of what was logged.
 
         A counter is 1 at every new best, wherever it occurs, and grows by 1 in every tested epoch (a multiple of
         `frequency`) without one. It reaches `n_to_go`: stop. A value that is not finite is no improvement and reaches
@@ -101,8 +99,8 @@ class EarlyStoppingParams(ParamsBase):
                 count = 0
             gives_up = self.n_to_go != -1 and count >= self.n_to_go
             if score >= goal or gives_up:
-                return Standing(sign * best if math.isfinite(best) else None, count, epoch)
-        return Standing(sign * best if math.isfinite(best) else None, count, None)
+                return EarlyStoppingStatus(sign * best if math.isfinite(best) else None, count, epoch)
+        return EarlyStoppingStatus(sign * best if math.isfinite(best) else None, count, None)
 
     def _thresholds(self, mode: str) -> tuple[float, float]:
         """Scores at which training stops, and at which counting begins; the higher a score, the better."""

@@ -1,4 +1,4 @@
-"""Optimizers: params here, the Keras side in `build`."""
+"""Params of the optimizers; `build` makes a Keras optimizer of them."""
 
 from tfaip.trainer.optimizer.optimizers import (
     OPTIMIZERS,

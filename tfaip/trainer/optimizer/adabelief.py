@@ -1,4 +1,4 @@
-"""AdaBelief, as an optimizer of Keras."""
+"""The AdaBelief optimizer for Keras."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keras import ops
 
 from tfaip.util.typing import Tensor
 
-# Liu et al.: up to here the variance of the adaptive step has no finite value.
+# Liu et al.: for rho_t up to this value the adaptive step has no finite variance.
 _TRACTABLE = 4.0
 
 
@@ -84,12 +84,15 @@ class AdaBelief(keras.optimizers.Optimizer):
         self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * step)
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments; see Keras."""
-        names = ("beta_1", "beta_2", "epsilon", "rectify")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        """Return the constructor arguments; see Keras."""
+        config = super().get_config()
+        for name in ("beta_1", "beta_2", "epsilon", "rectify"):
+            config[name] = getattr(self, name)
+        return config
 
     def _rho(self, t: Tensor) -> Tensor:
-        # beta^t / (1 - beta^t) = 1 / (beta^-t - 1): this way float32 keeps the digits of a difference of large numbers.
+        # beta^t / (1 - beta^t) = 1 / (beta^-t - 1). With expm1, float32 keeps the digits of
+        # this difference, which is small for beta close to 1.
         return self._rho_inf() - 2.0 * t / ops.expm1(-math.log(self.beta_2) * t)
 
     def _rho_inf(self) -> float:
@@ -102,5 +105,5 @@ class AdaBelief(keras.optimizers.Optimizer):
 
 
 def _one_minus_power(beta: float, t: Tensor) -> Tensor:
-    """1 - beta^t without loss of digits for beta close to 1."""
+    """Return 1 - beta^t, without loss of digits for beta close to 1."""
     return -ops.expm1(math.log(beta) * t) if beta > 0 else ops.ones_like(t)

@@ -1,7 +1,9 @@
-"""The exponential moving average (EMA) of the weights, updated where the optimizer updates the weights.
+"""Exponential moving averages (EMA) of the weights, updated where the optimizer updates the weights.
 
-Keras' own `use_ema` overwrites the raw weights when `fit` ends. Here raw and averaged weights are kept apart, so that a
-training goes the same way, bit for bit, with and without an average.
+Keras' own `use_ema` overwrites the raw weights whenever `fit` ends, also by an exception, and a
+second `fit` fails on JAX ("donate the same buffer twice", Keras 3.15). Here averages are optimizer
+variables beside the raw weights, so that the raw weights of a training are the same, bit for bit,
+with and without averages.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ _SHARE_AFTER_AN_EPOCH = 0.75
 
 @dataclass(frozen=True)
 class AverageRate:
-    """The rate of the average: `average = rate * average + (1 - rate) * weight` after each update.
+    """Rate of the average: `average = rate * average + (1 - rate) * weight` after each update.
 
     Args:
         rate: in (0, 1).
-        ramp: use min(rate, (1 + n) / (10 + n)) after update n (from 1), so that a long average does not hold on to
-            the initial weights.
+        ramp: use min(rate, (1 + n) / (10 + n)) after update n (from 1), so that a slow average soon
+            forgets the initial weights.
     """
 
     rate: float
@@ -36,7 +38,7 @@ class AverageRate:
 
     @classmethod
     def of(cls, calc_ema: float, updates_per_epoch: float) -> AverageRate | None:
-        """From `trainer.calc_ema`: None for 0, an explicit rate as it is, -1 for the automatic one."""
+        """Return the rate for `trainer.calc_ema`: 0: None, -1: the automatic rate, else this rate."""
         if calc_ema == 0:
             return None
         if calc_ema != AUTOMATIC:
@@ -45,7 +47,7 @@ class AverageRate:
         return cls(min(max(_SHARE_AFTER_AN_EPOCH ** (1 / updates_per_epoch), low), high), ramp=True)
 
     def after(self, updates: Tensor) -> Tensor:
-        """The rate for the update that is number `updates`."""
+        """Return the rate for update number `updates` (from 1)."""
         if not self.ramp:
             return ops.convert_to_tensor(self.rate, dtype="float32")
         n = ops.cast(updates, "float32")
@@ -53,7 +55,9 @@ class AverageRate:
 
 
 class WeightAverages:
-    """The averages of the weights of a training; an object that Keras does not look into.
+    """Averages of the trained weights.
+
+    Keras tracks variables in a list attribute of an optimizer as its own, but not those in this object.
 
     Args:
         weights: the trained weights.
@@ -67,7 +71,7 @@ class WeightAverages:
         self.reset()
 
     def reset(self) -> None:
-        """Let the averages start at the weights."""
+        """Set the averages to the weights."""
         for weight, average in self._pairs:
             average.assign(_copy(weight))
 
@@ -76,7 +80,7 @@ class WeightAverages:
 
         Args:
             updates: number of the update that just happened, from 1.
-            assign_sub: subtracts from a variable, in place where the backend can; that of the optimizer.
+            assign_sub: method of the optimizer, which subtracts in place where the backend can.
         """
         share = 1.0 - self._rate.after(updates)
         for weight, average in self._pairs:
@@ -84,7 +88,10 @@ class WeightAverages:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let the weights hold the averages inside the block, outside of `fit`."""
+        """Let the weights hold the averages inside the block.
+
+        Validation, LAV and exports use it, for as long as they run; never use it within `fit`.
+        """
         raw = [_copy(weight) for weight, _ in self._pairs]
         for weight, average in self._pairs:
             weight.assign(_copy(average))
@@ -96,5 +103,5 @@ class WeightAverages:
 
 
 def _copy(variable: keras.Variable) -> Tensor:
-    # Two variables must never share a buffer: JAX gives the buffers of a step away to its result.
+    # Two variables must never share a buffer: JAX donates the buffers of a step to its results.
     return ops.copy(ops.convert_to_tensor(variable.value))

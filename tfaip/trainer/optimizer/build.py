@@ -1,4 +1,4 @@
-"""From optimizer params to the optimizer of a training."""
+"""Construction of the optimizer of a training from its params."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build_optimizer(
     seed: int = 0,
     scales_loss: bool = False,
 ) -> TrainingOptimizer:
-    """The optimizer of a training.
+    """Build the optimizer of a training.
 
     Args:
         params: the optimizer params.
@@ -35,13 +35,13 @@ def build_optimizer(
         trainable: those that are trained, in the order of the model (JAX passes them by position).
         accum_steps: batches per update; the gradient of an update is the mean over them.
         average_rate: keep averages of the weights with this rate; None: keep none.
-        rate: rule and modulation of the learning rate, see `ScheduledRate`; None: it is set from outside.
+        rate: rule and modulation of the learning rate, see `ScheduledRate`; None: the caller sets the rate.
         network: the training graph, for functions of the user.
         seed: of the gradient noise.
-        scales_loss: as float16 needs it.
+        scales_loss: scale the loss, as mixed_float16 needs it.
 
     Raises:
-        UsageError: `exclude_from_weight_decay` or a group matches no weight.
+        UsageError: if `exclude_from_weight_decay` or a group matches no weight.
     """
     optimizer = TrainingOptimizer(params, ScheduledRate(rate, accum_steps, network), accum_steps, seed, scales_loss)
     trained = {id(weight) for weight in trainable}
@@ -61,7 +61,10 @@ def build_optimizer(
 def _grouped(
     params: OptimizerParams, paths: Mapping[str, keras.Variable]
 ) -> list[tuple[OptimizerGroupParams, set[int]]]:
-    """Groups with the ids of their weights: the first that matches has a weight, the last one has all that are left."""
+    """Return the groups that have weights, with the ids of these weights.
+
+    A weight belongs to the first group that matches it; a last group takes all remaining ones.
+    """
     left = {id(weight) for weight in paths.values()}
     found = []
     for group in [*params.groups, OptimizerGroupParams(match=".*")]:

@@ -1,7 +1,8 @@
-"""Updates whose loss or gradients are not finite: skipped, counted, and at last the end of the training.
+"""Updates with a loss or gradients that are not finite: skipped; too many in a row stop the training.
 
-Everything is decided inside the compiled step. The host may look as rarely as it likes: once there were too many, a
-latch stops all further updates and keeps where it began.
+The compiled step decides this. Reading a variable on the host synchronises with the device, so the
+host polls rarely: once per second, and before it writes anything. That is enough, since a latch stops
+all further updates after too many were skipped, and stores the batch at which this began.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from tfaip.trainer.optimizer.branching import value_of
+from tfaip.backend.kerastools import value_of
 from tfaip.util.typing import Tensor
 
 
 class NonFiniteUpdates:
-    """Counts skipped updates.
+    """Counter of consecutive skipped updates, with a latch.
 
     Args:
-        tolerated: as many in a row are skipped; one more sets the latch.
+        tolerated: number of consecutive updates that may be skipped; one more sets the latch.
         add_variable: creates an integer scalar variable of the optimizer, by name.
     """
 
@@ -29,15 +30,15 @@ class NonFiniteUpdates:
         self._first = add_variable("nonfinite_first_batch")
 
     def is_stopped(self) -> Tensor:
-        """Whether the latch is set, a boolean scalar."""
+        """Return a boolean scalar: True if the latch is set."""
         return ops.greater(self._in_a_row.value, self._tolerated)
 
     def count(self, batch: Tensor, counts: Tensor | bool = True) -> None:
         """Count an update that was skipped.
 
         Args:
-            batch: the last of its batches, as the optimizer counts them, an integer scalar.
-            counts: False if there is a harmless reason, a boolean scalar.
+            batch: number of its last batch, as the optimizer counts them, an integer scalar.
+            counts: False if the cause is harmless, a boolean scalar.
         """
         in_a_row, first = self._in_a_row.value, self._first.value
         begins = ops.logical_and(counts, ops.equal(in_a_row, 0))
@@ -46,12 +47,17 @@ class NonFiniteUpdates:
         self._in_a_row.assign(in_a_row + ops.cast(is_counted, in_a_row.dtype))
 
     def forget(self) -> None:
-        """An update was finite: the row ends."""
+        """Count from 0 again, after a finite update."""
+        # If none is tolerated, the first skipped update stops all others: there is no count to reset.
         if self._tolerated:
             self._in_a_row.assign(0)
 
     def stopped_at(self) -> tuple[int, int] | None:
-        """Once the latch is set: the first batch of the row, as the optimizer counts them, and the updates in it."""
+        """Return None unless the latch is set.
+
+        Returns:
+            The batch of the first counted update, as passed to `count`, and the number of these updates.
+        """
         in_a_row = value_of(self._in_a_row)
         if in_a_row <= self._tolerated:
             return None

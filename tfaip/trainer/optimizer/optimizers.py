@@ -1,4 +1,4 @@
-"""The optimizers as params: those of Keras, with the defaults of Keras, and ours. Needs no backend."""
+"""Params of the optimizers: those of Keras, with its defaults, and AdaBelief. Needs no backend."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.limits import FieldError, limits
 from tfaip.trainer.optimizer.params import OPTIMIZERS, OptimizerParams
 
 if TYPE_CHECKING:
     import keras
 
-_BETA_1 = "Decay rate of the mean of the gradients (first moment)"
-_BETA_2 = "Decay rate of the mean of the squared gradients (second moment)"
-_EPSILON = "Added to the denominator against division by zero; never changed by anything else"
+_DECAY = limits(low=0, below=1)  # with 1 the mean would never change
+_MOMENTUM = limits(low=0, high=1)
+_BETA_1 = pai_meta(help="Decay rate of the mean of the gradients (first moment)") | _DECAY
+_BETA_2 = pai_meta(help="Decay rate of the mean of the squared gradients (second moment)") | _DECAY
+# With 0, a gradient that has always been 0 (a dead unit) would be divided by 0.
+_EPSILON = pai_meta(help="Constant added to the denominator against division by zero") | limits(above=0)
 
 
 @pai_dataclass
 @dataclass
 class KerasOptimizerParams(OptimizerParams):
-    """An optimizer of Keras whose own fields are the constructor arguments of the Keras class of the same name.
+    """An optimizer of Keras: its own fields are the constructor arguments of the Keras class of the same name.
 
-    A subclass of a user has the Keras class of the nearest class that it derives from.
+    A subclass of a user describes the Keras class of its nearest base class.
     """
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
@@ -44,7 +48,7 @@ class KerasOptimizerParams(OptimizerParams):
 class SGDOptimizer(KerasOptimizerParams):
     """Stochastic gradient descent, optionally with momentum."""
 
-    momentum: float = field(default=0.0, metadata=pai_meta(help="Momentum, in [0, 1]"))
+    momentum: float = field(default=0.0, metadata=pai_meta(help="Momentum, in [0, 1]") | _MOMENTUM)
     nesterov: bool = field(default=False, metadata=pai_meta(help="Use Nesterov momentum"))
 
 
@@ -53,9 +57,9 @@ class SGDOptimizer(KerasOptimizerParams):
 class AdamOptimizer(KerasOptimizerParams):
     """Adam (Kingma and Ba, 2014)."""
 
-    beta_1: float = field(default=0.9, metadata=pai_meta(help=_BETA_1))
-    beta_2: float = field(default=0.999, metadata=pai_meta(help=_BETA_2))
-    epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
+    beta_1: float = field(default=0.9, metadata=_BETA_1)
+    beta_2: float = field(default=0.999, metadata=_BETA_2)
+    epsilon: float = field(default=1e-7, metadata=_EPSILON)
     amsgrad: bool = field(default=False, metadata=pai_meta(help="Use the AMSGrad variant (Reddi et al., 2018)"))
 
 
@@ -72,7 +76,7 @@ class AdamWOptimizer(AdamOptimizer):
     def cls(self) -> type[keras.optimizers.Optimizer]:
         import keras
 
-        # The decay is decoupled on every optimizer of the toolkit, and may be 0, which the AdamW of Keras refuses.
+        # `PartOptimizer` decouples the decay of every optimizer. Keras' AdamW would refuse a decay of 0.
         return keras.optimizers.Adam
 
 
@@ -81,9 +85,9 @@ class AdamWOptimizer(AdamOptimizer):
 class AdamaxOptimizer(KerasOptimizerParams):
     """Adamax, Adam with the infinity norm (Kingma and Ba, 2014)."""
 
-    beta_1: float = field(default=0.9, metadata=pai_meta(help=_BETA_1))
-    beta_2: float = field(default=0.999, metadata=pai_meta(help=_BETA_2))
-    epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
+    beta_1: float = field(default=0.9, metadata=_BETA_1)
+    beta_2: float = field(default=0.999, metadata=_BETA_2)
+    epsilon: float = field(default=1e-7, metadata=_EPSILON)
 
 
 @pai_dataclass
@@ -91,9 +95,9 @@ class AdamaxOptimizer(KerasOptimizerParams):
 class NadamOptimizer(KerasOptimizerParams):
     """Adam with Nesterov momentum (Dozat, 2015)."""
 
-    beta_1: float = field(default=0.9, metadata=pai_meta(help=_BETA_1))
-    beta_2: float = field(default=0.999, metadata=pai_meta(help=_BETA_2))
-    epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
+    beta_1: float = field(default=0.9, metadata=_BETA_1)
+    beta_2: float = field(default=0.999, metadata=_BETA_2)
+    epsilon: float = field(default=1e-7, metadata=_EPSILON)
 
 
 @pai_dataclass
@@ -101,9 +105,9 @@ class NadamOptimizer(KerasOptimizerParams):
 class RMSpropOptimizer(KerasOptimizerParams):
     """RMSprop (Hinton, 2012)."""
 
-    rho: float = field(default=0.9, metadata=pai_meta(help="Decay rate of the mean of the squared gradients"))
-    momentum: float = field(default=0.0, metadata=pai_meta(help="Momentum, in [0, 1]"))
-    epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
+    rho: float = field(default=0.9, metadata=pai_meta(help="Decay rate of the mean of the squared gradients") | _DECAY)
+    momentum: float = field(default=0.0, metadata=pai_meta(help="Momentum, in [0, 1]") | _MOMENTUM)
+    epsilon: float = field(default=1e-7, metadata=_EPSILON)
     centered: bool = field(default=False, metadata=pai_meta(help="Normalise by the variance instead of the square"))
 
 
@@ -112,8 +116,10 @@ class RMSpropOptimizer(KerasOptimizerParams):
 class AdagradOptimizer(KerasOptimizerParams):
     """Adagrad (Duchi et al., 2011)."""
 
-    initial_accumulator_value: float = field(default=0.1, metadata=pai_meta(help="Start value of the sum of squares"))
-    epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
+    initial_accumulator_value: float = field(
+        default=0.1, metadata=pai_meta(help="Initial value of the sum of squares") | limits(low=0)
+    )
+    epsilon: float = field(default=1e-7, metadata=_EPSILON)
 
 
 @pai_dataclass
@@ -121,8 +127,8 @@ class AdagradOptimizer(KerasOptimizerParams):
 class AdadeltaOptimizer(KerasOptimizerParams):
     """Adadelta (Zeiler, 2012)."""
 
-    rho: float = field(default=0.95, metadata=pai_meta(help="Decay rate of the means of the squares"))
-    epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
+    rho: float = field(default=0.95, metadata=pai_meta(help="Decay rate of the means of the squares") | _DECAY)
+    epsilon: float = field(default=1e-7, metadata=_EPSILON)
 
 
 @pai_dataclass(alt="LAMB")
@@ -130,9 +136,9 @@ class AdadeltaOptimizer(KerasOptimizerParams):
 class LambOptimizer(KerasOptimizerParams):
     """LAMB, layer-wise adapted Adam for large batches (You et al., 2019)."""
 
-    beta_1: float = field(default=0.9, metadata=pai_meta(help=_BETA_1))
-    beta_2: float = field(default=0.999, metadata=pai_meta(help=_BETA_2))
-    epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
+    beta_1: float = field(default=0.9, metadata=_BETA_1)
+    beta_2: float = field(default=0.999, metadata=_BETA_2)
+    epsilon: float = field(default=1e-7, metadata=_EPSILON)
 
 
 @pai_dataclass
@@ -140,8 +146,13 @@ class LambOptimizer(KerasOptimizerParams):
 class LionOptimizer(KerasOptimizerParams):
     """Lion, sign of an interpolated momentum (Chen et al., 2023)."""
 
-    beta_1: float = field(default=0.9, metadata=pai_meta(help="Interpolation of momentum and gradient for the update"))
-    beta_2: float = field(default=0.99, metadata=pai_meta(help="Decay rate of the momentum"))
+    # Keras refuses beta_1 = 0, with which the update would be the sign of the gradient.
+    beta_1: float = field(
+        default=0.9,
+        metadata=pai_meta(help="Weight of the momentum, against that of the gradient, in the update")
+        | limits(above=0, high=1),
+    )
+    beta_2: float = field(default=0.99, metadata=pai_meta(help="Decay rate of the momentum") | _DECAY)
 
 
 @pai_dataclass(alt="FTRL")
@@ -149,10 +160,19 @@ class LionOptimizer(KerasOptimizerParams):
 class FtrlOptimizer(KerasOptimizerParams):
     """FTRL (McMahan et al., 2013)."""
 
-    learning_rate_power: float = field(default=-0.5, metadata=pai_meta(help="Power of the decay of the rate, <= 0"))
-    initial_accumulator_value: float = field(default=0.1, metadata=pai_meta(help="Start value of the sum of squares"))
-    l1_regularization_strength: float = field(default=0.0, metadata=pai_meta(help="L1 penalty, >= 0"))
-    l2_regularization_strength: float = field(default=0.0, metadata=pai_meta(help="L2 penalty, >= 0"))
+    learning_rate_power: float = field(
+        default=-0.5, metadata=pai_meta(help="Exponent of the decay of the rate, at most 0") | limits(high=0)
+    )
+    # The root of the sum is a denominator, so it cannot be 0.
+    initial_accumulator_value: float = field(
+        default=0.1, metadata=pai_meta(help="Initial value of the sum of squares") | limits(above=0)
+    )
+    l1_regularization_strength: float = field(
+        default=0.0, metadata=pai_meta(help="Factor of the L1 penalty") | limits(low=0)
+    )
+    l2_regularization_strength: float = field(
+        default=0.0, metadata=pai_meta(help="Factor of the L2 penalty") | limits(low=0)
+    )
 
 
 @pai_dataclass
@@ -160,10 +180,19 @@ class FtrlOptimizer(KerasOptimizerParams):
 class AdafactorOptimizer(KerasOptimizerParams):
     """Adafactor, factored second moments (Shazeer and Stern, 2018)."""
 
-    beta_2_decay: float = field(default=-0.8, metadata=pai_meta(help="Exponent of the decay of the second moment"))
-    epsilon_1: float = field(default=1e-30, metadata=pai_meta(help="Added to the squared gradients"))
-    epsilon_2: float = field(default=1e-3, metadata=pai_meta(help="Lower bound of the scale of the weights"))
-    clip_threshold: float = field(default=1.0, metadata=pai_meta(help="Clip threshold of the update"))
+    beta_2_decay: float = field(
+        default=-0.8, metadata=pai_meta(help="Exponent of the decay of the second moment, at most 0") | limits(high=0)
+    )
+    epsilon_1: float = field(
+        default=1e-30, metadata=pai_meta(help="Constant added to the squared gradients") | limits(above=0)
+    )
+    # With 0, weights that begin at 0 never move.
+    epsilon_2: float = field(
+        default=1e-3, metadata=pai_meta(help="Lower bound of the scale of the weights") | limits(above=0)
+    )
+    clip_threshold: float = field(
+        default=1.0, metadata=pai_meta(help="Maximum root mean square of an update") | limits(above=0)
+    )
     relative_step: bool = field(default=True, metadata=pai_meta(help="Bound the rate by 1/sqrt(updates)"))
 
 
@@ -172,12 +201,17 @@ class AdafactorOptimizer(KerasOptimizerParams):
 class MuonOptimizer(KerasOptimizerParams):
     """Muon, orthogonalised momentum for matrices, Adam for the rest (Jordan et al., 2024)."""
 
-    adam_beta_1: float = field(default=0.9, metadata=pai_meta(help=f"Adam part: {_BETA_1}"))
-    adam_beta_2: float = field(default=0.999, metadata=pai_meta(help=f"Adam part: {_BETA_2}"))
-    epsilon: float = field(default=1e-7, metadata=pai_meta(help=_EPSILON))
-    momentum: float = field(default=0.95, metadata=pai_meta(help="Momentum of the Muon part"))
+    adam_beta_1: float = field(
+        default=0.9, metadata=pai_meta(help="Adam part: decay rate of the mean of the gradients") | _DECAY
+    )
+    adam_beta_2: float = field(
+        default=0.999, metadata=pai_meta(help="Adam part: decay rate of the mean of the squared gradients") | _DECAY
+    )
+    epsilon: float = field(default=1e-7, metadata=_EPSILON)
+    momentum: float = field(default=0.95, metadata=pai_meta(help="Momentum of the Muon part") | _MOMENTUM)
     nesterov: bool = field(default=True, metadata=pai_meta(help="Use Nesterov momentum in the Muon part"))
-    ns_steps: int = field(default=5, metadata=pai_meta(help="Newton-Schulz iterations"))
+    # The compiled step unrolls the iterations, so there must be few.
+    ns_steps: int = field(default=5, metadata=pai_meta(help="Newton-Schulz iterations") | limits(low=1, high=20))
 
 
 @pai_dataclass
@@ -185,26 +219,26 @@ class MuonOptimizer(KerasOptimizerParams):
 class AdaBeliefOptimizer(KerasOptimizerParams):
     """AdaBelief (Zhuang et al., 2020), with the rectified step of RAdam (Liu et al., 2019)."""
 
-    beta_1: float = field(default=0.9, metadata=pai_meta(help=_BETA_1))
+    beta_1: float = field(default=0.9, metadata=_BETA_1)
     beta_2: float = field(
         default=0.999,
-        metadata=pai_meta(help="Decay rate of the mean of the squared deviations from the first moment"),
+        metadata=pai_meta(help="Decay rate of the mean of the squared deviations from the first moment") | _DECAY,
     )
     epsilon: float = field(
-        default=1e-14, metadata=pai_meta(help="Added to the mean of the squares in each update, and to its root")
+        default=1e-14,
+        metadata=pai_meta(help="Constant added to the mean of the squares in each update, and to its root")
+        | limits(above=0),
     )
     rectify: bool = field(
-        default=True, metadata=pai_meta(help="Rectify the first steps, while the mean of the squares varies much")
+        default=True,
+        metadata=pai_meta(help="Rectify the first updates, in which the mean of the squares has a high variance"),
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         # At 0.6 and below RAdam never leaves its first phase, in which the step is not adaptive.
         if self.rectify and self.beta_2 <= 0.6:
-            raise ValueError(
-                f"beta_2 is {self.beta_2}, expected a number in (0.6, 1) with --optimizer.rectify: change "
-                "--optimizer.beta_2"
-            )
+            raise FieldError("beta_2", self.beta_2, "a number in (0.6, 1) if rectify is True", others=["rectify"])
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
         from tfaip.trainer.optimizer.adabelief import AdaBelief

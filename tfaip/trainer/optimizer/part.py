@@ -1,23 +1,24 @@
-"""Optimizers of Keras as parts of the optimizer of a training: each updates its own weights."""
+"""Keras optimizers as parts of the optimizer of a training: each one updates its own weights."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import keras
 
+from tfaip.backend.keras_private import OpenOptimizer
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.util.typing import Tensor
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A variable that an optimizer keeps for a weight.
+    """Variable that an optimizer keeps for a weight.
 
     Args:
-        kind: what it is, e.g. `momentum`.
+        kind: its purpose, e.g. `momentum`.
         weight: the weight.
         variable: the slot itself.
     """
@@ -28,14 +29,14 @@ class Slot:
 
 
 class _Slots:
-    """A list in an object, since Keras would take the weights in a list for the optimizer's own variables."""
+    """List inside an object: Keras would track the weights in a list attribute as own variables."""
 
     def __init__(self) -> None:
         self.entries: list[Slot] = []
 
 
-class SlotOptimizer(keras.optimizers.Optimizer):
-    """Remembers which weight each of its slots belongs to."""
+class SlotOptimizer(OpenOptimizer):
+    """Optimizer that records the weight of each of its slots."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -49,7 +50,7 @@ class SlotOptimizer(keras.optimizers.Optimizer):
     def add_variable_from_reference(
         self, reference_variable: keras.Variable, name: str | None = None, initializer: Any = "zeros"
     ) -> keras.Variable:
-        """As in Keras."""
+        """Create a slot and record its weight; see Keras."""
         variable = super().add_variable_from_reference(reference_variable, name=name, initializer=initializer)
         self._slots.entries.append(Slot(name or "slot", reference_variable, variable))
         return variable
@@ -57,10 +58,10 @@ class SlotOptimizer(keras.optimizers.Optimizer):
 
 @dataclass(frozen=True)
 class PartSetup:
-    """How a part updates its weights.
+    """Settings of a part.
 
     Args:
-        params: Keras class, its arguments, and weight decay.
+        params: they give the Keras class, its arguments, and the weight decay.
         rate_factor: factor on the learning rate.
         undecayed: ids of the weights that do not decay.
     """
@@ -71,24 +72,23 @@ class PartSetup:
 
 
 class PartOptimizer(SlotOptimizer):
-    """Base behind a Keras optimizer class, so that what is here takes the place of what Keras has for all classes."""
+    """Mixin placed after the Keras class in the MRO, to override the methods that all of them share.
+
+    A part only applies the update rule of its Keras class. `TrainingOptimizer` does the rest (mean,
+    noise, clips, skips, averages, rate), for all weights together.
+    """
 
     setup: PartSetup
     _updates: Tensor = 0
 
     @property
     def iterations(self) -> Tensor:
-        """Number of updates so far, while it updates: a part does not count itself."""
+        """Number of updates so far, as passed to `update`: a part does not count by itself."""
         return self._updates
 
-    @property
-    def state(self) -> list[keras.Variable]:
-        """Everything that the part remembers."""
-        return [v for v in self.variables if v is not self._iterations and v is not self._learning_rate]
-
     def reset(self) -> None:
-        """Set the state as it was at first."""
-        fresh = build_part(self.setup, list(self._trainable_variables))
+        """Reset the state to its initial values."""
+        fresh = build_part(self.setup, list(self.trained_weights))
         for variable, start in zip(self.state, fresh.state, strict=True):
             variable.assign(start.value)
 
@@ -101,14 +101,15 @@ class PartOptimizer(SlotOptimizer):
             rate: the learning rate.
             updates: number of updates so far, as the moments count them.
         """
-        self._updates = updates  # read once for all weights: on TensorFlow that is five operations less for each
-        self._backend_update_step(gradients, weights, rate)
+        # Read once for all weights: this saves five operations per weight on TensorFlow.
+        self._updates = updates
+        self.run_update(gradients, weights, rate)
 
-    def _backend_update_step(self, grads: list[Tensor], trainable_variables: Any, learning_rate: Tensor) -> None:
-        # Keras reduces over the replicas here and enters the context of all of them, which no branch of a compiled
-        # step can. Here the gradients are reduced already, and each replica updates its own copy.
-        rate = learning_rate if self.setup.rate_factor == 1 else learning_rate * self.setup.rate_factor
-        for gradient, weight in zip(grads, trainable_variables, strict=True):
+    def update_weights(self, gradients: list[Tensor], weights: Sequence[keras.Variable], rate: Tensor) -> None:
+        """Apply weight decay and the update rule; the gradients are already summed over the replicas."""
+        if self.setup.rate_factor != 1:
+            rate = rate * self.setup.rate_factor
+        for gradient, weight in zip(gradients, weights, strict=True):
             if self.setup.params.weight_decay and id(weight) not in self.setup.undecayed:
                 shrink = keras.ops.cast(self.setup.params.weight_decay * rate, weight.dtype)
                 self.assign_sub(weight, shrink * weight)
@@ -116,10 +117,10 @@ class PartOptimizer(SlotOptimizer):
 
 
 def build_part(setup: PartSetup, weights: list[keras.Variable]) -> Any:
-    """A part that updates `weights`."""
+    """Build a part that updates `weights`."""
     keras_class = setup.params.cls()
     part_class = type(keras_class.__name__, (keras_class, PartOptimizer), {})
-    # Without a rate of its own: it is told the rate of every update.
+    # `update` gets the rate as an argument, so the part needs none of its own.
     part = part_class(learning_rate=0.0, **setup.params.arguments())
     part.setup = setup
     part.build(weights)

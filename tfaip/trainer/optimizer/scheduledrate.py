@@ -15,11 +15,13 @@ from tfaip.util.typing import Tensor
 
 
 class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
-    """The one learning rate schedule of the toolkit: base, rule of time and modulation.
+    """Learning rate schedule of the optimizer of a training: base, rule and modulation.
 
-    The rate is `base`; where it changes with every update, it is what the rule makes of `base`; times the factor of
-    the modulation. The variables are set before every epoch. The optimizer owns them: a free variable would be
-    compiled into the step as a constant on JAX.
+    The rate of an update is `base`, the rate of the epoch, or the result of the rule if it changes with
+    every update; this is multiplied by the factor of the modulation. `begin_epoch` sets the variables.
+
+    Keras cannot assign the rate of an optimizer that was created with a schedule, hence the variable
+    `base`. The optimizer owns the variables: JAX would compile a free one into the step as a constant.
 
     Args:
         params: rule and modulation; None: the rate is `base`.
@@ -38,7 +40,7 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def varies(self) -> bool:
-        """Whether the updates of an epoch may have different rates."""
+        """True if the updates of an epoch may have different rates."""
         return self._rule is not None or self._modulation is not None
 
     def build(self, add_variable: Callable[..., keras.Variable]) -> None:
@@ -51,7 +53,11 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
         self._epoch_updates = add_variable((), dtype="int", name="epoch_updates")
 
     def __call__(self, step: Tensor) -> Tensor:
-        """The rate of the update that the batch `step`, counted by the optimizer from 0, belongs to."""
+        """Compute the rate of an update.
+
+        Args:
+            step: number of a batch of the update, from 0: Keras passes its counter of micro-batches.
+        """
         rate = base = ops.convert_to_tensor(self.base)
         if not self.varies:
             return base
@@ -70,24 +76,24 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
         return rate
 
     def observe(self, rate: Tensor) -> None:
-        """Take the rate of an update into the mean of the epoch."""
+        """Add the rate of an update to the mean of the epoch."""
         if self.varies:
             count = self._epoch_updates + 1
             self._mean.assign(self._mean + (rate - self._mean) / ops.cast(count, "float32"))
             self._epoch_updates.assign(count)
 
     def begin_epoch(self, rate: float, is_listed: bool, completed: int, batches: int, done: int, counted: int) -> None:
-        """Set rate and time.
+        """Set the rate and the time for an epoch.
 
-        Time is derived from the progress of the training, so that it goes on when epochs change their size.
+        Time is derived from the completed epochs, so that it has no jump when epochs change their size.
 
         Args:
             rate: the base.
-            is_listed: no rule applies to it.
-            completed: epochs.
-            batches: of this epoch.
-            done: batches of this epoch that are trained already.
-            counted: batches that the optimizer has counted.
+            is_listed: True if no rule applies to the rate.
+            completed: number of completed epochs.
+            batches: number of batches of this epoch.
+            done: number of batches of this epoch that are already trained.
+            counted: number of batches that the optimizer has counted.
         """
         self.base.assign(rate)
         self._is_listed.assign(int(is_listed))
@@ -98,14 +104,16 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
             self._epoch_updates.assign(0)
 
     def effective_rate(self, rate: float) -> float | None:
-        """The mean over the updates of the epoch; None if it had none.
+        """Return the mean rate of the updates of the epoch; None if it had no update.
 
         Args:
-            rate: what the epoch began with; it is given back, unrounded, if nothing has changed it.
+            rate: rate at the beginning of the epoch; returned without rounding if nothing changed it.
         """
-        # A variable that has a copy on each of several devices has no value, a sum has.
+        # Under `MirroredStrategy` a variable cannot be converted to a number, but a sum can.
         if self.varies:
-            return float(self._mean + 0.0) if int(self._epoch_updates + 0) else None
+            if int(self._epoch_updates + 0) == 0:
+                return None
+            return float(self._mean + 0.0)
         base = float(self.base + 0.0)
         return rate if base == np.float32(rate) else base
 

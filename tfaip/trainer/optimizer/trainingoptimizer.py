@@ -1,4 +1,4 @@
-"""The optimizer of a training: all that the toolkit does around the update rules of Keras."""
+"""The optimizer of a training: everything in an update except the update rules of Keras."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from tfaip.backend.active import backend
+from tfaip.backend.kerastools import value_of
 from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
-from tfaip.trainer.optimizer.branching import branch, summed_over_replicas, value_of
 from tfaip.trainer.optimizer.gradients import GradientNoise, clip
 from tfaip.trainer.optimizer.lossscale import LossScale
 from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
@@ -22,17 +23,19 @@ from tfaip.util.typing import Tensor
 
 
 class TrainingOptimizer(SlotOptimizer):
-    """One update: mean over its batches, noise, clips, skip if not finite, weight decay and update, averages.
+    """Optimizer of a training, whose parts are Keras optimizers for some of the weights each.
 
-    The update rules are those of its parts. The same numbers come out on one device, on several devices, and with
-    several small batches per update instead of a large one.
+    Order of an update: mean over its batches, noise, clips, skip if not finite, weight decay and update
+    rule of the parts, averages. Everything but the parts acts on all weights together. The results are
+    the same on one device, on several devices, and with several small batches per update instead of a
+    large one.
 
     Args:
         params: the optimizer params.
         schedule: the learning rate.
         accum_steps: batches per update.
         seed: of the gradient noise.
-        scales_loss: as float16 needs it.
+        scales_loss: scale the loss, as mixed_float16 needs it.
     """
 
     averages: WeightAverages | None = None
@@ -50,13 +53,16 @@ class TrainingOptimizer(SlotOptimizer):
         self._accum_steps = accum_steps
         self.schedule = schedule
         schedule.build(self.add_variable)
+        # Batches are counted from the start of the training, and the number of updates follows from
+        # them. Resets and skipped updates only move this offset between updates and those that the
+        # moments have seen, so they disturb neither schedules nor the accumulation.
         self._uncounted = self._add_counter("updates_before_moments")
         self._nonfinite = NonFiniteUpdates(params.skip_nonfinite, self._add_counter)
         self._loss_scale = LossScale(self.add_variable) if scales_loss else None
         noise = params.gradient_noise
         self._noise = GradientNoise(noise.stddev, noise.gamma, seed) if noise.stddev else None
         if self._noise is not None:
-            self._track_variable(self._noise.state)
+            self.track(self._noise.state)
         self._parts: Sequence[PartOptimizer] = ()
         self._buffers: Mapping[int, keras.Variable] = {}
         self._forgotten = self._add_counter("forgotten_batches") if accum_steps > 1 else None
@@ -66,7 +72,7 @@ class TrainingOptimizer(SlotOptimizer):
 
         Args:
             weights: the trained weights, in the order of the model.
-            parts: built.
+            parts: the parts, already built.
         """
         super().build(weights)
         self._parts = tuple(parts)
@@ -76,13 +82,13 @@ class TrainingOptimizer(SlotOptimizer):
 
     def build_averages(self, rate: AverageRate) -> None:
         """Keep averages of the weights from now on; call it after `build_parts`."""
-        weights = list(self._trainable_variables)
+        weights = list(self.trained_weights)
         variables = [self.add_variable_from_reference(weight, name="average") for weight in weights]
         self.averages = WeightAverages(weights, variables, rate)
 
     @property
     def rate(self) -> keras.Variable:
-        """The learning rate of the next updates, before the rule of time; a float32 scalar variable."""
+        """Learning rate of the next updates before rule and modulation, a float32 scalar variable."""
         return self.schedule.base
 
     @property
@@ -93,7 +99,7 @@ class TrainingOptimizer(SlotOptimizer):
     @property
     def batches(self) -> int:
         """Number of batches so far."""
-        return value_of(self._iterations)
+        return value_of(self.batch_counter)
 
     @property
     def updates(self) -> int:
@@ -107,17 +113,17 @@ class TrainingOptimizer(SlotOptimizer):
 
     @property
     def _update_number(self) -> Tensor:
-        return self._iterations // self._accum_steps
+        return self.batch_counter // self._accum_steps
 
     def begin_epoch(self, rate: float, completed: int, batches: int, done: int, is_listed: bool = False) -> None:
-        """Set rate and time; reset the moments if they are due.
+        """Set rate and time for an epoch; reset the moments if a reset is due.
 
         Args:
-            rate: as in `rate`.
-            completed: epochs.
-            batches: of this epoch.
-            done: batches of this epoch that are trained already.
-            is_listed: the rate is not subject to a rule.
+            rate: base of the learning rate, see `rate`.
+            completed: number of completed epochs.
+            batches: number of batches of this epoch.
+            done: number of batches of this epoch that are already trained.
+            is_listed: True if no rule applies to the rate.
         """
         self.schedule.begin_epoch(rate, is_listed, completed, batches, done, self.batches)
         every = self._params.reset_every_n_epochs
@@ -125,23 +131,23 @@ class TrainingOptimizer(SlotOptimizer):
             self.reset_moments()
 
     def next_rate(self) -> float:
-        """The rate that the update of the next batch would have."""
-        return float(self.schedule(self._iterations + 0))
+        """Return the rate of the update that the next batch belongs to."""
+        return float(self.schedule(self.batch_counter + 0))
 
     def reset_moments(self) -> None:
-        """Let all moments, and the number of updates that they have seen, start anew.
+        """Reset all moments, and the number of updates that they have seen.
 
-        Averages, schedules, and gradients that wait for their update go on.
+        Averages, schedules and accumulated gradients are kept.
         """
         for part in self._parts:
             part.reset()
         self._uncounted.assign(self._update_number)
 
     def reset(self) -> None:
-        """Let moments and averages start anew: the weights have been exchanged.
+        """Reset moments and averages, after the weights were exchanged.
 
-        Gradients that wait are those of other weights. They are forgotten: the next update comes when it would have
-        come, with the mean over the batches that are left for it.
+        Accumulated gradients belong to the old weights and are dropped, but their batches still count:
+        the next update comes at its regular batch, with the mean over the batches that remain for it.
         """
         self.reset_moments()
         if self.averages is not None:
@@ -155,30 +161,35 @@ class TrainingOptimizer(SlotOptimizer):
         return contextlib.nullcontext() if self.averages is None else self.averages.in_place()
 
     def stopped_at(self) -> tuple[int, int] | None:
-        """Once updates stopped since too many were not finite: the last batch of the first of them, and their number.
+        """Return None unless too many updates in a row were not finite, which stops all further ones.
 
-        Batches are counted as `batches` counts them, from 0.
+        Returns:
+            The last batch of the first of these updates (from 0, as in `batches`), and their number.
         """
         return self._nonfinite.stopped_at()
 
     def scale_loss(self, loss: Tensor) -> Tensor:
-        """The loss that gradients are taken of, scaled for float16; if it is not finite, neither are its gradients."""
+        """Return the loss that gradients are taken of, scaled if mixed_float16 needs it."""
+        # Times NaN, a loss that is not finite makes its gradients so. Then one check detects both: that
+        # of the sums of squares, which the clips need anyway.
         loss = loss * ops.where(ops.isfinite(loss), 1.0, float("nan"))
         return loss if self._loss_scale is None else self._loss_scale.scaled(loss)
 
     def named_variables(self, weights: Mapping[str, keras.Variable]) -> dict[str, keras.Variable]:
-        """All variables of the built optimizer by stable names.
+        """Return all variables of the built optimizer by stable names.
 
         Args:
             weights: variables of the graph by path; a slot is named after its kind and the weight it belongs to.
         """
         paths = {id(variable): path for path, variable in weights.items()}
-        slots = [slot for optimizer in (self, *self._parts) for slot in optimizer.slots]
-        named = {f"{slot.kind}/{paths[id(slot.weight)]}": slot.variable for slot in slots}
+        named: dict[str, keras.Variable] = {}
+        for optimizer in (self, *self._parts):
+            for slot in optimizer.slots:
+                named[f"{slot.kind}/{paths[id(slot.weight)]}"] = slot.variable
         known = {id(variable) for variable in named.values()}
         named.update({v.name: v for v in super().variables if id(v) not in known})
         for i, part in enumerate(self._parts):
-            # Nadam and Adafactor leave it to Keras to name some of theirs, by a counter of the process.
+            # Keras names some variables of Nadam and Adafactor by a counter of the process.
             others = [variable for variable in part.state if id(variable) not in known]
             named.update({f"part_{i}/{j}": variable for j, variable in enumerate(others)})
         return named
@@ -192,24 +203,29 @@ class TrainingOptimizer(SlotOptimizer):
             buffer.assign(ops.zeros(buffer.shape, buffer.dtype))
 
     def _branch(self, predicate: Tensor, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
-        branch(predicate, then, otherwise, [*self._trainable_variables, *self.variables])
+        # Selecting old or new values instead of branching costs 40 % of a step of a tiny MLP.
+        backend.branch(predicate, then, otherwise, [*self.trained_weights, *self.variables])
 
-    def _backend_apply_gradients(self, grads: list[Tensor], trainable_variables: list[Any]) -> None:
-        """What Keras calls with the gradients of a batch."""
-        gradients = summed_over_replicas(grads)
+    def apply_gradients_of_batch(self, gradients: list[Tensor], weights: list[Any]) -> None:
+        """Accumulate the gradients of a batch, and update the weights if it ends an update."""
+        # Keras' own accumulation fails under `MirroredStrategy`: no branch of a compiled step may
+        # contain its `merge_call`. So the gradients are summed over the replicas first; then each
+        # replica updates its own copy of the variables in an ordinary branch, which variables with
+        # `aggregation="none"` (the default of Keras) allow.
+        gradients = backend.sum_over_replicas(gradients)
         if self._loss_scale is not None:
             gradients = self._loss_scale.unscaled(gradients)
         if self._forgotten is None:
-            self._update(gradients, trainable_variables)
+            self._update(gradients, weights)
             return
         forgotten = self._forgotten
         # At least one: the checkpoint may come from a training with more batches per update.
         batches = ops.maximum(self._accum_steps - forgotten, 1)
-        buffers = [self._buffers[id(weight)] for weight in trainable_variables]
+        buffers = [self._buffers[id(weight)] for weight in weights]
         sums = [buffer + gradient for buffer, gradient in zip(buffers, gradients, strict=True)]
 
         def update() -> None:
-            self._update([total / ops.cast(batches, total.dtype) for total in sums], trainable_variables)
+            self._update([total / ops.cast(batches, total.dtype) for total in sums], weights)
             self._clear(buffers)
             forgotten.assign(0)
 
@@ -217,16 +233,17 @@ class TrainingOptimizer(SlotOptimizer):
             for buffer, total in zip(buffers, sums, strict=True):
                 buffer.assign(total)
 
-        self._branch(ops.equal((self._iterations + 1) % self._accum_steps, 0), update, wait)
+        self._branch(ops.equal((self.batch_counter + 1) % self._accum_steps, 0), update, wait)
 
     def _update(self, gradients: list[Tensor], weights: list[Any]) -> None:
-        """One update with the gradients of all its batches, on all devices."""
+        """Update with the mean gradients of the whole update, unless all updates are stopped."""
         if self._noise is not None:
             gradients = self._noise.add(gradients, self._update_number)
-        # The norms wait in a branch until all gradients are there: between the operations of the backward pass they
-        # would delay those, and cost XLA three to five times as much (benchmarks/overhead.py).
-        goes_on = ops.logical_not(self._nonfinite.is_stopped())
-        self._branch(goes_on, lambda: self._step_if_finite(gradients, weights), self._skip)
+        # The norms are computed in a branch, which waits for all gradients: between the operations of
+        # the backward pass they would delay these (by 5 % of a convolutional step on a CPU), and with
+        # XLA cost three to five times as much (benchmarks/overhead.py).
+        may_update = ops.logical_not(self._nonfinite.is_stopped())
+        self._branch(may_update, lambda: self._step_if_finite(gradients, weights), self._skip)
 
     def _step_if_finite(self, gradients: list[Tensor], weights: list[Any]) -> None:
         clipped = clip(gradients, self._params)
@@ -237,7 +254,7 @@ class TrainingOptimizer(SlotOptimizer):
         self.schedule.observe(rate)
         by_weight = {id(weight): (gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)}
         for part in self._parts:
-            pairs = [by_weight[id(weight)] for weight in part._trainable_variables if id(weight) in by_weight]
+            pairs = [by_weight[id(weight)] for weight in part.trained_weights if id(weight) in by_weight]
             part.update([gradient for gradient, _ in pairs], [weight for _, weight in pairs], rate, updates)
         if self.averages is not None:
             self.averages.update(self._update_number + 1, self.assign_sub)
@@ -248,8 +265,8 @@ class TrainingOptimizer(SlotOptimizer):
     def _skip(self) -> None:
         self._uncounted.assign(self._uncounted + 1)
         if self._loss_scale is None:
-            self._nonfinite.count(self._iterations.value)
+            self._nonfinite.count(self.batch_counter.value)
         else:
-            # Too large a scale is no fault of the training: skipped updates count when it cannot become smaller.
-            self._nonfinite.count(self._iterations.value, self._loss_scale.is_lowest())
+            # The scale may be the cause of an overflow: skipped updates count only at its minimum.
+            self._nonfinite.count(self.batch_counter.value, self._loss_scale.is_lowest())
             self._loss_scale.shrink()

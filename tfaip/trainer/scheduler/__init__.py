@@ -1,4 +1,4 @@
-"""Learning rates: each file holds the params of a rule together with the rule; needs no backend."""
+"""Learning rate schedules: each file has the params of a rule and the rule itself. Needs no backend."""
 
 from tfaip.trainer.scheduler.constant import ConstantParams
 from tfaip.trainer.scheduler.cosine import CosineDecayParams

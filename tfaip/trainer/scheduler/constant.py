@@ -12,7 +12,7 @@ from tfaip.util.typing import Tensor
 
 
 class FlatParams(LearningRateParams):
-    """The rule that changes nothing, for others to build on."""
+    """Base of the rules whose factor is always 1."""
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         return xp.ones_like(x)
@@ -21,7 +21,7 @@ class FlatParams(LearningRateParams):
 @pai_dataclass
 @dataclass
 class ConstantParams(FlatParams):
-    """lr, in every epoch; behind listed `rates` the last one of them."""
+    """Constant lr; after `rates` is exhausted, its last value."""
 
     def rule_rate(self, epoch: int, history: History) -> float:
         last = self.last_listed(before=epoch)

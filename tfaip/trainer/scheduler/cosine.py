@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.limits import limits
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor
 
@@ -19,11 +20,10 @@ class CosineDecayParams(LearningRateParams):
     `lr * alpha` is reached with the end of the last epoch.
     """
 
-    alpha: float = field(default=0.0, metadata=pai_meta(help="Fraction of lr at the end of the training, in [0, 1]"))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check("alpha", 0 <= self.alpha <= 1, "a number in [0, 1]")
+    alpha: float = field(
+        default=0.0,
+        metadata=pai_meta(help="Fraction of lr at the end of the training, in [0, 1]") | limits(low=0, high=1),
+    )
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         wave = (1.0 + xp.cos(math.pi * self.rule_share(x, xp))) / 2.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.limits import limits
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor
 
@@ -15,17 +16,16 @@ from tfaip.util.typing import Tensor
 class ExponentialDecayParams(LearningRateParams):
     """lr * decay^floor(x / learning_circle), x = completed epochs, not below lr * decay_min_fraction."""
 
-    decay: float = field(default=0.99, metadata=pai_meta(help="Factor per learning circle, in (0, 1]"))
-    learning_circle: int = field(default=3, metadata=pai_meta(help="Epochs between two decays"))
-    decay_min_fraction: float = field(
-        default=0.0, metadata=pai_meta(help="Fraction of lr below which the rate does not fall, in [0, 1]")
+    decay: float = field(
+        default=0.99, metadata=pai_meta(help="Factor per learning circle, in (0, 1]") | limits(above=0, high=1)
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check("decay", 0 < self.decay <= 1, "a number in (0, 1]")
-        self._check("learning_circle", self.learning_circle >= 1, "at least 1")
-        self._check("decay_min_fraction", 0 <= self.decay_min_fraction <= 1, "a number in [0, 1]")
+    learning_circle: int = field(
+        default=3, metadata=pai_meta(help="Number of epochs between two decays") | limits(low=1)
+    )
+    decay_min_fraction: float = field(
+        default=0.0,
+        metadata=pai_meta(help="Lower bound of the rate as a fraction of lr, in [0, 1]") | limits(low=0, high=1),
+    )
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         circles = xp.floor(x / self.learning_circle)

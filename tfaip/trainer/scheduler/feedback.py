@@ -1,4 +1,8 @@
-"""Learning rates that follow what was measured: what all such controls share."""
+"""Base of the learning rates that follow measured values.
+
+The history is the only memory of these rules: an edited history takes effect when a run is resumed,
+and `tfaip-replay-learning-rate` decides exactly as a training does.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +12,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
 
-from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.functions import FunctionName, check_function_name, load_function
+from tfaip.params.functions import FunctionName, expected_function, load_function
+from tfaip.params.limits import FieldError, limits
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
-from tfaip.trainer.lognames import LAV_NAME
+from tfaip.trainer.run.names import LAV_NAME
 from tfaip.trainer.scheduler.params import LearningRateParams
+from tfaip.util.text import shorten_text
 
 
 class Mode(StrEnum):
-    """Whether low or high scores are good."""
+    """Direction of good scores."""
 
     MIN = "min"
     MAX = "max"
 
 
 class Divisor(StrEnum):
-    """Which score a difference is divided by."""
+    """Score that a difference is divided by."""
 
     NEW = "new"
     OLD = "old"
 
 
 class Decision(StrEnum):
-    """What happens to the rate at the beginning of an epoch."""
+    """Change of the rate at the beginning of an epoch."""
 
     HOLD = "hold"
     DECAY = "decay"
@@ -43,13 +47,13 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores that a decision is made on.
+    """Scores that a decision is based on.
 
     Args:
-        history: where they come from.
-        name: of the monitored value.
+        history: their source.
+        name: name of the monitored value.
         mode: "min" or "max".
-        before: the epoch that is decided on.
+        before: epoch whose rate is decided.
     """
 
     history: History
@@ -59,77 +63,81 @@ class Scores:
 
     @cached_property
     def epochs(self) -> list[int]:
-        """The evaluated epochs before the one that is decided on, ascending."""
+        """Evaluated epochs before `before`, ascending."""
         return list(self.history.scores(self.name, self.before))
 
     def last(self, count: int) -> list[int]:
-        """The last `count` evaluated epochs, ascending; fewer if there are not so many. Faster than `epochs`."""
+        """Return up to `count` last evaluated epochs, ascending. Faster than `epochs`."""
         return self.history.last_evaluated(self.name, count, self.before)
+
+
+def _expected_factor(text: str) -> str | None:
+    expected = expected_function(text)
+    return None if expected is None else f"a number or {expected}"
 
 
 @pai_dataclass
 @dataclass
 class FeedbackParams(LearningRateParams):
-    """The rate of the epoch before, which decays or grows when scores ask for it."""
+    """The rate of the previous epoch, which decays or grows depending on the scores."""
 
     monitor: str | list[str] | None = field(
         default=None,
         metadata=pai_meta(
-            help="Value that is followed, as it is logged (e.g. val_loss), or several: the first that there is; None: "
-            "what tells the best model"
+            help="Logged value(s) to monitor, e.g. val_loss; the first available is used (None: the best-model monitor)"
         ),
     )
     mode: Mode | None = field(
         default=None,
         metadata=pai_meta(
-            help="Whether low or high values are good; None: as for the best model if that follows the "
-            "same value, else min"
+            help="min: low values are good; max: high values are good (None: as for the best model if it has the same "
+            "monitor, else min)"
         ),
     )
     decay: float | FunctionName = field(
-        default=0.5, metadata=pai_meta(help="Factor when the rate decays, in (0, 1], or module:function(rate) -> rate")
+        default=0.5,
+        metadata=pai_meta(help="Factor of a decay, in (0, 1], or module:function(rate) -> rate")
+        | limits(above=0, high=1, text=_expected_factor),
     )
     growth: float | FunctionName = field(
-        default=1.0, metadata=pai_meta(help="Factor when it may grow, from 1, or module:function(rate) -> rate")
+        default=1.0,
+        metadata=pai_meta(help="Factor of a growth, at least 1, or module:function(rate) -> rate")
+        | limits(low=1, text=_expected_factor),
     )
     threshold: float = field(
         default=-0.01,
         metadata=pai_meta(
-            help="The rate decays if the change of the score is above it. Improvements are negative: -0.01 means that "
-            "the score must improve by 0.01 (of a relative change: by 1 percent), 0.01 that it may get worse by that"
-        ),
+            help="Change of the score above which the rate decays; improvements are negative: -0.01 means that the "
+            "score must improve by 0.01 (relative changes: by 1 percent), 0.01 that it may get worse by that"
+        )
+        | limits(finite=True),
     )
     hold_epochs: int = field(
-        default=0, metadata=pai_meta(help="A rate stays for at least so many epochs (0 and 1: it may always change)")
+        default=0,
+        metadata=pai_meta(help="Minimum number of epochs with the same rate (0 and 1: it may always change)")
+        | limits(low=0),
     )
     restore_best: bool = field(
         default=False,
         metadata=pai_meta(
-            help="When a decay lowers the rate (not at min_lr), go back to the weights of the best epoch, without "
-            "averages of the weights and moments of the optimizer"
+            help="Restore the weights of the best epoch when a decay lowers the rate (not at min_lr), but neither "
+            "averages of the weights nor moments of the optimizer"
         ),
     )
     best_monitor: str | None = field(
-        default=None, metadata=pai_meta(mode="ignore", help="What tells the best model, as the trainer has found out")
+        default=None, metadata=pai_meta(mode="ignore", help="Monitor of the best model, set by the trainer")
     )
     best_mode: str | None = field(
-        default=None, metadata=pai_meta(mode="ignore", help="Whether low or high values of it are good")
+        default=None, metadata=pai_meta(mode="ignore", help="Mode of best_monitor: min or max")
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check("threshold", math.isfinite(self.threshold), "a finite number")
-        self._check("hold_epochs", self.hold_epochs >= 0, "at least 0")
-        self._check_factor("decay", lambda factor: 0 < factor <= 1, "in (0, 1]")
-        self._check_factor("growth", lambda factor: 1 <= factor < math.inf, "from 1")
 
     @abstractmethod
     def decide(self, epoch: int, scores: Scores) -> Decision:
-        """What `scores` ask for; held rates and listed ones are the caller's business.
+        """Decide by `scores`; the caller handles held and listed rates.
 
         Args:
-            epoch: whose rate it is about.
-            scores: at least one.
+            epoch: epoch whose rate is decided.
+            scores: scores before it, at least one.
         """
         raise NotImplementedError
 
@@ -146,7 +154,7 @@ class FeedbackParams(LearningRateParams):
         return max(rate, self._apply("growth", rate)) if decision is Decision.GROW else rate
 
     def monitored(self) -> list[str]:
-        """Return the names of the values that are followed, of which the first that was logged counts."""
+        """Return the names of the monitored values; the first one that was logged is used."""
         if self.monitor is None:
             return [] if self.best_monitor is None else [self.best_monitor]
         return [self.monitor] if isinstance(self.monitor, str) else self.monitor
@@ -155,14 +163,14 @@ class FeedbackParams(LearningRateParams):
         return 1 not in self.listed()
 
     def decision(self, epoch: int, history: History) -> Decision:
-        """What happens at the beginning of an epoch, a pure function of the records of earlier ones."""
+        """Return the change at the beginning of an epoch, a pure function of the records of earlier ones."""
         scores = None if epoch in self.listed() else self.scores(epoch, history)
         if scores is None or self._is_held(epoch, history):
             return Decision.HOLD
         return self.decide(epoch, scores)
 
     def scores(self, epoch: int, history: History) -> Scores | None:
-        """What there is before an epoch; None if none of the monitored values has been logged."""
+        """Return the scores before an epoch; None if none of the monitored values has been logged."""
         for name in self.monitored():
             if history.last_evaluated(name, 1, epoch):
                 return Scores(history, name, self._mode_of(name), epoch)
@@ -171,7 +179,7 @@ class FeedbackParams(LearningRateParams):
     def restores_best(self, epoch: int, history: History) -> bool:
         if not self.restore_best or self.decision(epoch, history) is not Decision.DECAY:
             return False
-        # At its lower bound the rate decays no more: going back again and again, the training would stand still.
+        # At its lower bound the rate no longer decays. A restore in every epoch would undo all progress.
         return self.rate(epoch, history) < self._current_rate(epoch, history)
 
     def keeps_best(self, epoch: int, history: History) -> bool:
@@ -182,7 +190,7 @@ class FeedbackParams(LearningRateParams):
         super().check_functions()
         for name in ("decay", "growth"):
             if isinstance(getattr(self, name), str):
-                load_function(getattr(self, name), f"--learning_rate.{name}")
+                load_function(getattr(self, name), name)
 
     def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
         super().check_run(best, logged, logs_lav)
@@ -197,26 +205,25 @@ class FeedbackParams(LearningRateParams):
             self._raise_unknown(measured)
 
     def _raise_unknown(self, logged: Sequence[str], logs_lav: bool = False) -> None:
-        lav = ", and those of LAV (lav_l0_...)" if logs_lav else ""
-        followed = " or ".join(map(repr, self.monitored()))
-        problem = f"follows {followed}, which is not logged" if followed else "must be told what to follow"
-        raise UsageError(
-            f"the learning rate {problem}: set --learning_rate.monitor; logged values: {', '.join(sorted(logged))}{lav}"
-        )
+        names = self.monitored()
+        known = shorten_text(", ".join(sorted(logged)), 120)
+        if logs_lav:
+            known += ", and those of LAV, lav_l0_..."
+        raise FieldError("monitor", names[0] if len(names) == 1 else names or None, f"a logged value ({known})")
 
     def difference(self, scores: Scores, old: int, new: int) -> float:
-        """How much worse epoch `new` is than epoch `old`; both have a score."""
+        """Return how much worse epoch `new` is than epoch `old`; both have a score."""
         found = scores.history.absolute_error(old, new, scores.name, scores.mode)
         assert found is not None  # noqa: S101 (evaluated epochs)
         return found
 
     def has_news(self, epoch: int, scores: Scores, within: int = 1) -> bool:
-        """Whether one of the last `within` recorded epochs before `epoch` was evaluated."""
+        """Return True if one of the last `within` recorded epochs before `epoch` was evaluated."""
         last = scores.history.last_epoch(before=epoch)
         return last is not None and scores.last(1)[0] > last - within
 
     def rate_in(self, epoch: int, history: History) -> float:
-        """The rate that a recorded epoch had."""
+        """Return the rate that a recorded epoch had."""
         rate = history[epoch].lr
         if rate is None:
             rate = history.most_recent_rate(epoch)
@@ -228,7 +235,7 @@ class FeedbackParams(LearningRateParams):
         return self.best_mode if name == self.best_monitor and self.best_mode is not None else Mode.MIN
 
     def _current_rate(self, epoch: int, history: History) -> float:
-        """The rate of the epoch before: what was recorded, or, if that is later, the last that was listed."""
+        """Return the rate of the previous epoch: the recorded one, or the last listed one if that is later."""
         listed = self.last_listed(before=epoch)
         if listed is not None and (history.last_epoch(before=epoch) or 0) < listed[0]:
             return listed[1]
@@ -247,14 +254,7 @@ class FeedbackParams(LearningRateParams):
         factor = getattr(self, name)
         if not isinstance(factor, str):
             return rate * factor
-        result = float(load_function(factor, f"--learning_rate.{name}")(rate))
+        result = float(load_function(factor, name)(rate))
         if not 0 <= result < math.inf:
-            raise UsageError(f"{factor}({rate}) returned {result}, expected a rate: change --learning_rate.{name}")
+            raise FieldError(name, factor, f"a function that returns a rate: for {rate} it returned {result}")
         return result
-
-    def _check_factor(self, name: str, is_valid: Any, expected: str) -> None:
-        factor = getattr(self, name)
-        if isinstance(factor, str):
-            check_function_name(factor, f"--learning_rate.{name}", "a number or ")
-        else:
-            self._check(name, is_valid(factor), f"a number {expected}, e.g. 1.0")

@@ -6,22 +6,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.functions import FunctionByName, FunctionName, check_function_name
+from tfaip.params.functions import FunctionByName, FunctionName, expected_function
+from tfaip.params.limits import FieldError, limits
 from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.trainer.scheduler.updatetime import ARGUMENTS, UpdateTime
 from tfaip.util.typing import Tensor
 
-_FLAG = "--learning_rate.function"
-
 
 @pai_dataclass
 @dataclass
 class FunctionParams(LearningRateParams):
-    """What a function returns; it may take update, epoch (completed ones, fractional), lr and network by name."""
+    """The result of a function, which may take update, epoch (completed ones, fractional), lr and network by name."""
 
     function: FunctionName = field(
-        default=FunctionName(""), metadata=pai_meta(required=True, help="module:function that returns the rate")
+        default=FunctionName(""),
+        metadata=pai_meta(required=True, help="module:function that returns the rate")
+        | limits(text=expected_function, also={"": "none yet"}),
     )
     step_function: bool = field(
         default=False, metadata=pai_meta(help="Always False: the function is called for every update")
@@ -29,15 +30,14 @@ class FunctionParams(LearningRateParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check("step_function", not self.step_function, "False, as the function is called for every update")
-        if self.function:
-            check_function_name(self.function, _FLAG)
+        if self.step_function:
+            raise FieldError("step_function", True, "False, as the function is called for every update")
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         raise TypeError("a rate that a function returns is known within the compiled step only")
 
     def rule_rate(self, epoch: int, history: History) -> float:
-        """`lr`, what the function starts from: what it returns is known within the compiled step only."""
+        """Return `lr`, the base of the function: its result is known within the compiled step only."""
         return self.lr
 
     def rate_of_update(self, time: UpdateTime, xp: Any) -> Tensor:
@@ -49,4 +49,4 @@ class FunctionParams(LearningRateParams):
         self._load()
 
     def _load(self) -> FunctionByName:
-        return FunctionByName(self.function, ARGUMENTS, _FLAG)
+        return FunctionByName(self.function, ARGUMENTS, "function")

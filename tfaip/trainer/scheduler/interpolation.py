@@ -11,7 +11,7 @@ from tfaip.util.typing import Tensor
 
 
 class Interpolation(StrEnum):
-    """How to come from one point to the next."""
+    """Form of the curve between two points."""
 
     LINEAR = "linear"
     STEP = "step"
@@ -19,7 +19,7 @@ class Interpolation(StrEnum):
 
 
 def interpolate(points: Mapping[float, float], kind: Interpolation, x: Tensor, xp: Any) -> Tensor:
-    """The value at time x; before the first point its value, from the last point on its value.
+    """Compute the value at time x; constant before the first point and after the last one.
 
     Args:
         points: time -> value, at least one; values above 0 for exponential interpolation.
@@ -32,7 +32,7 @@ def interpolate(points: Mapping[float, float], kind: Interpolation, x: Tensor, x
     for (start, first), (end, last) in pairwise(ordered):
         between = _between(first, last, kind, xp.clip((x - start) / (end - start), 0.0, 1.0), xp)
         result = xp.where(x >= start, between, result)
-    # From the last point on exactly its value, free of rounding.
+    # From the last point on, exactly its value: the formula would round it.
     return xp.where(x >= ordered[-1][0], ordered[-1][1], result)
 
 

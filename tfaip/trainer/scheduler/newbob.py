@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.limits import FieldError, limits
 from tfaip.trainer.scheduler.feedback import Decision, Divisor, FeedbackParams, Scores
 from tfaip.trainer.scores import mean_difference, quotient
 
@@ -27,13 +27,13 @@ class NewbobAbsParams(FeedbackParams):
 @pai_dataclass
 @dataclass
 class RelativeFeedbackParams(FeedbackParams):
-    """A control that looks at relative changes."""
+    """A control that follows relative changes."""
 
     divide_by: Divisor = field(
-        default=Divisor.NEW, metadata=pai_meta(help="The change of a score is divided by the new or by the old one")
+        default=Divisor.NEW, metadata=pai_meta(help="Score that divides the change of the score: new or old")
     )
     relative_to_lr: bool = field(
-        default=False, metadata=pai_meta(help="Changes are multiplied by lr / rate of the epoch of the new score")
+        default=False, metadata=pai_meta(help="Multiply changes by lr / (rate in the epoch of the new score)")
     )
 
     def difference(self, scores: Scores, old: int, new: int) -> float:
@@ -56,24 +56,23 @@ class NewbobRelParams(RelativeFeedbackParams, NewbobAbsParams):
 class NewbobMultiEpochParams(RelativeFeedbackParams):
     """The mean of the last relative changes decides, every few epochs; for epochs that are parts of the data."""
 
-    window_epochs: int = field(default=5, metadata=pai_meta(help="Number of changes that the mean is taken over"))
+    window_epochs: int = field(default=5, metadata=pai_meta(help="Number of changes in the mean") | limits(low=1))
     update_every_n_epochs: int | None = field(
-        default=None, metadata=pai_meta(help="The rate may change in every n-th epoch only (None: window_epochs)")
+        default=None,
+        metadata=pai_meta(help="Change the rate only in every n-th epoch (None: window_epochs)") | limits(low=1),
     )
     grow_threshold: float | None = field(
-        default=None, metadata=pai_meta(help="The rate grows if the mean is below it (None: threshold)")
+        default=None,
+        metadata=pai_meta(help="Mean below which the rate grows, at most threshold (None: threshold)")
+        | limits(finite=True),
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check("window_epochs", self.window_epochs >= 1, "at least 1")
-        self._check("update_every_n_epochs", self._interval() >= 1, "at least 1, or None")
-        self._check("grow_threshold", math.isfinite(self._grow_threshold()), "a finite number, or None")
-        if not self._grow_threshold() <= self.threshold:
-            raise ValueError(
-                f"grow_threshold {self.grow_threshold} is above threshold {self.threshold}, so that a rate would decay "
-                "and grow: change --learning_rate.grow_threshold"
-            )
+        if self._grow_threshold() > self.threshold:
+            # Otherwise a mean between both thresholds would ask for decay and growth.
+            expected = f"at most threshold ({self.threshold})"
+            raise FieldError("grow_threshold", self.grow_threshold, expected, others=["threshold"])
 
     def decide(self, epoch: int, scores: Scores) -> Decision:
         interval = self._interval()
@@ -100,12 +99,9 @@ class ReduceOnPlateauParams(RelativeFeedbackParams):
     """rate * decay when so many scores in a row were no improvement over the best one by more than the threshold."""
 
     patience_epochs: int = field(
-        default=10, metadata=pai_meta(help="Evaluated epochs without improvement, after which the rate decays")
+        default=10,
+        metadata=pai_meta(help="Number of evaluated epochs without improvement until the rate decays") | limits(low=1),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check("patience_epochs", self.patience_epochs >= 1, "at least 1")
 
     def decide(self, epoch: int, scores: Scores) -> Decision:
         if len(scores.epochs) < 2 or not self.has_news(epoch, scores):
@@ -113,7 +109,7 @@ class ReduceOnPlateauParams(RelativeFeedbackParams):
         best, waited = scores.epochs[0], 0
         for old, new in pairwise(scores.epochs):
             if self.rate_in(new, scores.history) != self.rate_in(old, scores.history):
-                waited = 0  # a new rate gets its time
+                waited = 0  # a new rate gets the full patience
             if self.difference(scores, best, new) <= self.threshold:
                 best, waited = new, 0
             else:

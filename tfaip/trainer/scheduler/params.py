@@ -8,33 +8,43 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.limits import FieldError, below, limits
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.modulation import MODULATIONS, ModulationParams
 from tfaip.trainer.scheduler.updatetime import UpdateTime
+from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor
 
 
 @pai_dataclass
 @dataclass
 class LearningRateParams(ParamsBase):
-    """A learning rate: a pure function of time and of what the history tells, so that resume needs no state.
+    """A learning rate: a pure function of time and of the history, so that resuming needs no state.
 
-    A subclass implements `value`, which serves both ways of using it: one rate per epoch, computed with NumPy, and a
-    rate that changes with every update, computed by the numeric backend inside the compiled step. What is only ever
-    used per epoch may implement `rule_rate` instead.
+    A subclass implements `value`, which is used in two ways: for one rate per epoch, computed with NumPy, and for a
+    rate that changes with every update, computed by the numeric backend inside the compiled step. A schedule with one
+    rate per epoch only may implement `rule_rate` instead.
     """
 
-    lr: float = field(default=0.001, metadata=pai_meta(help="Base learning rate"))
+    lr: float = field(default=0.001, metadata=pai_meta(help="Base learning rate") | limits(low=0))
     rates: list[float] | dict[int, float] = field(
         default_factory=list,
-        metadata=pai_meta(help="Rates that are taken as they are: a list for the epochs from 1, or epoch=rate"),
+        metadata=pai_meta(
+            help="Rates that override the rule, not limited by min_lr and max_lr: a list from epoch 1 on, or epoch=rate"
+        )
+        | limits(low=0),
     )
-    min_lr: float = field(default=0.0, metadata=pai_meta(help="No rule or decision gives a lower rate"))
-    max_lr: float | None = field(default=None, metadata=pai_meta(help="No rule or decision gives a higher rate"))
+    min_lr: float = field(
+        default=0.0, metadata=pai_meta(help="Lower bound of the rates of rules and decisions") | limits(low=0)
+    )
+    max_lr: float | None = field(
+        default=None,
+        metadata=pai_meta(help="Upper bound of the rates of rules and decisions (None: no bound)") | limits(low=0),
+    )
     modulation: ModulationParams | None = field(
         default=None,
-        metadata=pai_meta(choices=MODULATIONS, help="Factor of the number of the update, on top of the rate"),
+        metadata=pai_meta(choices=MODULATIONS, help="Factor on the rate that depends on the number of the update"),
     )
     step_function: bool = field(
         default=True,
@@ -42,31 +52,25 @@ class LearningRateParams(ParamsBase):
     )
     offset_epochs: int = field(
         default=0,
-        metadata=pai_meta(help="Number of epochs by which the schedule starts later, at its first rate"),
+        metadata=pai_meta(help="Number of epochs at the first rate of the schedule before it starts"),
     )
     epochs: int | None = field(
-        default=None, metadata=pai_meta(mode="ignore", help="Epochs of the whole training, as the trainer has them")
+        default=None, metadata=pai_meta(mode="ignore", help="Epochs of the whole training, set by the trainer")
     )
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.lr) and self.lr >= 0):
-            raise ValueError(f"learning rate {self.lr} is not a finite number >= 0: change --learning_rate.lr")
-        self._check("min_lr", 0 <= self.min_lr < math.inf, "a finite number >= 0")
+        super().__post_init__()
         if self.min_lr > self.lr and self._uses_lr():
-            raise ValueError(
-                f"min_lr {self.min_lr} is above lr {self.lr}: change --learning_rate.min_lr or --learning_rate.lr"
-            )
-        if self.max_lr is not None:
-            self._check("max_lr", self.min_lr <= self.max_lr < math.inf, f"a number from min_lr ({self.min_lr})")
+            raise FieldError("min_lr", self.min_lr, f"at most lr ({self.lr})", others=["lr"])
+        if self.max_lr is not None and self.max_lr < self.min_lr:
+            raise FieldError("max_lr", self.max_lr, f"at least min_lr ({self.min_lr})", others=["min_lr"])
         if not self.step_function and type(self).value is LearningRateParams.value:
-            raise ValueError(
-                f"{type(self).__name__} has one rate per epoch only, as it does not implement value(): "
-                "set --learning_rate.step_function True"
-            )
+            expected = f"True, as {type(self).__name__} does not implement value() and so has one rate per epoch"
+            raise FieldError("step_function", False, expected)
         self.check_rates()
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
-        """The rule: the factor on `scale()` at a time.
+        """Compute the rule: the factor on `scale()` at a time.
 
         Args:
             x: completed epochs less `offset_epochs`, not below 0: float64 of NumPy, or a float32 tensor.
@@ -75,122 +79,129 @@ class LearningRateParams(ParamsBase):
         raise NotImplementedError(f"{type(self).__name__} implements neither value() nor rule_rate()")
 
     def scale(self) -> float:
-        """What `value` is a factor of."""
+        """Return the rate that `value` is a factor on."""
         return self.lr
 
     def rule_rate(self, epoch: int, history: History) -> float:
-        """What the rule gives for an epoch (from 1) that is not listed in `rates`; the caller applies the bounds."""
+        """Return the rate of the rule for an epoch (from 1) that is not listed; the caller applies the bounds."""
         import numpy as np
 
         return self.scale() * float(self.value_after(np.float64(epoch - 1), np))
 
     def rate(self, epoch: int, history: History) -> float:
-        """The learning rate of an epoch, before the modulation; of its first update, if it changes with every update.
+        """Return the rate of an epoch before the modulation: that of its first update if it changes with every update.
 
         Args:
             epoch: from 1.
-            history: what is known; only epochs before `epoch` count.
+            history: recorded values; only those of epochs before `epoch` are used.
         """
         listed = self.listed().get(epoch)
-        return listed if listed is not None else self._bounded(self.rule_rate(epoch, history))
+        if listed is not None:
+            return listed
+        # The bounds apply after a decision, also after one to hold: a listed rate below `min_lr` is
+        # followed by `min_lr` in the next epoch that is not listed.
+        return self._bounded(self.rule_rate(epoch, history))
 
     def base(self, epoch: int, history: History) -> float:
-        """What the optimizer is told before `epoch`: the rate, or the scale of a rule that it computes itself."""
-        return self.scale() if self.is_continuous() and epoch not in self.listed() else self.rate(epoch, history)
+        """Return the rate that the optimizer gets before `epoch`, or the scale of a rule that it computes itself."""
+        if self.is_continuous() and epoch not in self.listed():
+            return self.scale()
+        return self.rate(epoch, history)
 
     def rate_of_update(self, time: UpdateTime, xp: Any) -> Tensor:
-        """The rate of an update of an epoch that is not listed, if `is_continuous()`; `time.lr` is the base."""
+        """Compute the rate of an update of an epoch that is not listed, if `is_continuous()`; `time.lr` is the base."""
         rate = time.lr * self.value_after(time.epoch, xp)
-        return rate if self.min_lr == 0 and self.max_lr is None else xp.clip(rate, self.min_lr, self._upper_bound())
+        if self.min_lr == 0 and self.max_lr is None:
+            return rate
+        return xp.clip(rate, self.min_lr, self._upper_bound())
 
     def is_continuous(self) -> bool:
-        """Whether the rule is computed for every update."""
+        """Return True if the rule is computed for every update."""
         return not self.step_function
 
     def needs_scores(self) -> bool:
-        """Whether the rate depends on what was measured in earlier epochs."""
+        """Return True if the rate depends on values measured in earlier epochs."""
         return False
 
     def restores_best(self, epoch: int, history: History) -> bool:
-        """Whether the weights of the best epoch come back at the beginning of an epoch."""
+        """Return True if the weights of the best epoch are restored at the beginning of an epoch."""
         return False
 
     def keeps_best(self, epoch: int, history: History) -> bool:
-        """Whether the weights at the end of a recorded epoch are those that may come back."""
+        """Return True if the weights at the end of a recorded epoch are those that may be restored."""
         return False
 
     def check_rates(self) -> None:
-        """Check the listed rates, now that `epochs` may have been set.
+        """Check the epochs of the listed rates; called again when the length of the training is known.
 
         Raises:
-            ValueError: an epoch is not in the training, or a rate is not possible.
+            FieldError: if an epoch is not part of the training.
         """
-        last = math.inf if self.epochs is None or not isinstance(self.rates, dict) else self.epochs
-        for epoch, rate in self.listed().items():
+        if not isinstance(self.rates, dict):
+            return  # a list may be longer than the training
+        last = math.inf if self.epochs is None else self.epochs
+        for epoch in self.rates:
             if not 1 <= epoch <= last:
-                expected = "from 1" if self.epochs is None else f"from 1 to {self.epochs} (--trainer.epochs)"
-                raise ValueError(f"rates names epoch {epoch}, expected one {expected}: change --learning_rate.rates")
-            if not 0 <= rate < math.inf:
-                raise ValueError(
-                    f"rates has {rate} for epoch {epoch}, expected a finite number >= 0: change --learning_rate.rates"
-                )
+                epochs = "from 1" if self.epochs is None else f"from 1 to {self.epochs}, the last of the training"
+                raise FieldError("rates", self.rates, f"epochs {epochs}; one is {shorten(epoch)}")
 
     def check_functions(self) -> None:
         """Import the functions that the user names.
 
         Raises:
-            UsageError: there is no such function, or it needs other arguments.
+            FieldError: if there is no such function, or it needs other arguments.
         """
         if self.modulation is not None:
-            self.modulation.check_functions()
+            with below("modulation"):
+                self.modulation.check_functions()
 
     def check_run(self, best: BestModel | None, logged: Sequence[str], logs_lav: bool) -> None:
-        """Called before the first batch, to find what is wrong and cannot be seen without the scenario.
+        """Check what depends on the scenario, before the first batch.
 
         Args:
-            best: what tells the best model; None: nobody knows.
-            logged: names of the values that are logged, but for those of LAV.
-            logs_lav: whether there will be values of LAV.
+            best: monitor and mode of the best model; None: unknown.
+            logged: names of the logged values, without those of LAV.
+            logs_lav: True if there will be values of LAV.
 
         Raises:
-            UsageError: something cannot work.
+            FieldError: if a field cannot work.
         """
         self.check_functions()
 
     def check_lav(self, measured: Sequence[str]) -> None:
-        """Called after each LAV.
+        """Check what depends on the values of LAV, after each LAV.
 
         Args:
             measured: names of all values of the validation and of LAV.
 
         Raises:
-            UsageError: a value of LAV is needed, and is not there.
+            FieldError: if a monitored value of LAV is missing.
         """
 
     def listed(self) -> dict[int, float]:
-        """`rates` by epoch."""
+        """Return `rates` by epoch."""
         return self.rates if isinstance(self.rates, dict) else dict(enumerate(self.rates, start=1))
 
     def last_listed(self, before: int) -> tuple[int, float] | None:
-        """The last epoch below `before` that is listed, and its rate."""
+        """Return the last listed epoch below `before` and its rate."""
         return max((item for item in self.listed().items() if item[0] < before), default=None)
 
     def value_after(self, epochs: Tensor, xp: Any) -> Tensor:
-        """`value` after so many completed epochs, a fractional number."""
+        """Compute `value` after a (fractional) number of completed epochs."""
         return self.value(xp.maximum(epochs - self.offset_epochs, 0.0), xp)
 
     def rule_epochs(self) -> int:
-        """Epochs that a rule with an end has to get there: all that follow `offset_epochs`.
+        """Return the number of epochs until a rule reaches its end: all after `offset_epochs`.
 
         Raises:
-            ValueError: nobody told how many epochs the training has.
+            ValueError: if the number of epochs of the training is not set.
         """
         if self.epochs is None:
             raise ValueError(f"{type(self).__name__} needs to know the length of the training: set its field epochs")
         return max(self.epochs - self.offset_epochs, 0)
 
     def rule_share(self, x: Tensor, xp: Any) -> Tensor:
-        """How much of `rule_epochs()` is over at time x, from 0 to 1."""
+        """Compute the share of `rule_epochs()` that has passed at time x, from 0 to 1."""
         return xp.clip(x / max(self.rule_epochs(), 1), 0.0, 1.0)
 
     def _uses_lr(self) -> bool:
@@ -202,9 +213,3 @@ class LearningRateParams(ParamsBase):
 
     def _upper_bound(self) -> float:
         return math.inf if self.max_lr is None else self.max_lr
-
-    def _check(self, name: str, is_valid: bool, expected: str) -> None:
-        """Raise the ValueError of a field that is not valid."""
-        if not is_valid:
-            received = getattr(self, name)
-            raise ValueError(f"{name} is {received}, expected {expected}: change --learning_rate.{name}")

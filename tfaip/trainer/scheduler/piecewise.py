@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.limits import FieldError, limits
 from tfaip.trainer.scheduler.interpolation import Interpolation, interpolate
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor
@@ -15,28 +16,28 @@ from tfaip.util.typing import Tensor
 @pai_dataclass
 @dataclass
 class PiecewiseParams(LearningRateParams):
-    """The rates of `points`, and something between them; the last rate goes on.
+    """Interpolation between the rates of `points`; after the last point its rate stays.
 
     Time is counted in completed epochs: point 5 belongs to the beginning of epoch 6. Without a point 0 the rate
     there is `lr`.
     """
 
     points: dict[float, float] = field(
-        default_factory=dict, metadata=pai_meta(help="Completed epochs=rate, e.g. 10=0.001 20=0.0001")
+        default_factory=dict,
+        metadata=pai_meta(help="Rates by number of completed epochs, e.g. 10=0.001 20=0.0001") | limits(low=0),
     )
     interpolation: Interpolation = field(
-        default=Interpolation.LINEAR, metadata=pai_meta(help="Between two points; step: the rate of the earlier one")
+        default=Interpolation.LINEAR,
+        metadata=pai_meta(help="Interpolation between two points (step: the rate of the earlier one)"),
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        valid = all(0 <= x < math.inf and 0 <= rate < math.inf for x, rate in self.points.items())
-        self._check("points", valid, "finite numbers >= 0, completed epochs=rate")
+        if not all(0 <= x < math.inf for x in self.points):
+            raise FieldError("points", self.points, "completed epochs=rate, with finite numbers of epochs from 0")
         if self.interpolation is Interpolation.EXPONENTIAL and 0 in self._all_points().values():
-            raise ValueError(
-                "exponential interpolation needs rates above 0: change --learning_rate.points (and --learning_rate.lr, "
-                "which is the rate at 0 unless a point is), or --learning_rate.interpolation"
-            )
+            expected = "rates above 0 for exponential interpolation (lr is the rate at 0 unless a point is)"
+            raise FieldError("points", self.points, expected, others=["lr", "interpolation"])
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         return interpolate(self._all_points(), self.interpolation, x, xp)

@@ -1,4 +1,4 @@
-"""What a rule that runs inside of the compiled step knows about the update."""
+"""Time of an update, the argument of rules that run inside the compiled step."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ARGUMENTS = ("update", "epoch", "lr", "network", "global_train_step", "learning_
 
 @dataclass(frozen=True)
 class UpdateTime:
-    """An update.
+    """Time and base rate of an update.
 
     Args:
         update: number of the update, from 0, an integer.
-        epoch: completed epochs, with the fraction of the running one that belongs to earlier updates.
-        lr: the rate that a rule starts from.
-        network: the training graph; None where there is none.
+        epoch: number of completed epochs, with the fraction of the current one before this update.
+        lr: the rate before the rule or the modulation.
+        network: the training graph, or None.
     """
 
     update: Tensor

@@ -1,13 +1,13 @@
-"""Warm-up of the learning rate, in front of other schedules."""
+"""Warm-up of the learning rate, before other schedules."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.limits import limits
 from tfaip.trainer.scheduler.constant import FlatParams
 from tfaip.trainer.scheduler.cosine import CosineDecayParams
 from tfaip.trainer.scheduler.exponential import ExponentialDecayParams
@@ -16,7 +16,7 @@ from tfaip.util.typing import Tensor
 
 
 class Warmup(StrEnum):
-    """How the rate grows."""
+    """Growth of the rate."""
 
     LINEAR = "linear"
     EXPONENTIAL = "exponential"
@@ -25,29 +25,34 @@ class Warmup(StrEnum):
 @pai_dataclass
 @dataclass
 class WarmupParams(LearningRateParams):
-    """The first base of a schedule with warm-up; the second one gives the rule that follows.
+    """First base class of a schedule with warm-up; the second base class is the rule after it.
 
-    The rate is lr / warmup_factor at x = 0 and lr at x = warmup_epochs, x = completed epochs. It stays there for
-    `constant_epochs`, follows the rule, and keeps what it has reached for the last `final_epochs` of the training.
+    The rate is lr / warmup_factor at x = 0 and lr at x = warmup_epochs, x = completed epochs. It stays lr for
+    `constant_epochs`, then follows the rule, and is constant in the last `final_epochs` of the training.
     """
 
-    warmup_epochs: int = field(default=10, metadata=pai_meta(help="Epochs until the rate is lr (0: no warm-up)"))
-    warmup_factor: float = field(default=10.0, metadata=pai_meta(help="The first rate is lr / warmup_factor"))
-    warmup: Warmup = field(default=Warmup.LINEAR, metadata=pai_meta(help="Growth of the rate"))
-    constant_epochs: int = field(default=0, metadata=pai_meta(help="Epochs with rate lr between warm-up and decay"))
-    final_epochs: int = field(
-        default=0, metadata=pai_meta(help="Epochs at the end of the training in which the rate decays no more")
+    warmup_epochs: int = field(
+        default=10,
+        metadata=pai_meta(help="Number of epochs until the rate is lr (0: no warm-up)") | limits(low=0),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check("warmup_factor", 1 <= self.warmup_factor < math.inf, "a finite number from 1")
-        for name in ("warmup_epochs", "constant_epochs", "final_epochs"):
-            self._check(name, getattr(self, name) >= 0, "at least 0")
+    warmup_factor: float = field(
+        default=10.0,
+        metadata=pai_meta(help="Quotient of lr and the first rate, at least 1") | limits(low=1),
+    )
+    warmup: Warmup = field(default=Warmup.LINEAR, metadata=pai_meta(help="Growth of the rate"))
+    constant_epochs: int = field(
+        default=0,
+        metadata=pai_meta(help="Number of epochs with rate lr between warm-up and decay") | limits(low=0),
+    )
+    final_epochs: int = field(
+        default=0,
+        metadata=pai_meta(help="Number of epochs at the end of the training in which the rate no longer decays")
+        | limits(low=0),
+    )
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         begin = self.warmup_epochs + self.constant_epochs
-        # The rule is 1 at its beginning, the warm-up at its end.
+        # The product has no jump: the rule is 1 at its beginning, the warm-up is 1 at its end.
         rule_x = xp.maximum(x - begin, 0.0)
         if self.final_epochs:
             rule_x = xp.minimum(rule_x, float(self.rule_epochs()))
@@ -82,4 +87,4 @@ class WarmupExponentialDecayParams(WarmupParams, ExponentialDecayParams):
 @pai_dataclass
 @dataclass
 class WarmupCosineDecayParams(WarmupParams, CosineDecayParams):
-    """Warm-up, then cosine decay over the epochs that are left."""
+    """Warm-up, then cosine decay over the remaining epochs."""

@@ -1,7 +1,7 @@
-"""Weights from one graph to another by their paths: which go where, and a table that says so. Needs no backend.
+"""Transfer of weights from one graph to another by their paths: plan and table. Needs no backend.
 
-A transfer is planned on names, shapes and arrays only, so that it serves whatever arrays come from: files (warm start)
-or the graph of an earlier stage.
+A transfer is planned with names, shapes and arrays only, so that arrays may come from files (warm
+start) or from the graph of an earlier stage.
 """
 
 from tfaip.trainer.transfer.names import NameRules

@@ -1,4 +1,4 @@
-"""The plan of a transfer: for every target weight where its values come from, or why it keeps its own."""
+"""Plan of a transfer: the source of each target weight, or the reason why it keeps its own values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 class Outcome(StrEnum):
-    """What happens to a target weight."""
+    """Decision on a target weight."""
 
     LOADED = "loaded"
     EXCLUDED = "skipped: excluded"
@@ -33,10 +33,10 @@ class Source:
     """Named arrays to take values from.
 
     Args:
-        description: where they come from, for messages.
+        description: their origin, for messages.
         arrays: the arrays by name.
         aliases: further names -> the name in `arrays`, for sources that do not name weights as the toolkit does.
-        by_tail: find an array also by the last parts of its names (see `tails.py`).
+        by_tail: also find an array by the last parts of its names (see `tails.py`).
     """
 
     description: str
@@ -47,13 +47,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Row:
-    """One target weight.
+    """Target weight and the decision on it.
 
     Args:
         target: its path.
         shape: its shape.
-        outcome: what happens to it.
-        source: the array that it takes, or whose shape differs: its place in the sources, and its name there.
+        outcome: the decision.
+        source: the array that it takes, or whose shape differs: index of the source, and name there.
         source_shape: the shape of that array.
         candidates: the paths that it may belong to, or that may belong to it, if that is ambiguous.
     """
@@ -68,10 +68,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Transfer:
-    """A planned transfer.
+    """Planned transfer.
 
     Args:
-        sources: where values come from.
+        sources: origins of the values.
         rows: one per target weight, in the order of the target.
     """
 
@@ -79,37 +79,43 @@ class Transfer:
     rows: Sequence[Row]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The values of the loaded weights, by target path."""
-        return {
-            row.target: self.sources[row.source[0]].arrays[row.source[1]]
-            for row in self.rows
-            if row.outcome is Outcome.LOADED and row.source is not None
-        }
+        """Return the values of the loaded weights by target path."""
+        arrays: dict[str, np.ndarray] = {}
+        for row in self.rows:
+            if row.outcome is Outcome.LOADED and row.source is not None:
+                index, name = row.source
+                arrays[row.target] = self.sources[index].arrays[name]
+        return arrays
 
     def with_outcome(self, *outcomes: Outcome) -> list[Row]:
-        """The rows with one of these outcomes."""
+        """Return the rows with one of these outcomes."""
         return [row for row in self.rows if row.outcome in outcomes]
 
     def unused(self) -> list[tuple[int, str]]:
-        """Arrays that no row names: the place of their source, and their name there."""
+        """Return the arrays that no row names, as index of the source and name there."""
         used = {row.source for row in self.rows}
-        everything = [(i, name) for i, source in enumerate(self.sources) for name in sorted(source.arrays)]
-        return [entry for entry in everything if entry not in used]
+        unused = []
+        for index, source in enumerate(self.sources):
+            for name in sorted(source.arrays):
+                if (index, name) not in used:
+                    unused.append((index, name))
+        return unused
 
 
 def plan_transfer(targets: Mapping[str, Shape], sources: Sequence[Source], rules: NameRules) -> Transfer:
     """Find values for target weights.
 
-    A target takes the first array that has its name and its shape: sources in their order, in each one names before
-    aliases. A target that no source names takes an array by the end of its name, where a source allows that.
+    A target takes the first array that has its name and its shape; sources are searched in order, names
+    before aliases. A target that no source names is matched by the last parts of its name, in sources
+    with `by_tail`.
 
     Args:
         targets: shapes of the target weights by path.
-        sources: where to look.
-        rules: what takes part, under which names.
+        sources: origins of values, in order of preference.
+        rules: selection and names of the weights.
 
     Raises:
-        UsageError: `rename` gives two arrays of a source the same name.
+        UsageError: if `rename` gives two arrays of a source the same name.
     """
     found_names = [_renamed(source, rules) for source in sources]
     rows = [_row(path, shape, sources, found_names, rules) for path, shape in targets.items()]
@@ -122,7 +128,7 @@ def plan_transfer(targets: Mapping[str, Shape], sources: Sequence[Source], rules
 def _found_by_tail(
     rows: Sequence[Row], place: int, source: Source, names: Mapping[str, str], rules: NameRules
 ) -> list[Row]:
-    """Return the rows, with arrays of one source for targets that were not found by name."""
+    """Return the rows, with arrays of one source matched by tail for targets that were not found by name."""
     missing = {rules.wanted_name(row.target): row for row in rows if row.outcome is Outcome.NOT_FOUND}
     used = {row.source[1] for row in rows if row.source is not None and row.source[0] == place}
     matches = match_tails(list(missing), names, used)
@@ -157,7 +163,7 @@ def _row(
 
 
 def _renamed(source: Source, rules: NameRules) -> dict[str, str]:
-    """All names under which arrays of a source are found -> their own names."""
+    """Map all names under which arrays of a source are found to their own names."""
     found: dict[str, str] = {}
     for name in source.arrays:
         new = rules.renamed_source(name)

@@ -1,4 +1,4 @@
-"""What a transfer does, as aligned text."""
+"""Text table of a transfer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _UNUSED_SHOWN = 5
 
 
 def transfer_table(transfer: Transfer) -> list[str]:
-    """One line per target weight (path, shape, what happens to it), and one per source about what is not used."""
+    """Return a line per target weight (path, shape, outcome), and one per source with its unused arrays."""
     cells = [("weight", "shape", "")] + [
         (row.target, shape_text(row.shape), _outcome_text(row, transfer)) for row in transfer.rows
     ]
@@ -18,7 +18,7 @@ def transfer_table(transfer: Transfer) -> list[str]:
 
 
 def shape_text(shape: Shape) -> str:
-    """`3x4`; a scalar is `()`."""
+    """Return a shape as text, e.g. `3x4`; `()` for a scalar."""
     return "x".join(map(str, shape)) or "()"
 
 

@@ -1,4 +1,4 @@
-"""Weights of two models that differ in what is around their layers, matched by the last parts of their paths."""
+"""Matching of weights by the last parts of their paths, if two models nest the same layers differently."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Match:
-    """The array of a target.
+    """Array of a target.
 
     Args:
-        name: of the array; None: it is ambiguous.
-        candidates: if it is ambiguous: the arrays that may be meant, or the further targets of the only one.
+        name: name of the array; None: it is ambiguous.
+        candidates: if it is ambiguous: the possible arrays, or the other targets of the only array.
     """
 
     name: str | None
@@ -23,20 +23,24 @@ class Match:
 def match_tails(targets: Sequence[str], names: Mapping[str, str], used: Set[str]) -> dict[str, Match]:
     """Match paths by the longest common tail, e.g. `graph/features/kernel` and `net/features/kernel`.
 
-    A tail is the name of a layer and that of a weight at least, or the whole path of a target; a number (of a list)
-    is no name of a layer. If several arrays share the longest tail with a target, or several targets with an array,
-    all of them are ambiguous.
+    A tail contains at least the names of a layer and of a weight, or it is the whole path of a target; a
+    number (index in a list) is not the name of a layer. If several arrays share the longest tail with a
+    target, or several targets with an array, all of them are ambiguous.
 
     Args:
         targets: paths that have no array yet.
         names: names of arrays -> array; an array may have several.
-        used: arrays that other targets have. They are given to no target, but make it ambiguous as others do.
+        used: arrays that other targets have. No target gets them, but they can make a match ambiguous.
 
     Returns:
-        the match of every target that shares a tail with an array.
+        The matches by target, without targets that have none.
     """
     by_tail = _by_tail(names)
-    nearest = {target: found for target in targets if (found := _nearest(target, by_tail))}
+    nearest: dict[str, tuple[int, set[str]]] = {}
+    for target in targets:
+        found = _nearest(target, by_tail)
+        if found is not None:
+            nearest[target] = found
     claims: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for target, (length, arrays) in nearest.items():
         for array in arrays:
@@ -51,7 +55,11 @@ def match_tails(targets: Sequence[str], names: Mapping[str, str], used: Set[str]
         rivals = sorted(other for size, other in claims[array] if size == longest)
         if array in used or length < longest:
             continue
-        matches[target] = Match(array) if len(rivals) == 1 else Match(None, tuple(r for r in rivals if r != target))
+        if len(rivals) == 1:
+            matches[target] = Match(array)
+        else:
+            rivals.remove(target)
+            matches[target] = Match(None, tuple(rivals))
     return matches
 
 

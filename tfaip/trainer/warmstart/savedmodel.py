@@ -1,4 +1,4 @@
-"""The variables of a SavedModel of any origin. Its program is not loaded, only the values of its variables."""
+"""Variables of a SavedModel of any origin. Only their values are read: no program of the file is loaded."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from typing import Any
 
 import numpy as np
 
+from tfaip.backend.selection import quiet_stderr
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.transfer import Source
-from tfaip.util.backend import quiet_stderr
 from tfaip.util.reading import require_regular_files
 from tfaip.util.text import shorten_text
 
 _INDEX_FILE = Path("variables", "variables.index")
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "VARIABLE_VALUE"
-# What Keras 3 exports lists all variables here; its other lists repeat them, as copies.
+# An export of Keras 3 has all variables in the first list; its other lists contain copies.
 _KERAS_3_LIST, _KERAS_3_COPIES = "variables", "_all_variables"
-# Keras 2 lists all variables of a layer; beside the layers of a model are its metrics and its optimizer.
+# Keras 2 lists all variables of a layer; metrics and optimizer of a model are not weights.
 _KERAS_2_MARK, _KERAS_2_NO_WEIGHTS = "keras_api", {"keras_api", "optimizer"}
 _LISTS = {"variables", "trainable_variables", "non_trainable_variables"}
-# Keras 2 numbers the layers of a functional model; their names are in the names of the variables only.
+# Keras 2 numbers the layers of a functional model; only the names of variables have their names.
 _NUMBERED_LAYER = re.compile(r"layer(_with_weights)?-\d+")
 
 
 @dataclass(frozen=True)
 class _Variable:
-    """One variable.
+    """Variable of a SavedModel.
 
     Args:
-        attributes: that lead to it, the names of the author before those of lists.
-        place: the shortest way to it, through lists of Keras too.
+        attributes: path of attributes to it, through the author's own attributes rather than lists of Keras.
+        place: shortest path of attributes to it, also through lists of Keras.
         name: its own name.
-        key: in the file.
+        key: its key in the file.
     """
 
     attributes: str
@@ -49,22 +49,22 @@ class _Variable:
 
 
 def is_saved_model(path: Path) -> bool:
-    """Whether a directory holds a SavedModel with variables."""
+    """Return True if a directory holds a SavedModel with variables."""
     return (path / _INDEX_FILE).is_file()
 
 
 def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
-    """The variables of a SavedModel by name.
+    """Read the variables of a SavedModel by name.
 
-    A variable goes by its own name (`model/dense/kernel`), by that name without its first part if `trim_graph_name`
-    (`dense/kernel`), and by the attributes that lead to it (`layers/0/kernel`); a name that several variables would
-    have is nobody's, except that every variable is found by its attributes. With `trim_graph_name` a variable is also
-    found by the end of any of these names (see `Source.by_tail`). Optimizer and metrics of a Keras 2 model are left
-    out.
+    A variable is found by its own name (`model/dense/kernel`), with `trim_graph_name` also by that name
+    without its first part (`dense/kernel`), and by the attributes that lead to it (`layers/0/kernel`). A
+    name that several variables share is not used for any of them, but attributes always are. With
+    `trim_graph_name` a variable is also found by the end of any of these names (see `Source.by_tail`).
+    Optimizer and metrics of a Keras 2 model are left out.
 
     Raises:
-        UsageError: TensorFlow is not installed.
-        TfaipError: the files are damaged.
+        UsageError: if TensorFlow is not installed.
+        TfaipError: if the files are damaged.
     """
     if importlib.util.find_spec("tensorflow") is None:
         raise UsageError(
@@ -72,7 +72,7 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
             "model or a checkpoint"
         )
     with quiet_stderr():
-        import tensorflow as tf
+        import tensorflow as tf  # the format is TensorFlow's, on every backend
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     try:
         size = require_regular_files(path)
@@ -89,7 +89,7 @@ def _require_fitting(reader: Any, size: int) -> None:
     """Raise unless the variables, which may claim any shape, fit into so many bytes."""
     types = reader.get_variable_to_dtype_map()
     shapes = reader.get_variable_to_shape_map()
-    # Texts have no size of their own.
+    # Strings have no fixed size.
     claimed = sum(types[name].size * math.prod(shape) for name, shape in shapes.items() if types[name].name != "string")
     if claimed > size:
         raise ValueError(f"its variables claim {claimed} bytes, its files have {size}")
@@ -98,7 +98,7 @@ def _require_fitting(reader: Any, size: int) -> None:
 def _source(
     description: str, variables: list[_Variable], values: Mapping[str, np.ndarray], trim_graph_name: bool
 ) -> Source:
-    """Return the arrays by the name that is shown, with all further names as aliases."""
+    """Return the arrays by the name shown in messages, with all further names as aliases."""
     attributes = {variable.key: variable.attributes for variable in variables}
     taken = set(attributes.values())
     names = {v.key: v.name for v in variables if v.name == v.attributes or v.name not in taken}
@@ -117,12 +117,18 @@ def _source(
 def _with_names_of_layers(variable: _Variable) -> str:
     """Return the attributes with layer names for numbers: `lstm/cell/kernel` for `layer_with_weights-2/cell/kernel`.
 
-    Both paths have as many parts if the author's layers are called as they are reached; else only the first part of the
-    name is known to be the name of a layer.
+    Both paths have the same number of parts if layers are named like the attributes that hold them;
+    otherwise only the first part of the name is certain to be the name of a layer.
     """
     attributes, names = variable.attributes.split("/"), variable.name.split("/")
     if len(attributes) == len(names):
-        return "/".join(n if _NUMBERED_LAYER.fullmatch(a) else a for a, n in zip(attributes, names, strict=True))
+        parts = []
+        for attribute, name in zip(attributes, names, strict=True):
+            if _NUMBERED_LAYER.fullmatch(attribute):
+                parts.append(name)
+            else:
+                parts.append(attribute)
+        return "/".join(parts)
     if _NUMBERED_LAYER.fullmatch(attributes[0]):
         return "/".join([names[0], *attributes[1:]])
     return variable.attributes
@@ -136,7 +142,7 @@ def _unique(names: Mapping[str, str]) -> dict[str, str]:
 def _variables(reader: Any) -> Iterator[_Variable]:
     """Yield all variables."""
     if not reader.has_tensor(_OBJECT_GRAPH):
-        # Written before TensorFlow 2: the names are all there is.
+        # Files of TensorFlow 1 have names of variables only.
         for name in sorted(reader.get_variable_to_shape_map()):
             yield _Variable(name, name, name, name)
         return
@@ -157,8 +163,8 @@ def _paths(nodes: Any, without: Set[str] = frozenset()) -> dict[int, str]:
     """Return the shortest attribute path from the root to every object, in the order of their depth.
 
     Args:
-        nodes: of the object graph.
-        without: attributes that no path takes.
+        nodes: nodes of the object graph.
+        without: attributes that no path may contain.
     """
     names = [child.local_name for child in nodes[0].children]
     refused = _KERAS_2_NO_WEIGHTS | without if _KERAS_2_MARK in names else without
@@ -172,7 +178,7 @@ def _paths(nodes: Any, without: Set[str] = frozenset()) -> dict[int, str]:
         for child in children:
             if child.node_id not in paths and child.local_name not in refused:
                 path = _joined(paths[index], child.local_name.lstrip("_"))
-                if path in taken:  # by an attribute without the underscore
+                if path in taken:  # an attribute has the same name without underscore
                     path = _joined(paths[index], child.local_name)
                 taken.add(path)
                 paths[child.node_id] = path

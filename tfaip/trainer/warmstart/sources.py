@@ -1,19 +1,20 @@
-"""What weights can be read from: exported models, runs, checkpoints, SavedModels."""
+"""Sources of weights: exported models, runs, checkpoints, SavedModels."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.model.export import SERVE_DIR
+from tfaip.export.savedmodel import SERVE_DIR
 from tfaip.model.weights import WEIGHTS_FILE, load_weights_of
-from tfaip.trainer.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
-from tfaip.trainer.run_directory import PARAMS_FILE, RunDirectory, model_of_run
+from tfaip.trainer.run.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
+from tfaip.trainer.run.directory import RunDirectory, model_of_run
+from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.trainer.transfer import Source
 from tfaip.trainer.warmstart.savedmodel import is_saved_model, read_saved_model
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MANIFEST_FILE, read_manifest, verify_files
-from tfaip.util.names import path_problem
+from tfaip.util.paths import path_problem
 from tfaip.util.text import shorten
 
 _WEIGHTS = "weights/"
@@ -23,17 +24,17 @@ log = logger(__name__)
 
 
 def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
-    """The weights that lie at `path`.
+    """Read the weights at `path`.
 
     Args:
         path: an exported model (`best/`, `export/`), the directory of a run (its best model, else its final one, else
-            its newest checkpoint), a checkpoint or a directory of checkpoints (averaged weights where it has them),
+            its newest checkpoint), a checkpoint or a directory of checkpoints (averaged weights if it has them),
             or a SavedModel.
-        trim_graph_name: of a SavedModel: see `read_saved_model`.
+        trim_graph_name: for a SavedModel, see `read_saved_model`.
 
     Raises:
-        UsageError: there is nothing of this kind.
-        TfaipError: it is damaged.
+        UsageError: if there is nothing of this kind.
+        TfaipError: if it is damaged.
     """
     path = Path(path)
     problem = path_problem(path)
@@ -87,7 +88,7 @@ def _of_checkpoint(path: Path, checkpoint: Checkpoint) -> Source:
 
 def _of_saved_model(path: Path, trim_graph_name: bool) -> Source:
     if path.name == SERVE_DIR and (path.parent / WEIGHTS_FILE).is_file():
-        # Our own export: the same weights, under the paths that a SavedModel does not keep.
+        # An export of the toolkit: its weights file has the paths of the weights, a SavedModel does not.
         return Source(str(path), load_weights_of(path.parent))
     if path.name == SERVE_DIR and (path.parent / MANIFEST_FILE).is_file():
         names = [name for name in read_manifest(path.parent)["files"] if name.split("/")[0] == SERVE_DIR]

@@ -1,4 +1,4 @@
-"""Gives a fresh model the weights of other models, and says what it did."""
+"""Warm start of a fresh model with the weights of other models, and a log of what was loaded."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.variables import variables_by_path
 from tfaip.trainer.transfer import NameRules, Outcome, Row, Source, Transfer, plan_transfer
 from tfaip.trainer.transfer.table import shape_text, transfer_table
-from tfaip.trainer.warmstart.params import FLAG, WarmStartParams
+from tfaip.trainer.warmstart.params import WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
 from tfaip.util.logging import logger
 from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.pathpatterns import matching_paths
 
+FLAG = "--warmstart"
 _SHOWN = 5
 
 log = logger(__name__)
 
 
 class WarmStarter:
-    """Loads weights into a graph. Override `read_sources` to take them from elsewhere.
+    """Loader of initial weights into a graph. Override `read_sources` to take them from elsewhere.
 
     Args:
-        params: what to load.
+        params: params of the warm start.
     """
 
     def __init__(self, params: WarmStartParams) -> None:
@@ -35,14 +36,17 @@ class WarmStarter:
 
     @property
     def params(self) -> WarmStartParams:
-        """What to load."""
+        """Params of the warm start."""
         return self._params
 
     def read_sources(self) -> list[Source]:
-        """Where weights come from, the first one that has a weight wins; empty: there is no warm start.
+        """Read the sources of weights; for each weight the first one that has it is used.
+
+        Returns:
+            The sources, none if there is no warm start.
 
         Raises:
-            TfaipError: something cannot be read.
+            TfaipError: if a source cannot be read.
         """
         return [read_source(Path(path), self._params.trim_graph_name) for path in self._params.model or []]
 
@@ -53,7 +57,8 @@ class WarmStarter:
             graph: the outermost graph, built; its optimizer is not built yet (averages start at the weights).
 
         Raises:
-            UsageError: nothing matches, or not everything does and `allow_partial` is off; nothing was assigned.
+            UsageError: if nothing matches, or if something does not match and `allow_partial` is False; then no
+                weight was assigned.
         """
         sources = self.read_sources()
         if not sources:
@@ -61,7 +66,7 @@ class WarmStarter:
         variables = variables_by_path(graph)
         weight_ids = {id(weight) for weight in graph.weights}
         weights = {path: variables[path] for path in sorted(variables) if id(variables[path]) in weight_ids}
-        # States of random generators are no weights: neither loaded nor reported.
+        # States of random generators are not weights: they are neither loaded nor reported.
         states = set(variables) - set(weights)
         sources = [_without(source, states) for source in sources]
         rules = self._params.rules()

@@ -69,5 +69,5 @@ def test_json_keeps_classes_and_modes() -> None:
 
 
 def test_more_workers_than_any_machine_runs_are_refused() -> None:
-    with pytest.raises(ValueError, match="num_threads is 2147483648, expected at most 1024, or -1"):
+    with pytest.raises(ValueError, match="num_threads is 2147483648, expected a number from 1 to 1024, or -1 for"):
         SequentialProcessorPipelineParams(num_threads=2**31)

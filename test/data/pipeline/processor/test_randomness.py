@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, strategies as st
 
-from tfaip.data.pipeline.processor.randomness import RandomStream
+from tfaip.data.pipeline.processor.dataprocessor import RandomStream
 
 
 def draws(stream: RandomStream) -> list[float]:

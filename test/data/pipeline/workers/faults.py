@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -82,6 +83,11 @@ class Fault(MappingDataProcessor[FaultParams]):
                 raise OddError(7, "odd")
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "exit, but not its child":
+                if os.fork() == 0:  # it keeps the connection open
+                    signal.alarm(5)
+                    signal.pause()
+                os._exit(3)
             case "exit":
                 os._exit(3)
             case "sys.exit":
@@ -90,6 +96,9 @@ class Fault(MappingDataProcessor[FaultParams]):
                 time.sleep(3600)
             case "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
+            case "log":
+                for number in range(2000):
+                    logging.getLogger("user").warning("line %d", number)
             case "unpicklable":
                 return sample.new_meta(threading.Lock())
         return sample
@@ -128,9 +137,10 @@ class Unsendable(FaultParams):
 @pai_dataclass
 @dataclass
 class OnlyHereParams(DataProcessorParams):
-    """A processor that can be built in the process `home` only."""
+    """A processor that can be built in the process `home` only; others raise an error, or end."""
 
     home: int = 0
+    ends: bool = False
 
     @staticmethod
     def cls() -> type[MappingDataProcessor[Any]]:
@@ -141,6 +151,8 @@ class OnlyHere(MappingDataProcessor[OnlyHereParams]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if os.getpid() != self.params.home:
+            if self.params.ends:
+                os._exit(5)
             raise RuntimeError("no licence for this process")
 
     def apply(self, sample: Sample) -> Sample:

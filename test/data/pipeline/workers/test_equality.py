@@ -27,9 +27,9 @@ from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
-from tfaip.data.pipeline.stream import Position
 
 BATCH, SAMPLES = 7, 100
 
@@ -76,22 +76,21 @@ def test_any_number_of_workers_gives_the_same_bytes(processors: list[DataProcess
 PROCESSORS: list[DataProcessorParams] = [NoiseParams(), DropParams(), RepeatParams(), PairParams()]
 
 
-@pytest.mark.parametrize("chosen", [(0,), (1, 0), (0, 2, 1), (1, 3)])
-def test_seeds_and_windows(chosen: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("chosen", "seed"), [((0,), 0), ((1, 0), 2**63), ((0, 2, 1), 12345), ((1, 3), 2**32)])
+def test_seeds_and_windows(chosen: tuple[int, ...], seed: int) -> None:
     processors = [PROCESSORS[i] for i in chosen]
-    inline = make_pipeline(rows(30), processors, num_processes=0, batch_size=BATCH)
+    inline = make_pipeline(rows(30), processors, seed=seed, num_processes=0, batch_size=BATCH)
 
     @settings(max_examples=10)
-    @given(seed=st.integers(0, 2**63), windows=st.tuples(st.integers(1, 60), st.integers(1, 60)))
-    def check(seed: int, windows: tuple[int, int]) -> None:
-        parallel.seed = inline.seed = seed
+    @given(windows=st.tuples(st.integers(1, 60), st.integers(1, 60)))
+    def check(windows: tuple[int, int]) -> None:
         position = Position()
         for num_samples in windows:
             expected = epoch(inline, position, num_samples)
             assert epoch(parallel, position, num_samples) == expected
             position = expected[-1][1]
 
-    with make_pipeline(rows(30), processors, num_processes=2, batch_size=BATCH) as parallel:
+    with make_pipeline(rows(30), processors, seed=seed, num_processes=2, batch_size=BATCH) as parallel:
         check()
 
 
@@ -162,8 +161,7 @@ def test_post_processing_in_workers_is_in_order() -> None:
         post_proc = SequentialProcessorPipelineParams(processors=[NoiseParams(), DropParams(), PairParams()])
         data = RowData(RowDataParams(post_proc=post_proc))
         params = DataPipelineParams(mode=PipelineMode.PREDICTION, batch_size=4, num_processes=processes)
-        pipeline = data.create_pipeline(params, IterableRowsParams())
-        pipeline.seed = 3
+        pipeline = data.create_pipeline(params, IterableRowsParams()).with_seed(3)
         samples = pipeline.process_output(sample.new_outputs({"o": 1}) for sample in rows(30))
         return [(s.meta, s.outputs, s.inputs["x"].tolist(), s.targets["y"].tolist()) for s in samples]
 

@@ -22,6 +22,7 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.failures import WorkerTraceback
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.workers.process import WorkerDied
+from tfaip.data.pipeline.workers.worker import MAX_MESSAGES
 from tfaip.errors import TfaipError
 
 # What a machine that runs other tests needs to start a process, read a message and look at it. Without a report the
@@ -51,6 +52,7 @@ def seconds() -> Callable[[], float]:
     [
         ("kill", r"was killed by SIGKILL \(was there enough memory\?\)"),
         ("exit", "ended with exit code 3"),
+        ("exit, but not its child", "ended with exit code 3"),
         ("sys.exit", "ended with exit code 4"),
     ],
 )
@@ -79,6 +81,24 @@ def test_a_worker_that_hangs_in_work_that_nobody_wants_any_more(seconds: Callabl
         with pytest.raises(WorkerDied, match="has not finished a sample for 3 s while it processed samples 4 to 7"):
             ids(pipeline)
     assert seconds() < 3 + REPORTED_WITHIN_S
+
+
+def test_a_worker_that_accepts_no_message(seconds: Callable[[], float]) -> None:
+    # It stops at the first sample; the next messages are larger than what the system keeps for it.
+    samples = rows(40)
+    for sample in samples:
+        sample.meta["picture"] = bytes(2**20)
+    pipeline = make(FaultParams(fault="stop", at=0), samples, use_shared_memory=False, worker_timeout_s=1, prefetch=9)
+    # Whether its message that it has started was read before is chance.
+    with pytest.raises(WorkerDied, match=r"^data worker 1 .* does not communicate any more while it "):
+        ids(pipeline)
+    assert seconds() < 4 + REPORTED_WITHIN_S
+
+
+def test_a_worker_that_logs_too_much(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert ids(make(FaultParams(fault="log", at=1), rows(4), batch_size=4)) == [0, 1, 2, 3]
+    assert [record.getMessage() for record in caplog.records] == [f"line {number}" for number in range(MAX_MESSAGES)]
 
 
 def test_slow_samples_are_no_hang() -> None:
@@ -153,6 +173,11 @@ def test_a_worker_that_cannot_build_its_processors(seconds: Callable[[], float])
         ids(make(OnlyHereParams(home=os.getpid())))
     assert "faults.py" in str(info.value.__cause__)
     assert seconds() < REPORTED_WITHIN_S
+
+
+def test_a_worker_that_ends_while_it_starts() -> None:
+    with pytest.raises(WorkerDied, match=r"^data worker 1 \(process \d+\) ended with exit code 5 while it started$"):
+        ids(make(OnlyHereParams(home=os.getpid(), ends=True)))
 
 
 def test_without_files_for_the_shared_memory_samples_are_processed_here(caplog: pytest.LogCaptureFixture) -> None:

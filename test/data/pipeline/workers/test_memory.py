@@ -21,6 +21,13 @@ def ends() -> Iterator[tuple[Slot, Slot]]:
     reader.close()
 
 
+def test_systems_without_anonymous_memory_take_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    slot = Slot(create_file())
+    assert unpack(pack(np.arange(5), slot), slot)[0].tolist() == [0, 1, 2, 3, 4]
+    slot.close()
+
+
 def test_arrays_go_through_the_memory_and_the_rest_through_the_message(ends: tuple[Slot, Slot]) -> None:
     writer, reader = ends
     image = np.arange(30_000, dtype="float32").reshape(100, 300)

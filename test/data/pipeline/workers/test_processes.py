@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import socket
+import subprocess
+import sys
 
 import pytest
 
-import tfaip.data.pipeline.source as source
+import tfaip.data.pipeline.executor as executor
 from test.data.pipeline.workers.faults import FaultParams, FilesParams, SlowParams
 from test.data.support import make_pipeline, rows
-from test.support.commands import finish_command, start_python
+from test.support.commands import REPOSITORY, finish_command, start_python
 from test.support.leaks import child_processes
 from test.support.processes import command_line
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
-from tfaip.data.pipeline.stream import Position
 
 # Both processors sleep in the second block, so that the workers are busy when the signals come.
 SCRIPT = """
@@ -42,6 +46,22 @@ with pipeline.generate_input_batches(auto_repeat=False) as batches:
 print(len(child_processes()))
 """
 
+FORKING_SCRIPT = """
+import os, signal
+from test.data.pipeline.workers.faults import FaultParams, FilesParams
+from test.data.support import make_pipeline
+from test.support.leaks import child_processes
+
+with make_pipeline(FilesParams(count=400), [FaultParams(at=-1)], num_processes=2).generate_input_batches() as batches:
+    next(batches)
+    workers = child_processes()
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    print(child, *workers, flush=True)
+    signal.pause()
+"""
+
 
 def test_signals_to_the_group_are_for_the_training_process() -> None:
     result = finish_command(start_python("-c", SCRIPT, "none"))
@@ -58,6 +78,33 @@ def test_workers_end_with_the_training_process_even_if_it_is_killed() -> None:
     finish_command(process)
     # `finish_command` waits for the group, and no test may leave shared memory.
     assert [command_line(pid) for pid in workers] == ["", ""]
+
+
+def test_workers_end_even_if_a_child_of_the_training_process_keeps_their_connection() -> None:
+    process = start_python("-c", FORKING_SCRIPT)
+    assert process.stdout is not None
+    child, *workers = [int(pid) for pid in process.stdout.readline().split()]
+    ends = [os.pidfd_open(worker) for worker in workers]
+    try:
+        os.kill(process.pid, signal.SIGKILL)
+        for end in ends:
+            assert select.select([end], [], [], 60.0)[0]  # readable when the process has ended
+    finally:
+        os.kill(child, signal.SIGKILL)
+        for end in ends:
+            os.close(end)
+        finish_command(process)
+
+
+def test_a_worker_ends_if_its_parent_had_ended_before_it_started() -> None:
+    """Its connection stays open: a child of the parent may have it."""
+    ours, theirs = socket.socketpair()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    with ours, theirs:
+        code = f"from tfaip.data.pipeline.workers.worker import main; main({ended.pid}, {theirs.fileno()}, [])"
+        worker = subprocess.Popen([sys.executable, "-c", code], pass_fds=[theirs.fileno()], cwd=REPOSITORY)
+        assert worker.wait(60) == 0
 
 
 class Stop(Exception):  # noqa: N818
@@ -80,8 +127,8 @@ def test_nothing_is_left_after_an_early_end() -> None:
 
 
 def test_default_workers_start_when_they_are_worthwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "AUTOMATIC_START_S", 0.1)
-    monkeypatch.setattr(source.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(executor, "AUTOMATIC_START_S", 0.1)
+    monkeypatch.setattr(executor.os, "sched_getaffinity", lambda _: {0, 1})
 
     def seen(processor: DataProcessorParams, **params: float) -> set[int]:
         """The numbers of workers that there were in one pass, or until they had made a block."""
@@ -97,9 +144,13 @@ def test_default_workers_start_when_they_are_worthwhile(monkeypatch: pytest.Monk
 
     assert seen(SlowParams(seconds=0.01)) == {0, 2}  # first none; then not 4, but as many as there are cores
     assert seen(SlowParams(seconds=0.01), num_processes=1) == {1}  # at once
+    with monkeypatch.context() as patch:  # macOS
+        patch.delattr(executor.os, "sched_getaffinity")
+        patch.setattr(executor.os, "cpu_count", lambda: 1)
+        assert seen(SlowParams(seconds=0.01)) == {0}
     # A sample takes too little time, however many there are. How long a really short one takes depends on what else
     # the machine does.
-    monkeypatch.setattr(source, "WORTHWHILE_S", 3600.0)
+    monkeypatch.setattr(executor, "WORTHWHILE_S", 3600.0)
     assert seen(SlowParams(seconds=0.01)) == {0}
 
 
@@ -114,9 +165,9 @@ def test_no_workers_where_there_is_nothing_to_do_for_them() -> None:
     ("field", "value", "message"),
     [
         ("num_processes", -1, "num_processes is -1, expected a number from 0 to 1024"),
-        ("worker_timeout_s", 0, "worker_timeout_s is 0, expected seconds above 0"),
-        ("worker_start_s", -2, "worker_start_s is -2, expected seconds from 0 to"),
-        ("prefetch", 0, "prefetch is 0, expected batches from 1 to"),
+        ("worker_timeout_s", 0, r"worker_timeout_s is 0, expected a number in \(0, "),
+        ("worker_start_s", -2, "worker_start_s is -2, expected a number from 0 to"),
+        ("prefetch", 0, "prefetch is 0, expected a number from 1 to"),
         ("on_error", "skip:many", "on_error is 'skip:many', expected raise, skip, or skip:N"),
         ("on_error", "ignore", "on_error is 'ignore', expected raise, skip, or skip:N"),
     ],

@@ -1,1 +1,1 @@
-"""Processors: what happens to the samples between the generator and the batch, and behind the model."""
+"""Processors of samples, before the batch and after the model."""

@@ -1,4 +1,4 @@
-"""Base classes of processors, and their params."""
+"""Base classes of processors, their params, and their random numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 if TYPE_CHECKING:
     import numpy as np
 
-    from tfaip.data.databaseparams import DataBaseParams
-    from tfaip.data.pipeline.processor.randomness import RandomStream
+_WORD = 2**64
 
 
 @pai_dataclass
@@ -23,15 +22,15 @@ class DataProcessorParams(ParamsBase):
 
     modes: set[PipelineMode] = field(
         default_factory=lambda: set(GENERAL_PROCESSOR),
-        metadata=pai_meta(help="Modes in which the processor runs."),
+        metadata=pai_meta(help="Modes in which the processor runs"),
     )
 
     @staticmethod
     def cls() -> type[DataProcessor[Any]]:
-        """The `DataProcessor` subclass that these params describe."""
+        """Return the `DataProcessor` subclass that these params describe."""
         raise NotImplementedError("override cls() of the processor params and return your DataProcessor subclass")
 
-    def create(self, data_params: DataBaseParams, mode: PipelineMode) -> DataProcessor[Any]:
+    def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         """Build the processor for a pipeline of this mode."""
         return self.cls()(params=self, data_params=data_params, mode=mode)
 
@@ -45,47 +44,49 @@ class DataProcessor(Generic[P]):
     Args:
         params: the params of the processor.
         data_params: the params of the scenario's data.
-        mode: what the pipeline is for.
+        mode: purpose of the pipeline.
     """
 
-    # The engine sets it; it stands on the class so that a subclass's __init__ need not care.
+    # Set by the pipeline. A class attribute, so that a subclass's `__init__` need not call ours.
     _random: RandomStream | None = None
 
-    def __init__(self, params: P, data_params: DataBaseParams, mode: PipelineMode) -> None:
+    def __init__(self, params: P, data_params: Any, mode: PipelineMode) -> None:
         self.params = params
         self.data_params = data_params
         self.mode = mode
 
     @property
     def rng(self) -> np.random.Generator:
-        """Random numbers that are equal on every run and with any number of workers.
+        """Random numbers that are equal in every run and with any number of workers.
 
-        They depend only on the seed, the pass over the data, the index of the sample in the pass and the
-        position of this processor.
+        They depend only on the seed, the pass over the data, the index of the sample in the pass
+        and the position of this processor. In a `GeneratingDataProcessor` one stream serves the
+        whole pass.
 
-        In a `GeneratingDataProcessor` one stream serves the whole pass. Do not keep the object: ask each
-        time.
+        Do not store it in a variable that outlives the call; read `self.rng` again for each sample.
         """
         if self._random is None:
             raise RuntimeError(f"{type(self).__name__}.rng is there only while a pipeline runs the processor")
         return self._random.generator()
 
     def supports_preload(self) -> bool:
-        """Whether the processor may run once for all passes over the data.
+        """Return True if the processor may run once for all passes over the data.
 
-        Only mapping processors can, see `MappingDataProcessor.preload`. Return False if the result differs from pass
-        to pass for another reason than `self.rng`: whoever draws random numbers is never preloaded.
+        Only mapping processors can, see `MappingDataProcessor.preload`. Return False if the result
+        differs from pass to pass for another reason than `self.rng`: a processor that draws random
+        numbers is never preloaded.
         """
         return False
 
 
 class MappingDataProcessor(DataProcessor[P]):
-    """A processor that makes one sample of one. Override `apply`."""
+    """Processor that makes one sample of one. Override `apply`."""
 
     def apply(self, sample: Sample) -> Sample:
         """Process one sample.
 
-        Return a new sample (`sample.new_inputs(...)`), or `sample.new_invalid()` to drop and count it.
+        Return a new sample (`sample.new_inputs(...)`), or `sample.new_invalid()` to drop and count
+        it.
         """
         raise NotImplementedError(f"override apply in {type(self).__name__}")
 
@@ -93,13 +94,60 @@ class MappingDataProcessor(DataProcessor[P]):
         return True
 
     def preload(self, sample: Sample) -> Sample:
-        """Process one sample that will be held in memory; default: `apply`."""
+        """Process one sample that will be kept in memory; default: `apply`."""
         return self.apply(sample)
 
 
 class GeneratingDataProcessor(DataProcessor[P]):
-    """A processor that makes any number of samples of any number. Override `generate`."""
+    """Processor of the stream: may drop, split, merge or add samples. Override `generate`."""
 
     def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
         """Process the samples of one pass over the data, usually with `for ...: yield ...`."""
         raise NotImplementedError(f"override generate in {type(self).__name__}")
+
+
+class RandomStream:
+    """Random numbers of one processor, a pure function of (seed, processor, pass, sample).
+
+    Moving to another sample costs nothing until numbers are drawn. Philox is a counter-based
+    generator (Salmon et al., 2011): the key is (seed, processor), the two upper words of the
+    counter are (sample, pass), the two lower words count the draws, so that no two samples share a
+    number.
+
+    Args:
+        number: position of the processor among all processors of the pipeline.
+    """
+
+    def __init__(self, number: int) -> None:
+        import numpy as np  # not at the top: params modules import this one
+
+        self._number = number
+        self._place = (0, 0, 0)
+        self._moved = True
+        self._bits = np.random.Philox(0)
+        self._generator = np.random.Generator(self._bits)
+        self._state: Any = {
+            "bit_generator": "Philox",
+            "state": {"counter": np.zeros(4, np.uint64), "key": np.zeros(2, np.uint64)},
+            "buffer": np.zeros(4, np.uint64),
+            "buffer_pos": 4,  # at the end of the buffer: it is empty
+            "has_uint32": 0,
+            "uinteger": 0,
+        }
+
+    def move(self, seed: int, pass_index: int, index: int) -> None:
+        """Move to the first number of a sample."""
+        self._place = (seed, pass_index, index)
+        self._moved = True
+
+    def generator(self) -> np.random.Generator:
+        """Return the generator, where the draws since the last `move` left it."""
+        if self._moved:
+            # Setting the counter takes a microsecond, seeding a new generator more than ten.
+            seed, pass_index, index = self._place
+            words = self._state["state"]
+            words["counter"][:] = (0, 0, index, pass_index)
+            words["key"][:] = (seed % _WORD, self._number)
+            self._bits.state = self._state
+            self._moved = False
+        return self._generator

@@ -1,4 +1,4 @@
-"""Params of a pipeline of processors: one sequence, or several behind each other."""
+"""Params of a pipeline of processors: one sequence, or several in a row."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.limits import limits
 
 if TYPE_CHECKING:
-    from tfaip.data.databaseparams import DataBaseParams, DataPipelineParams
     from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline, SampleMapper
 
 TProcessor = TypeVar("TProcessor", bound=DataProcessorParams)
 
 
-# More worker processes than any machine runs: a mistyped number must not fork until the machine stands still.
-MAX_PROCESSES = 1024
-
-
 @pai_dataclass
 @dataclass
 class DataProcessorPipelineParams(ParamsBase):
-    """Base of the two forms in which processors are listed."""
+    """Base of the two forms of lists of processors."""
 
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
         raise NotImplementedError(
@@ -36,23 +33,23 @@ class DataProcessorPipelineParams(ParamsBase):
         )
 
     def flatten_processors(self) -> list[DataProcessorParams]:
-        """All processors in the order in which they run, whatever their mode."""
+        """Return all processors in the order in which they run, whatever their mode."""
         return [processor for sequence in self._sequences() for processor in sequence.processors]
 
     def processors_of_type(self, cls: type[TProcessor]) -> list[TProcessor]:
-        """All processors that are instances of `cls`, in order."""
+        """Return all processors that are instances of `cls`, in order."""
         return [processor for processor in self.flatten_processors() if isinstance(processor, cls)]
 
     def has_processor(self, cls: type[DataProcessorParams]) -> bool:
-        """Whether any processor is an instance of `cls`."""
+        """Return True if any processor is an instance of `cls`."""
         return bool(self.processors_of_type(cls))
 
     def replace_all(self, cls: type[DataProcessorParams], replacement: DataProcessorParams) -> int:
-        """Put `replacement` in the place of each instance of `cls`; returns how many there were."""
+        """Replace each instance of `cls` by `replacement`; return how many there were."""
         return self._substitute(cls, lambda: [replacement])
 
     def erase_all(self, cls: type[DataProcessorParams]) -> int:
-        """Remove each processor that is an instance of `cls`; returns how many there were."""
+        """Remove each processor that is an instance of `cls`; return how many there were."""
         return self._substitute(cls, list)
 
     def _substitute(self, cls: type[DataProcessorParams], new: Callable[[], list[DataProcessorParams]]) -> int:
@@ -63,19 +60,19 @@ class DataProcessorPipelineParams(ParamsBase):
         return count
 
     def without_first(self, count: int, mode: PipelineMode) -> Self:
-        """A copy in which the first `count` of the processors that run in `mode` run in none.
+        """Return a copy in which the first `count` of the processors that run in `mode` run in none.
 
-        They stay in their places, which select the random numbers of those behind them.
+        They stay in their places, which select the random numbers of those after them.
         """
         rest = copy.deepcopy(self)
         for sequence in rest._sequences():
-            sequence.processors = [copy.copy(processor) for processor in sequence.processors]  # one may stand twice
+            sequence.processors = [copy.copy(processor) for processor in sequence.processors]  # one may be listed twice
         running = [processor for processor in rest.flatten_processors() if mode in processor.modes]
         for processor in running[:count]:
             processor.modes = set()
         return rest
 
-    def create(self, pipeline_params: DataPipelineParams, data_params: DataBaseParams) -> ProcessorPipeline:
+    def create(self, pipeline_params: DataPipelineParams, data_params: Any) -> ProcessorPipeline:
         """Build the processors that run in `pipeline_params.mode`.
 
         Args:
@@ -88,8 +85,8 @@ class DataProcessorPipelineParams(ParamsBase):
         running = [(number, params.create(data_params, mode)) for number, params in self._running(mode)]
         return ProcessorPipeline(running, self._num_parallel(mode))
 
-    def create_parallel(self, pipeline_params: DataPipelineParams, data_params: DataBaseParams) -> SampleMapper:
-        """Build those that may run in worker processes, and none of those that may not; else as `create`."""
+    def create_parallel(self, pipeline_params: DataPipelineParams, data_params: Any) -> SampleMapper:
+        """Build only the processors that may run in worker processes; otherwise as `create`."""
         from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 
         mode = pipeline_params.mode
@@ -98,7 +95,10 @@ class DataProcessorPipelineParams(ParamsBase):
         return ProcessorPipeline(built, len(built)).parallel
 
     def _running(self, mode: PipelineMode) -> list[tuple[int, DataProcessorParams]]:
-        """Those that run in a mode. Their number selects the random stream; counted over all, modes do not shift it."""
+        """Return the processors of a mode with their number, which selects the random stream.
+
+        It counts the processors of all modes, so that the modes of one do not change the stream of another.
+        """
         return [(number, params) for number, params in enumerate(self.flatten_processors()) if mode in params.modes]
 
     def _num_parallel(self, mode: PipelineMode) -> int:
@@ -106,15 +106,15 @@ class DataProcessorPipelineParams(ParamsBase):
         return sum(mode in params.modes for sequence in parallel for params in sequence.processors)
 
     def worker_limit(self, num_processes: int) -> int:
-        """How many worker processes may run these processors, where a data pipeline allows `num_processes`.
+        """Return how many worker processes may run these processors if the data pipeline allows `num_processes`.
 
-        The largest `num_threads` that is set wins.
+        The largest `num_threads` that is set is used.
         """
         wanted = [sequence.num_threads for sequence in self._sequences() if sequence.num_threads > 0]
         return max(wanted, default=num_processes)
 
     def tasks_per_worker(self) -> int | None:
-        """After how many batches a worker process is replaced: the smallest `max_tasks_per_process`; None: never."""
+        """Return the batches after which a worker is replaced: the smallest `max_tasks_per_process`; None: never."""
         limits = [sequence.max_tasks_per_process for sequence in self._sequences()]
         return min((limit for limit in limits if limit > 0), default=None)
 
@@ -126,29 +126,22 @@ class SequentialProcessorPipelineParams(DataProcessorPipelineParams):
 
     run_parallel: bool = field(
         default=True,
-        metadata=pai_meta(help="Whether the processors may run in worker processes, where the pipeline has some."),
+        metadata=pai_meta(help="Run the processors in the worker processes of the pipeline, if it has some"),
     )
     num_threads: int = field(
         default=-1,
-        metadata=pai_meta(help="Worker processes for these processors; -1: num_processes of the data pipeline."),
+        metadata=pai_meta(help="Worker processes for these processors (-1: num_processes of the data pipeline)")
+        | limits(low=1, high=MAX_PROCESSES, also={-1: "num_processes of the pipeline"}),
     )
     max_tasks_per_process: int = field(
         default=-1,
         metadata=pai_meta(
-            help="Replace a worker process after so many batches, against processors that lose memory; -1: never."
-        ),
+            help="Number of batches after which a worker process is replaced, for processors that leak memory (-1: "
+            "never)"
+        )
+        | limits(low=1, also={-1: "never"}),
     )
-    processors: list[DataProcessorParams] = field(
-        default_factory=list, metadata=pai_meta(help="The processors, in order.")
-    )
-
-    def __post_init__(self) -> None:
-        for name in ("num_threads", "max_tasks_per_process"):
-            value = getattr(self, name)
-            if value < -1 or value == 0:
-                raise ValueError(f"{name} is {value}, expected a number from 1, or -1")
-        if self.num_threads > MAX_PROCESSES:
-            raise ValueError(f"num_threads is {self.num_threads}, expected at most {MAX_PROCESSES}, or -1")
+    processors: list[DataProcessorParams] = field(default_factory=list, metadata=pai_meta(help="Processors in order"))
 
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
         yield self
@@ -160,7 +153,7 @@ class ComposedProcessorPipelineParams(DataProcessorPipelineParams):
     """Several sequences of processors that run one after the other."""
 
     pipelines: list[SequentialProcessorPipelineParams] = field(
-        default_factory=list, metadata=pai_meta(help="The sequences, in order.")
+        default_factory=list, metadata=pai_meta(help="Sequences in order")
     )
 
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:

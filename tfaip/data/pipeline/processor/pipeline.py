@@ -1,4 +1,4 @@
-"""Runs processors: the leading mapping ones per sample, all from the first generating one on as a stream."""
+"""Execution of processors: mapping ones per sample, from a generating one on as a stream."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessor,
     GeneratingDataProcessor,
     MappingDataProcessor,
+    RandomStream,
 )
-from tfaip.data.pipeline.processor.randomness import RandomStream
 
-Failed: TypeAlias = Callable[[Exception, tuple[int, int, int]], None]
+OnFailure: TypeAlias = Callable[[Exception, tuple[int, int, int]], None]
 
 
 class SampleMapper:
     """Mapping processors on single samples: a pure function of the sample and (seed, pass, index).
 
-    It may run anywhere, in any order.
+    It may run in any process, in any order.
 
     Args:
         steps: the processors with their random streams.
@@ -33,7 +33,7 @@ class SampleMapper:
         return len(self.steps)
 
     def map(self, sample: Sample, seed: int, pass_index: int, index: int) -> Sample:
-        """Process the sample that is number `index` of its pass; an invalid one is not processed further."""
+        """Process the sample with number `index` of its pass, until it is invalid."""
         for processor, apply, move in self._calls:
             if sample._invalid:
                 break
@@ -54,8 +54,8 @@ class ProcessorPipeline:
 
     Args:
         processors: with their numbers, which select their random streams.
-        num_parallel: how many of the first ones may run in worker processes; only mapping ones in front of the first
-            generating one will.
+        num_parallel: how many of the first ones may run in worker processes; only the mapping ones
+            before the first generating one do.
     """
 
     def __init__(self, processors: Sequence[tuple[int, DataProcessor[Any]]], num_parallel: int = 0) -> None:
@@ -74,16 +74,16 @@ class ProcessorPipeline:
         """All mapping processors before the first generating one."""
         self.parallel = SampleMapper(mapping[:num_parallel])
         """Those of them that may run in workers."""
-        self.behind_parallel = SampleMapper(mapping[num_parallel:])
+        self.after_parallel = SampleMapper(mapping[num_parallel:])
         """The others of them."""
 
     @property
     def is_mapping(self) -> bool:
-        """Whether each sample gives at most one sample, independent of all others."""
+        """True if each sample gives at most one sample, independent of all others."""
         return not self._streaming
 
     def apply(self, samples: Iterable[Sample], seed: int = 0) -> Iterator[Sample]:
-        """Run all processors over samples, outside of a data pipeline; invalid samples are dropped."""
+        """Run all processors outside of a data pipeline; invalid samples are dropped."""
         mapped = (self.mapper.map(sample, seed, 0, index) for index, sample in enumerate(samples))
         return self.stream((sample for sample in mapped if sample.is_valid()), seed, 0)
 
@@ -92,50 +92,52 @@ class ProcessorPipeline:
         samples: Iterator[Sample],
         seed: int,
         pass_index: int,
-        dropped: Callable[[], None] | None = None,
-        failed: Failed | None = None,
+        on_invalid: Callable[[], None] | None = None,
+        on_failure: OnFailure | None = None,
     ) -> Iterator[Sample]:
-        """Run the other processors on the mapped samples of a pass.
+        """Run the processors from the first generating one on.
 
         Args:
-            samples: valid samples, in the order of the pass.
+            samples: valid samples of a pass, in order, after the mapping processors.
             seed: of the data.
             pass_index: number of the pass.
-            dropped: called for each sample that a processor declared invalid.
-            failed: called with the exception of a mapping processor and where that was: (pass, number of the processor
-                among these, number of the sample that it got); if it returns, the sample is left out.
+            on_invalid: called for each sample that a processor declared invalid.
+            on_failure: called with the exception of a mapping processor and the place: (pass,
+                number of the processor among these, number of the sample that it received); if it
+                returns, the sample is left out.
         """
         for step, (processor, random) in enumerate(self._streaming):
             if isinstance(processor, MappingDataProcessor):
-                made = _map_stream(SampleMapper([(processor, random)]), samples, (seed, pass_index, step), failed)
+                mapper = SampleMapper([(processor, random)])
+                processed = _map_stream(mapper, samples, (seed, pass_index, step), on_failure)
             else:
                 random.move(seed, pass_index, 0)
-                made = _generate(processor, samples)  # type: ignore[arg-type]
-            samples = _valid(made, dropped)
+                processed = _generate(processor, samples)  # type: ignore[arg-type]
+            samples = _valid(processed, on_invalid)
         return samples
 
 
 def _map_stream(
-    mapper: SampleMapper, samples: Iterator[Sample], place: tuple[int, int, int], failed: Failed | None
+    mapper: SampleMapper, samples: Iterator[Sample], place: tuple[int, int, int], on_failure: OnFailure | None
 ) -> Iterator[Sample]:
     seed, pass_index, step = place
     for index, sample in enumerate(samples):
         try:
             processed = mapper.map(sample, seed, pass_index, index)
         except Exception as error:
-            if failed is None:
+            if on_failure is None:
                 raise
-            failed(error, (pass_index, step, index))
+            on_failure(error, (pass_index, step, index))
         else:
             yield processed
 
 
-def _valid(samples: Iterator[Sample], dropped: Callable[[], None] | None) -> Iterator[Sample]:
+def _valid(samples: Iterator[Sample], on_invalid: Callable[[], None] | None) -> Iterator[Sample]:
     for sample in samples:
         if sample.is_valid():
             yield sample
-        elif dropped is not None:
-            dropped()
+        elif on_invalid is not None:
+            on_invalid()
 
 
 def _generate(processor: GeneratingDataProcessor[Any], samples: Iterator[Sample]) -> Iterator[Sample]:

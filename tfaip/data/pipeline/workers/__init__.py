@@ -1,1 +1,1 @@
-"""Worker processes: blocks of samples are computed in parallel and come back in order, the same bytes as inline."""
+"""Worker processes: blocks in parallel, back in order, with the same bytes as inline."""

@@ -22,18 +22,22 @@ from tfaip.data.pipeline.workers.worker import Start
 from tfaip.errors import TfaipError
 from tfaip.util.logging import ROOT
 
-# Not `multiprocessing.Process`: that runs the user's script again in every worker, with all that it imports.
+# Not `multiprocessing.Process`: a spawned one runs the user's script again, with every backend that
+# it imports, and each one that attaches to a named segment of shared memory may start a resource
+# tracker of its own.
 CODE = (
-    "import sys; connection, slots, sys.path[:] = sys.argv[1], sys.argv[2], sys.argv[3:]; "
-    "from tfaip.data.pipeline.workers.worker import main; main(int(connection), [int(s) for s in slots.split()])"
+    "import sys; parent, connection, slots, *sys.path[:] = sys.argv[1:]; "
+    "from tfaip.data.pipeline.workers.worker import main; "
+    "main(int(parent), int(connection), [int(s) for s in slots.split()])"
 )
-# glibc returns freed memory to the system, and the next block pays for it page by page: 130 us for an image of 48x600.
+# By default glibc returns freed memory to the system, and the next block pays for it page by page:
+# 130 us for an image of 48x600, a quarter of the time of a worker with blocks of megabytes.
 ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": str(256 * 2**20), "MALLOC_MMAP_THRESHOLD_": str(32 * 2**20)}
 EXIT_TIME_S = 2.0
 
 
 class WorkerDied(TfaipError):
-    """A worker process ended, hangs, or could not start."""
+    """Error of a worker process that ended, hangs, or could not start."""
 
 
 class WorkerProcess:
@@ -41,9 +45,9 @@ class WorkerProcess:
 
     Args:
         number: of the worker, from 1.
-        num_slots: tasks that the worker may have at a time.
-        use_shared_memory: whether arrays travel through shared memory.
-        timeout_s: a message that cannot be sent or received in this time means that the worker hangs.
+        num_slots: number of tasks that the worker may have at a time.
+        use_shared_memory: send arrays through shared memory, not through the socket.
+        timeout_s: the worker hangs if a message cannot be sent or received in this time.
     """
 
     def __init__(self, number: int, num_slots: int, use_shared_memory: bool, timeout_s: float) -> None:
@@ -51,21 +55,23 @@ class WorkerProcess:
         self.slots: list[Slot | None] = [Slot(file) for file in files] if files else [None] * num_slots
         self.free_slots = list(range(num_slots))
         self.tasks: dict[int, Block] = {}
-        """What the worker has been asked for and has not answered, in order."""
+        """Tasks that the worker has not answered yet, in order."""
         self.num_taken = 0
-        """Tasks that it was given so far."""
+        """Number of tasks that it has received."""
         self.is_ready = False
         self.last_sign = time.monotonic()
-        """When it was last heard of, or got something to do."""
+        """Time of its last message, or of the task that ended its idle time."""
+        # A socket, not a pipe: one connection for both directions, with a time limit for a message.
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-c", CODE, str(theirs.fileno()), " ".join(map(str, files)), *map(str, sys.path)]
-            with _signals_held_back():
+            numbers = [str(os.getpid()), str(theirs.fileno()), " ".join(map(str, files))]
+            command = [sys.executable, "-c", CODE, *numbers, *map(str, sys.path)]
+            with _signals_blocked():
                 self._process = subprocess.Popen(  # noqa: S603 (our own code)
                     command,
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno(), *files],
-                    env={**ENVIRONMENT, **os.environ},
+                    env={**ENVIRONMENT, **os.environ},  # what the user has set wins
                 )
         limit = struct.pack("ll", int(timeout_s) + 1, 0)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
@@ -73,20 +79,20 @@ class WorkerProcess:
         self.connection = Connection(ours.detach())
         self.name = f"data worker {number} (process {self._process.pid})"
 
-    def start(self, script: str | None, recipe: bytes) -> None:
-        """Tell the worker what to do.
+    def start(self, script: str | None, spec: bytes) -> None:
+        """Send the worker its spec.
 
         Args:
-            script: see `script_of`.
-            recipe: a pickled `Recipe`.
+            script: see `main_script`.
+            spec: a pickled `WorkerSpec`.
         """
-        self.send(pickle.dumps(Start(self.name, script, recipe, logging.getLogger(ROOT).getEffectiveLevel())))
+        self.send(pickle.dumps(Start(self.name, script, spec, logging.getLogger(ROOT).getEffectiveLevel())))
 
     def send(self, message: bytes) -> None:
-        """Send a message. If the worker has ended, `receive` will tell, behind the last answers.
+        """Send a message. If the worker has ended, `receive` raises after its last answers.
 
         Raises:
-            WorkerDied: the worker does not take the message.
+            WorkerDied: if the worker does not accept the message.
         """
         try:
             self.connection.send_bytes(message)
@@ -96,10 +102,10 @@ class WorkerProcess:
             raise self.death() from error
 
     def receive(self) -> bytes:
-        """Take the next message.
+        """Receive the next message.
 
         Raises:
-            WorkerDied: the worker has ended, or stopped within the message.
+            WorkerDied: if the worker has ended, or stopped within the message.
         """
         try:
             message = self.connection.recv_bytes()
@@ -110,11 +116,11 @@ class WorkerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone."""
+        """True if the process is gone."""
         return self._process.poll() is not None
 
     def death(self) -> WorkerDied:
-        """The error that tells how the worker ended and what it was doing."""
+        """Return the error that says how the worker ended and what it was doing."""
         try:
             code = self._process.wait(EXIT_TIME_S)
         except subprocess.TimeoutExpired:
@@ -124,20 +130,20 @@ class WorkerProcess:
         return WorkerDied(f"{self.name} {how}{memory}{self._work()}")
 
     def hang(self, timeout_s: float) -> WorkerDied:
-        """The error that tells that nothing came of the worker for so long."""
+        """Return the error of a worker that was silent for this time."""
         return WorkerDied(
-            f"{self.name} has not finished a sample for {timeout_s:g} s{self._work()}: if samples may take so long, "
-            f"raise worker_timeout_s"
+            f"{self.name} has not finished a sample for {timeout_s:g} s{self._work()}: if samples "
+            f"may take so long, raise worker_timeout_s"
         )
 
     def failed_start(self, trace: str) -> WorkerDied:
-        """The error that tells why the worker could not build generator and processors."""
+        """Return the error that says why the worker could not build generator and processors."""
         error = WorkerDied(f"{self.name} could not start: {trace.strip().splitlines()[-1]}")
         error.__cause__ = WorkerTraceback(trace)
         return error
 
     def end(self) -> None:
-        """End the process, whatever it is doing, and give its memory back."""
+        """Kill the process, whatever it is doing, and free its memory."""
         self.connection.close()
         self._process.kill()
         self._process.wait()
@@ -146,19 +152,22 @@ class WorkerProcess:
                 slot.close()
 
     def _work(self) -> str:
+        if not self.is_ready:  # its tasks wait
+            return " while it started"
         block = next(iter(self.tasks.values()), None)
         if block is None:
-            return "" if self.is_ready else " while it started"
-        runs = [
-            f"samples {r.first} to {r.first + len(r.items) - 1} of pass {r.pass_index}{_indices(r.items)}"
-            for r in block.runs
-            if r.items
-        ]
-        return f" while it processed {' and '.join(runs)}"
+            return ""
+        places = []
+        for segment in block.segments:
+            if segment.items:
+                last = segment.first + len(segment.items) - 1
+                indices = _indices(segment.items)
+                places.append(f"samples {segment.first} to {last} of pass {segment.pass_index}{indices}")
+        return f" while it processed {' and '.join(places)}"
 
 
 def _create_files(number: int) -> list[int]:
-    """All of them, or none."""
+    """Create files for shared memory: all of them, or none."""
     with contextlib.ExitStack() as undo:
         files: list[int] = []
         for _ in range(number):
@@ -169,14 +178,16 @@ def _create_files(number: int) -> list[int]:
 
 
 def _indices(items: list[object]) -> str:
-    return f" (in the data: {', '.join(map(str, items))})" if all(isinstance(item, int) for item in items) else ""
+    if all(isinstance(item, int) for item in items):
+        return f" (in the data: {', '.join(map(str, items))})"
+    return ""
 
 
 @contextlib.contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """A process that is started in this block is born deaf to Ctrl-C and SIGTERM, until it has decided what to do."""
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+def _signals_blocked() -> Iterator[None]:
+    """Block SIGINT and SIGTERM in processes that are started in this context."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

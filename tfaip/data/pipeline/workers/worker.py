@@ -17,17 +17,17 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tfaip.data.pipeline.blocks import BlockMaker, FailedSample, Outcome, Result
+from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult, FailedSample, Outcome
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
 from tfaip.data.pipeline.workers.memory import Slot, pack, unpack
 from tfaip.errors import TfaipError
 
 ALIVE = b""
-"""Sent now and then while a block takes long."""
-SIGN_OF_LIFE_S = 1.0
+"""Sent at intervals while a block takes long."""
+ALIVE_INTERVAL_S = 1.0
 PARENT_CHECK_S = 2.0
 MAX_MESSAGES = 1000
-"""Of one block."""
+"""Log messages of one block."""
 
 
 @dataclass(frozen=True)
@@ -35,26 +35,26 @@ class Start:
     """First message to a worker.
 
     Args:
-        name: how errors call it.
-        script: file to run as a module before anything else, see `script_of`.
-        recipe: a pickled `Recipe`.
+        name: of the worker in errors.
+        script: file to run as a module before anything else, see `main_script`.
+        spec: a pickled `WorkerSpec`.
         log_level: messages below it are not sent back.
     """
 
     name: str
     script: str | None
-    recipe: bytes
+    spec: bytes
     log_level: int
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A block to be made, as it is sent.
+    """A block to be processed, as it is sent.
 
     Args:
         number: of the task.
         slot: number of the slot that belongs to the task until its answer has been read.
-        content: packed (block, seed, whether to stack it).
+        content: packed (block, seed, True to stack it).
     """
 
     number: int
@@ -64,14 +64,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a worker sends back.
+    """Message from a worker.
 
     Args:
         number: of the task; None: the worker has started.
         slot: as in the task.
         content: packed (outcomes, batch, shapes).
-        seconds: that the work took.
-        failure: why the worker could not start, with its traceback.
+        seconds: duration of the work.
+        failure: traceback if the worker could not start.
         messages: that were logged meanwhile, each with the name of its logger and its level.
     """
 
@@ -83,11 +83,12 @@ class Answer:
     messages: Sequence[tuple[str, int, str]] = ()
 
 
-def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
+def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
     """Work until the connection is closed.
 
     Args:
-        connection_descriptor: where messages come from and go to.
+        parent: process that started this one; it may have ended already.
+        connection_descriptor: for messages in both directions.
         slot_descriptors: files of the shared memory; none: everything goes through the connection.
     """
     # The training process decides when workers end; a signal to the whole group is meant for it.
@@ -96,12 +97,14 @@ def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     connection = Connection(connection_descriptor)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(connection, messages, os.getppid()), daemon=True).start()
+    # A thread receives messages, so that the sender never waits, and so that a closed connection,
+    # the only trace of a training that was killed, ends the worker at once.
+    threading.Thread(target=_receive, args=(connection, messages, parent), daemon=True).start()
     start: Start = pickle.loads(messages.get())  # noqa: S301 (from our own process)
     logged = _Messages()
     logging.basicConfig(level=start.log_level, handlers=[logged])
     try:
-        maker = _create(start, lambda: connection.send_bytes(ALIVE))
+        processor = _create(start, lambda: connection.send_bytes(ALIVE))
     except Exception:
         failure = traceback.format_exc()
         connection.send_bytes(pickle.dumps(Answer(None, failure=failure, messages=logged.take())))
@@ -111,12 +114,13 @@ def main(connection_descriptor: int, slot_descriptors: Sequence[int]) -> None:
     slots = [Slot(descriptor) for descriptor in slot_descriptors]
     while True:
         task: Task = pickle.loads(messages.get())  # noqa: S301
-        answer = _work(task, slots[task.slot] if slots else None, maker, start.name)
+        slot = slots[task.slot] if slots else None
+        answer = _work(task, slot, processor, start.name)
         connection.send_bytes(pickle.dumps(replace(answer, messages=logged.take())))
 
 
 def _receive(connection: Connection, messages: queue.SimpleQueue[bytes], parent: int) -> None:
-    """Take messages as they come, so that the sender never waits; end the process when the sender is gone."""
+    """Queue messages as they come; end the process when the sender is gone."""
     try:
         while True:
             while not connection.poll(PARENT_CHECK_S):
@@ -128,38 +132,38 @@ def _receive(connection: Connection, messages: queue.SimpleQueue[bytes], parent:
         os._exit(0)  # whatever the main thread is doing
 
 
-def _create(start: Start, report: Callable[[], None]) -> BlockMaker:
+def _create(start: Start, report: Callable[[], None]) -> BlockProcessor:
     if start.script is not None:
         main_module = sys.modules["__main__"]
         vars(main_module).update(runpy.run_path(start.script, run_name="__mp_main__"))
-    maker: BlockMaker = pickle.loads(start.recipe).create()  # noqa: S301
-    maker.mapper = _ReportingMapper(maker.mapper, report)
-    return maker
+    processor: BlockProcessor = pickle.loads(start.spec).create()  # noqa: S301
+    processor.mapper = _ReportingMapper(processor.mapper, report)
+    return processor
 
 
 class _Messages(logging.Handler):
-    """Hold what is logged until it is sent: the training process prints it and writes the log file."""
+    """Log handler that keeps messages until they are sent to the training process."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setFormatter(logging.Formatter())  # the text alone, with a traceback if there is one
-        self._held: list[tuple[str, int, str]] = []
+        self._kept: list[tuple[str, int, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hold the text of a message, as long as there are not too many."""
-        if len(self._held) < MAX_MESSAGES:
-            # The user's script has another name here.
+        """Keep the text of a message, as long as there are not too many."""
+        if len(self._kept) < MAX_MESSAGES:
+            # The user's script has another name in this process.
             name = "__main__" if record.name == "__mp_main__" else record.name
-            self._held.append((name, record.levelno, self.format(record)))
+            self._kept.append((name, record.levelno, self.format(record)))
 
     def take(self) -> Sequence[tuple[str, int, str]]:
         """Return the messages since the last call."""
-        taken, self._held = self._held, []
+        taken, self._kept = self._kept, []
         return taken
 
 
 class _ReportingMapper(SampleMapper):
-    """Shows between two samples that the worker is alive."""
+    """Mapper that reports between two samples that the worker is alive."""
 
     def __init__(self, mapper: SampleMapper, report: Callable[[], None]) -> None:
         super().__init__(mapper.steps)
@@ -167,40 +171,35 @@ class _ReportingMapper(SampleMapper):
         self._reported = time.monotonic()
 
     def __bool__(self) -> bool:
-        return True  # samples that are only read pass here too
+        return True  # so that samples that are only read pass through it, too
 
     def map(self, sample: Any, seed: int, pass_index: int, index: int) -> Any:
         now = time.monotonic()
-        if now - self._reported > SIGN_OF_LIFE_S:
+        if now - self._reported > ALIVE_INTERVAL_S:
             self._report()
             self._reported = now
         return super().map(sample, seed, pass_index, index)
 
 
-def _work(task: Task, slot: Slot | None, maker: BlockMaker, name: str) -> Answer:
+def _work(task: Task, slot: Slot | None, processor: BlockProcessor, name: str) -> Answer:
     begin = time.perf_counter()
     (block, seed, as_batch), _ = unpack(task.content, slot)
-    result = maker.make(block, seed, as_batch)
+    result = processor.process(block, seed, as_batch)
     if result.outcomes is not None:
         result.outcomes = [_with_trace(o, name) if isinstance(o, FailedSample) else o for o in result.outcomes]
     try:
         content = _packed(result, slot)
     except Exception:
-        sendable = [
-            _sendable(outcome, number, name)
-            for run, outcomes in result.runs()
-            for number, outcome in enumerate(outcomes, run.first)
-        ]
-        content = _packed(Result(block, sendable), slot)
+        content = _packed(BlockResult(block, _sendable(result, name)), slot)
     return Answer(task.number, task.slot, content, time.perf_counter() - begin)
 
 
-def _packed(result: Result, slot: Slot | None) -> bytes:
+def _packed(result: BlockResult, slot: Slot | None) -> bytes:
     return pack((result.outcomes, result.batch, result.shapes), slot)
 
 
 def _with_trace(failed: FailedSample, name: str) -> FailedSample:
-    """The failure in a form that can leave the process."""
+    """Return the failure in a form that can be sent."""
     error = failed.error
     error.add_note(f"in {name}")
     trace = "".join(traceback.format_exception(error))
@@ -213,13 +212,19 @@ def _with_trace(failed: FailedSample, name: str) -> FailedSample:
     return FailedSample(error, trace)
 
 
-def _sendable(outcome: Outcome, number: int, name: str) -> Outcome:
-    try:
-        pickle.dumps(outcome)
-    except Exception as error:
-        failure = TypeError(
-            f"sample {number} of its pass cannot be sent from a worker process once it is processed ({error}): change "
-            f"what the processors put into it, or set num_processes 0: {outcome!r}"
-        )
-        return _with_trace(FailedSample(failure), name)
-    return outcome
+def _sendable(result: BlockResult, name: str) -> list[Outcome]:
+    """Return the outcomes of a block with an error in place of those that cannot be pickled."""
+    sendable: list[Outcome] = []
+    for segment, outcomes in result.segments():
+        for number, outcome in enumerate(outcomes, segment.first):
+            try:
+                pickle.dumps(outcome)
+            except Exception as error:
+                failure = TypeError(
+                    f"sample {number} of its pass cannot be sent from a worker process once it is "
+                    f"processed ({error}): change what the processors put into it, or set "
+                    f"num_processes 0: {outcome!r}"
+                )
+                outcome = _with_trace(FailedSample(failure), name)
+            sendable.append(outcome)
+    return sendable

@@ -1,4 +1,4 @@
-"""What a sample of the tutorial looks like, and where samples come from."""
+"""Samples of the tutorial: their shapes, and the generator that reads them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfaip.scenario.tutorial.full.datasets import Dataset, Part, load_images
 
 @pai_dataclass
 @dataclass
-class TutorialDataParams(DataBaseParams):
+class TutorialDataParams(DataBaseParams, cls=":TutorialData"):
     """Params of the tutorial's data."""
 
     dataset: Dataset = field(
@@ -23,13 +23,9 @@ class TutorialDataParams(DataBaseParams):
         metadata=pai_meta(help="Images to learn from; all but digits are downloaded by Keras on first use"),
     )
 
-    @staticmethod
-    def cls() -> type[TutorialData]:
-        return TutorialData
-
 
 class TutorialData(DataBase[TutorialDataParams]):
-    """An image and the number of its class, as they enter the model."""
+    """Shapes (without the batch dimension) and types of an image and its class."""
 
     def _input_layer_specs(self) -> dict[str, TensorSpec]:
         size = self.params.dataset.image_size
@@ -41,19 +37,19 @@ class TutorialData(DataBase[TutorialDataParams]):
 
 @pai_dataclass
 @dataclass
-class TutorialGeneratorParams(DataGeneratorParams):
-    """One part of a data set."""
+class TutorialGeneratorParams(DataGeneratorParams, cls=":TutorialGenerator"):
+    """Choice of a part of a data set."""
 
-    dataset: Dataset = field(default=Dataset.DIGITS, metadata=pai_meta(help="Images to take"))
+    dataset: Dataset = field(default=Dataset.DIGITS, metadata=pai_meta(help="Images to read"))
     part: Part = field(default=Part.TRAIN, metadata=pai_meta(help="Images for the training or for the validation"))
-
-    @staticmethod
-    def cls() -> type[TutorialGenerator]:
-        return TutorialGenerator
 
 
 class TutorialGenerator(ArrayDataGenerator[TutorialGeneratorParams]):
-    """Yields the images of one part; `meta` is the number of the image in it."""
+    """Generator of the images of one part; `meta` is the number of the image in the part.
+
+    The images of all data sets fit into memory. For data that do not, derive from `DataGenerator`
+    and load a sample in `__getitem__`.
+    """
 
     def load(self) -> Sample:
         images, labels = load_images(self.params.dataset, self.params.part)

@@ -1,4 +1,4 @@
-"""The images that the tutorial can learn from."""
+"""Data sets of the tutorial: small grey images of ten classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUM_CLASSES = 10
 
 
 class Dataset(StrEnum):
-    """Grey images of ten classes."""
+    """Data sets that the tutorial knows."""
 
     DIGITS = "digits"
     MNIST = "mnist"
@@ -29,24 +29,27 @@ class Dataset(StrEnum):
 
 
 class Part(StrEnum):
-    """What the images are for."""
+    """Parts of a data set."""
 
     TRAIN = "train"
     VAL = "val"
 
 
 def load_images(dataset: Dataset, part: Part) -> Images:
-    """Images (uint8, `[n, size, size, 1]`, 0 is black, 255 white) and their classes (int32, `[n, 1]`).
+    """Return images (uint8, `[n, size, size, 1]`, 255 is white) and classes (int32, `[n, 1]`).
 
     Raises:
-        UsageError: the images are neither there nor to be had; says what to do.
+        UsageError: if the images are not on this machine and cannot be downloaded.
     """
-    images, labels = _load_digits(part) if dataset is Dataset.DIGITS else _load_from_keras(dataset, part)
+    if dataset is Dataset.DIGITS:
+        images, labels = _load_digits(part)
+    else:
+        images, labels = _load_from_keras(dataset, part)
     return images[..., None], labels.astype("int32")[:, None]
 
 
 def _load_digits(part: Part) -> Images:
-    """The 1797 handwritten digits that ship with scikit-learn; every fifth one is for the validation."""
+    """Return digits that ship with scikit-learn: 1797, every fifth one for the validation."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -55,11 +58,13 @@ def _load_digits(part: Part) -> Images:
         ) from error
     digits = load_digits()
     chosen = [(index % 5 == 0) == (part is Part.VAL) for index in range(len(digits.target))]
+    # scikit-learn has brightness values from 0 to 16.
     return (digits.images[chosen] * (255 / 16)).astype("uint8"), digits.target[chosen]
 
 
 def _load_from_keras(dataset: Dataset, part: Part) -> Images:
-    """70,000 images that Keras downloads once: 60,000 for the training, 10,000 for the validation."""
+    """Return images that Keras downloads once: 60,000 for training, 10,000 for validation."""
+    # Imported here: this module is loaded by `--help` and by data workers, which need no backend.
     import keras
 
     try:
@@ -67,6 +72,6 @@ def _load_from_keras(dataset: Dataset, part: Part) -> Images:
     except Exception as error:  # Keras raises a bare Exception if it cannot download
         raise UsageError(
             f"the data set {dataset.value!r} is not in Keras' cache and cannot be downloaded ({error}): "
-            "run once with network access, or train on what needs none with --data.dataset digits"
+            "run once with network access, or train on images that need no download with --data.dataset digits"
         ) from error
     return train if part is Part.TRAIN else val

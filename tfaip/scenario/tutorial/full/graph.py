@@ -1,4 +1,4 @@
-"""The layers of the tutorial: features of an image by MLP or CNN, and the classification of both."""
+"""Graphs of the tutorial: features of an image by an MLP or a CNN, and their classification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_COLUMNS = 8
 
 
 class TutorialGraph(GraphBase[TutorialModelParams]):
-    """Classifies images: features from the chosen graph, then one layer with a unit per class."""
+    """Classification of images: the chosen graph, then one layer with a unit per class."""
 
     def __init__(self, params: TutorialModelParams, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
@@ -32,6 +32,7 @@ class TutorialGraph(GraphBase[TutorialModelParams]):
         features = self.features(inputs["img"], training=training)
         logits = self.logits(self.dropout(features, training=training))
         probabilities = ops.softmax(logits)
+        # TensorBoard shows the images of a batch, those that the model is least sure about first.
         least_sure_first = ops.argsort(ops.max(probabilities, axis=-1))
         self.add_tensorboard(self.unsure_images, ops.take(inputs["img"], least_sure_first, axis=0))
         return {"logits": logits, "prob": probabilities, "class": ops.argmax(logits, axis=-1)}
@@ -42,17 +43,9 @@ class MLPGraph(LayerBase[MLPGraphParams]):
 
     def __init__(self, params: MLPGraphParams, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
+        options = layer_options(self)
         self.flatten = keras.layers.Flatten()
-        self.hidden = [
-            keras.layers.Dense(
-                units,
-                activation="relu",
-                kernel_initializer=self.kernel_initializer,
-                bias_initializer=self.bias_initializer,
-                kernel_regularizer=self.kernel_regularizer,
-            )
-            for units in params.units
-        ]
+        self.hidden = [keras.layers.Dense(units, **options) for units in params.units]
 
     def call(self, images: Tensor) -> Tensor:
         features = self.flatten(images)
@@ -66,15 +59,9 @@ class CNNGraph(LayerBase[CNNGraphParams]):
 
     def __init__(self, params: CNNGraphParams, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
-        options: dict[str, Any] = {
-            "activation": "relu",
-            "kernel_initializer": self.kernel_initializer,
-            "bias_initializer": self.bias_initializer,
-            "kernel_regularizer": self.kernel_regularizer,
-        }
-        self.convolutions = [
-            keras.layers.Conv2D(filters, params.kernel_size, padding="same", **options) for filters in params.filters
-        ]
+        options = layer_options(self)
+        size = params.kernel_size
+        self.convolutions = [keras.layers.Conv2D(n, size, padding="same", **options) for n in params.filters]
         self.pooling = keras.layers.MaxPooling2D()
         self.flatten = keras.layers.Flatten()
         self.hidden = keras.layers.Dense(params.units, **options)
@@ -85,8 +72,18 @@ class CNNGraph(LayerBase[CNNGraphParams]):
         return self.hidden(self.flatten(images))
 
 
+def layer_options(graph: LayerBase[Any]) -> dict[str, Any]:
+    """Return the arguments of all hidden layers, most of them options of every `LayerBase`."""
+    return {
+        "activation": "relu",
+        "kernel_initializer": graph.kernel_initializer,
+        "bias_initializer": graph.bias_initializer,
+        "kernel_regularizer": graph.kernel_regularizer,
+    }
+
+
 def draw_grid(name: str, images: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
-    """The images of a batch (`[batch, height, width, 1]`, values in [0, 1]) side by side as one image."""
+    """Return images (`[batch, height, width, 1]`, values in [0, 1]) side by side as one image."""
     rows = -(-len(images) // SHOWN_COLUMNS)
     _, height, width, _ = images.shape
     cells = np.zeros((rows * SHOWN_COLUMNS, height, width), images.dtype)

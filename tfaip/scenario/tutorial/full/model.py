@@ -1,4 +1,4 @@
-"""Losses and metrics of the tutorial."""
+"""Model of the tutorial: its loss, its metric, and the lines that LAV prints."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from tfaip.util.typing import Tensor, TensorDict
 
 
 class TutorialModel(ModelBase[TutorialModelParams]):
-    """Minimises the cross entropy; the best model is the one with the highest validation accuracy."""
+    """Cross entropy as the loss; the best model is the one with the highest validation accuracy."""
 
     def __init__(self, params: TutorialModelParams, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
+        # A metric counts over batches, so it is an attribute; `_metric` calls it.
         self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="acc")
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+        # One value per sample; the toolkit takes the mean.
         loss = keras.losses.sparse_categorical_crossentropy(targets["label"], outputs["logits"], from_logits=True)
         return {"crossentropy": loss}
 
@@ -34,5 +36,5 @@ class TutorialModel(ModelBase[TutorialModelParams]):
     def _print_evaluate(self, sample: Sample, data: DataBase[Any], print_fn: Callable[[str], None]) -> None:
         label, predicted = int(sample.targets["label"][0]), int(sample.outputs["class"])
         verdict = "right" if label == predicted else "wrong"
-        sure = sample.outputs["prob"][predicted]
-        print_fn(f"{verdict}: target {label}, prediction {predicted} ({sure:.0%} sure)")
+        probability = sample.outputs["prob"][predicted]
+        print_fn(f"{verdict}: target {label}, prediction {predicted} ({probability:.0%} sure)")

@@ -1,4 +1,4 @@
-"""What happens to a sample between the generator and the model."""
+"""Processors of the tutorial, which change a sample between the generator and the model."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ import numpy as np
 from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.limits import limits
 
 
 @pai_dataclass
 @dataclass
-class NormalizeParams(DataProcessorParams):
-    """Turn brightness values into small numbers. Needed wherever there are inputs, also in prediction."""
+class NormalizeParams(DataProcessorParams, cls=":NormalizeProcessor"):
+    """Scaling of brightness values; it runs in every mode with inputs, also in prediction."""
 
     modes: set[PipelineMode] = field(
         default_factory=lambda: set(INPUT_PROCESSOR),
         metadata=pai_meta(help="Modes in which it runs"),
     )
-    white: float = field(default=255.0, metadata=pai_meta(help="Brightness that becomes 1 (black becomes 0)"))
-
-    @staticmethod
-    def cls() -> type[NormalizeProcessor]:
-        return NormalizeProcessor
+    white: float = field(
+        default=255.0, metadata=pai_meta(help="Brightness that becomes 1 (black becomes 0)") | limits(low=1e-6)
+    )
 
 
 class NormalizeProcessor(MappingDataProcessor[NormalizeParams]):
-    """Scales an image to [0, 1] as float32."""
+    """Processor that scales an image to [0, 1] as float32."""
 
     def apply(self, sample: Sample) -> Sample:
         image = sample.inputs["img"] / np.float32(self.params.white)
@@ -38,32 +37,24 @@ class NormalizeProcessor(MappingDataProcessor[NormalizeParams]):
 
 @pai_dataclass
 @dataclass
-class RandomShiftParams(DataProcessorParams):
-    """Augmentation: move some training images a little, others in each pass over the data."""
+class RandomShiftParams(DataProcessorParams, cls=":RandomShiftProcessor"):
+    """Augmentation: shift some training images a little, other ones in each pass."""
 
     modes: set[PipelineMode] = field(
         default_factory=lambda: {PipelineMode.TRAINING},
         metadata=pai_meta(help="Modes in which it runs"),
     )
-    max_shift: int = field(default=1, metadata=pai_meta(help="Move by at most this many pixels"))
-    share: float = field(default=0.25, metadata=pai_meta(help="Share of the images that are moved"))
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.share <= 1:
-            raise ValueError(f"share is {self.share}, expected a number between 0 and 1")
-        if self.max_shift < 0:
-            raise ValueError(f"max_shift is {self.max_shift}, expected 0 or a number of pixels")
-
-    @staticmethod
-    def cls() -> type[RandomShiftProcessor]:
-        return RandomShiftProcessor
+    max_shift: int = field(default=1, metadata=pai_meta(help="Maximum shift in pixels") | limits(low=0))
+    share: float = field(
+        default=0.25, metadata=pai_meta(help="Share of the images to shift, in [0, 1]") | limits(low=0, high=1)
+    )
 
 
 class RandomShiftProcessor(MappingDataProcessor[RandomShiftParams]):
-    """Moves some images down and to the right by random pixels, each number between -max_shift and max_shift.
+    """Processor that shifts images down and right by random numbers in [-max_shift, max_shift].
 
-    All randomness comes from `self.rng`: the same seed gives the same images, however many workers there are
-    and wherever a training resumes.
+    All random numbers come from `self.rng`, so equal seeds give equal images, with any number of
+    workers and after a resume.
     """
 
     def apply(self, sample: Sample) -> Sample:
@@ -76,10 +67,9 @@ class RandomShiftProcessor(MappingDataProcessor[RandomShiftParams]):
 
 
 def shift(image: np.ndarray[Any, Any], down: int, right: int) -> np.ndarray[Any, Any]:
-    """The image (`[height, width, ...]`) moved by at most its size in each direction; free pixels are 0."""
+    """Return the image (`[height, width, ...]`) shifted by at most its size; new pixels are 0."""
     height, width = image.shape[:2]
-    moved = np.zeros_like(image)
-    moved[max(down, 0) : height + min(down, 0), max(right, 0) : width + min(right, 0)] = image[
-        max(-down, 0) : height + min(-down, 0), max(-right, 0) : width + min(-right, 0)
-    ]
-    return moved
+    shifted = np.zeros_like(image)
+    source = image[max(-down, 0) : height - max(down, 0), max(-right, 0) : width - max(right, 0)]
+    shifted[max(down, 0) : height - max(-down, 0), max(right, 0) : width - max(-right, 0)] = source
+    return shifted

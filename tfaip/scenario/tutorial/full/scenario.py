@@ -1,4 +1,4 @@
-"""The tutorial's scenario: which data, which model, and with which defaults it is trained.
+"""Scenario of the tutorial: it binds data, model and evaluator, and sets defaults.
 
 tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir runs/tutorial
 tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir runs/mlp --model.graph MLP
@@ -21,14 +21,15 @@ from tfaip.trainer.params import TrainerParams, TrainerPipelineParamsBase
 
 
 class TutorialScenarioParams(ScenarioBaseParams[TutorialDataParams, TutorialModelParams]):
-    """Data and model of the tutorial."""
+    """Params of the data and the model, which an exported model stores."""
 
 
 @pai_dataclass
 @dataclass
 class TutorialPipelineParams(TrainerPipelineParamsBase[TutorialGeneratorParams, TutorialGeneratorParams]):
-    """Training and validation images of the chosen data set."""
+    """Generators of the training and the validation images."""
 
+    # Not an option: `TutorialTrainerParams` copies the value of `--data.dataset`.
     dataset: Dataset = field(default=Dataset.DIGITS, metadata=pai_meta(mode="ignore", help="As chosen in the data"))
 
     def train_gen(self) -> TutorialGeneratorParams:
@@ -39,16 +40,17 @@ class TutorialPipelineParams(TrainerPipelineParamsBase[TutorialGeneratorParams, 
 
 
 class TutorialTrainerParams(TrainerParams[TutorialScenarioParams, TutorialPipelineParams]):
-    """The options of a training."""
+    """All options of a training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Params that need a value of another branch of the tree take it here: this runs after every change.
+        # Params that depend on another branch of the tree are set here, which runs after every
+        # change.
         self.gen.dataset = self.scenario.data.dataset
 
 
 class TutorialScenario(ScenarioBase[TutorialScenarioParams, TutorialTrainerParams]):
-    """Classifies images of ten classes, by default scikit-learn's handwritten digits."""
+    """Classification of images of ten classes, by default scikit-learn's handwritten digits."""
 
     @classmethod
     def default_params(cls) -> TutorialScenarioParams:

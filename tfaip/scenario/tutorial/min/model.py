@@ -1,4 +1,4 @@
-"""Graph and model of the smallest scenario: what needs the backend."""
+"""Graph and model of the smallest scenario; this module needs the numeric backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfaip.util.typing import Tensor, TensorDict
 
 
 class MinGraph(GraphBase[MinModelParams]):
-    """One hidden layer."""
+    """Probabilities of the ten digits, computed with one hidden layer."""
 
     def __init__(self, params: MinModelParams, **kwargs: str) -> None:
         super().__init__(params, **kwargs)
@@ -23,7 +23,7 @@ class MinGraph(GraphBase[MinModelParams]):
 
 
 class MinModel(ModelBase[MinModelParams]):
-    """Cross entropy, and how many digits are right."""
+    """Cross entropy as the loss, accuracy as the metric."""
 
     def __init__(self, params: MinModelParams) -> None:
         super().__init__(params)
@@ -36,4 +36,4 @@ class MinModel(ModelBase[MinModelParams]):
         return [self.accuracy(targets["digit"], outputs["prob"])]
 
     def _best_logging_settings(self) -> tuple[str, str]:
-        return "max", "acc"
+        return "max", "acc"  # the best model has the highest validation accuracy

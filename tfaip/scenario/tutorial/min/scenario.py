@@ -1,28 +1,27 @@
 """The smallest scenario: one hidden layer learns scikit-learn's handwritten digits (8x8 pixels).
 
-What the command line shows stands here and imports no backend; the graph and the model stand in `model.py`.
+This module has the params and the data and loads no numeric backend. The graph and the model are in
+`model.py`, which is imported when a model is built.
 
     tfaip-train tfaip.scenario.tutorial.min --trainer.output_dir runs/min --trainer.epochs 10
 """
 
 from dataclasses import dataclass, field
 
-from tfaip import DataBaseParams, ModelBaseParams, Sample, ScenarioBaseParams, TrainerParams
+from tfaip import DataBaseParams, ModelBaseParams, Sample, ScenarioBaseParams, TrainerParams, TrainerPipelineParamsBase
+from tfaip.data.data import DataBase
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.specs import TensorSpec
-from tfaip.imports import DataBase, RawDataGeneratorParams, ScenarioBase, TrainerPipelineParamsBase
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.scenario.scenariobase import ScenarioBase
 
 
-class MinDataParams(DataBaseParams):
-    """The data needs no options."""
-
-    @staticmethod
-    def cls() -> type:
-        return MinData
+class MinDataParams(DataBaseParams, cls=":MinData"):
+    """Params of the data, without further options."""
 
 
 class MinData(DataBase[MinDataParams]):
-    """What a sample looks like: 64 brightness values in [0, 1], and the digit that they show."""
+    """Shapes and types of a sample: 64 brightness values in [0, 1], and the digit."""
 
     def _input_layer_specs(self) -> dict[str, TensorSpec]:
         return {"img": TensorSpec((64,), "float32")}
@@ -33,38 +32,29 @@ class MinData(DataBase[MinDataParams]):
 
 @pai_dataclass
 @dataclass
-class MinModelParams(ModelBaseParams):
+class MinModelParams(ModelBaseParams, cls=".model:MinModel", graph_cls=".model:MinGraph"):
     """Hyper-parameters of the model."""
 
     units: int = field(default=64, metadata=pai_meta(help="Units of the hidden layer"))
 
-    @staticmethod
-    def cls() -> type:
-        from tfaip.scenario.tutorial.min.model import MinModel
-
-        return MinModel
-
-    def graph_cls(self) -> type:
-        from tfaip.scenario.tutorial.min.model import MinGraph
-
-        return MinGraph
-
 
 class MinScenarioParams(ScenarioBaseParams[MinDataParams, MinModelParams]):
-    """Data and model."""
+    """Params of the data and the model, which an exported model stores."""
 
 
 class MinPipelineParams(TrainerPipelineParamsBase[RawDataGeneratorParams, RawDataGeneratorParams]):
-    """Every fifth digit is kept for the validation."""
+    """Training and validation data; every fifth digit is kept for the validation."""
 
     def train_gen(self) -> RawDataGeneratorParams:
-        return RawDataGeneratorParams(samples=[s for i, s in enumerate(load_samples()) if i % 5])
+        samples = [sample for i, sample in enumerate(load_samples()) if i % 5 != 0]
+        return RawDataGeneratorParams(samples=samples)
 
     def val_gen(self) -> RawDataGeneratorParams:
         return RawDataGeneratorParams(samples=load_samples()[::5])
 
 
 def load_samples() -> list[Sample]:
+    """Return all digits; scikit-learn has brightness values from 0 to 16."""
     from sklearn.datasets import load_digits
 
     pairs = zip(*load_digits(return_X_y=True), strict=True)
@@ -72,8 +62,8 @@ def load_samples() -> list[Sample]:
 
 
 class MinTrainerParams(TrainerParams[MinScenarioParams, MinPipelineParams]):
-    """The options of a training."""
+    """All options of a training."""
 
 
 class MinScenario(ScenarioBase[MinScenarioParams, MinTrainerParams]):
-    """Ties the params together: the class that `tfaip-train` looks for."""
+    """Scenario, the class that `tfaip-train` imports; it binds the params to each other."""

@@ -1,0 +1,451 @@
+"""What is used of Keras, TensorFlow, JAX and tensorboard beyond their documentation: it exists, and does what we need.
+
+A test that fails here after an upgrade names what has changed; what to do about it is in the module that it names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import subprocess
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.device.support import free_port
+from test.support.commands import CommandResult, finish_command, start_python
+from tfaip.backend import keras_private, tensorboard_private
+from tfaip.backend.active import backend
+from tfaip.backend.processes import lost_connection
+from tfaip.events.plugin import _is_worth_a_warning
+from tfaip.model.variables import variables_by_path
+from tfaip.util.origin import message_of
+
+pytestmark = pytest.mark.backend
+
+IS_JAX = keras.backend.backend() == "jax"
+LAYER, MODEL, OPTIMIZER = "keras.layers.Layer", "keras.Model", "keras.optimizers.Optimizer"
+
+# Where it is used, what, and the arguments that it is called with or is given.
+NAMES = [
+    ("keras_private.layers_of", MODEL, "_flatten_layers", []),
+    ("keras_private.own_training_flag", LAYER, "_get_call_context", []),
+    ("keras_private.own_training_flag", LAYER, "_maybe_reset_call_context", []),
+    ("keras_private.RecordingScope", "keras.StatelessScope", "add_update", ["update"]),
+    ("keras_private.OpenOptimizer", OPTIMIZER, "_track_variable", ["variable"]),
+    ("keras_private.OpenOptimizer", OPTIMIZER, "_backend_apply_gradients", ["grads", "trainable_variables"]),
+    (
+        "keras_private.OpenOptimizer",
+        OPTIMIZER,
+        "_backend_update_step",
+        ["grads", "trainable_variables", "learning_rate"],
+    ),
+    (
+        "keras_private.SynchronousCallbacks",
+        "keras.callbacks.CallbackList",
+        "_configure_async_dispatch",
+        ["callbacks"],
+    ),
+]
+
+
+def find(path: str) -> Any:
+    """`keras.layers.Layer`."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize(("user", "owner", "name", "arguments"), NAMES)
+def test_a_method_exists(user: str, owner: str, name: str, arguments: list[str]) -> None:
+    method = getattr(find(owner), name, None)
+    assert method is not None, f"{owner}.{name} is gone: tfaip.backend.{user} needs another way"
+    known = list(inspect.signature(method).parameters)[1:]
+    assert known[: len(arguments)] == arguments, f"{owner}.{name} takes {known}: mend tfaip.backend.{user}"
+
+
+class Net(keras_private.BuiltModel):
+    """One layer, in a layer, in a model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
+
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        return self.inner(x)
+
+
+def fitted(model: keras.Model, **arguments: Any) -> keras.Model:
+    model.compile(optimizer=keras.optimizers.SGD(0.5), loss="mae", **arguments)
+    model.fit(np.ones((4, 1), np.float32), np.zeros((4, 1), np.float32), batch_size=2, verbose=0, shuffle=False)
+    return model
+
+
+def test_the_mean_of_the_loss_is_a_metric_that_fit_updates() -> None:
+    model = fitted(Net())
+    tracker = keras_private.loss_tracker(model)
+    assert isinstance(tracker, keras.metrics.Mean)
+    assert tracker in model.metrics
+    # The weight is 1 and 0.5.
+    assert float(tracker.result()) == pytest.approx(0.75)
+
+
+def test_a_forgotten_step_is_compiled_again() -> None:
+    model = fitted(Net())
+    before = model.train_function
+    assert before is not None
+    model.forget_compiled_steps()
+    assert model.train_function is None
+    model.fit(np.ones((2, 1), np.float32), np.zeros((2, 1), np.float32), verbose=0, shuffle=False)
+    assert model.train_function not in (None, before)
+
+
+@pytest.mark.skipif(not IS_JAX, reason="TensorFlow changes the variables themselves")
+def test_jax_keeps_its_state_under_the_name_that_is_not_tracked() -> None:
+    states: list[Any] = []
+    synchronized: list[float] = []
+
+    class Look(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            states.append(vars(self.model).get("_jax_state"))
+            backend.synchronize(self.model)
+            synchronized.append(float(self.model.weights[0][0, 0]))
+
+    model = Net()
+    model.compile(optimizer=keras.optimizers.SGD(0.5), loss="mae")
+    model.fit(np.ones((4, 1), np.float32), np.zeros((4, 1), np.float32), batch_size=2, verbose=0, callbacks=[Look()])
+    assert all(isinstance(state, dict) for state in states), "Keras keeps the state of JAX under another name"
+    # A tracked dict would have become another type.
+    assert {type(state) for state in states} == {dict}
+    assert synchronized == [0.5, 0.0]
+
+
+@pytest.mark.skipif(IS_JAX, reason="JAX builds a model from the first step")
+def test_tensorflow_asks_before_it_builds_a_model_from_data() -> None:
+    assert "_maybe_symbolic_build" in vars(
+        importlib.import_module("keras.src.backend.tensorflow.trainer").TensorFlowTrainer
+    )
+
+
+def test_all_layers_are_listed() -> None:
+    model = fitted(Net())
+    assert {type(layer).__name__ for layer in keras_private.layers_of(model)} >= {"Net", "Sequential", "Dense"}
+    assert all(isinstance(layer.supports_jit, bool) for layer in keras_private.layers_of(model))
+
+
+def test_functional_models_are_told_from_subclasses() -> None:
+    x = keras.Input((1,))
+    assert keras_private.is_functional(keras.Model(x, keras.layers.Dense(1)(x)))
+    assert keras_private.is_functional(keras.Sequential([keras.layers.Dense(1)]))
+    assert not keras_private.is_functional(Net())
+
+
+def test_collections_of_keras_are_left_out_of_the_paths_of_weights() -> None:
+    class Own(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mine = [keras.layers.Dense(1)]
+            self.drop = keras.layers.Dropout(0.5, seed=1)
+            self.weight = self.add_weight((1,))
+
+        def call(self, x: Any) -> Any:
+            return self.drop(self.mine[0](x)) * self.weight
+
+    layer = Own()
+    layer(keras.Input((1,)))
+    assert set(variables_by_path(layer)) == {
+        "drop/seed_generator/state",
+        "mine/0/bias",
+        "mine/0/kernel",
+        "weight",
+    }
+    missing = keras_private.COLLECTIONS - set(vars(layer))
+    assert not missing, f"Keras has no {missing} any more: see keras_private.COLLECTIONS"
+
+
+class Outer(keras.layers.Layer):
+    """Calls another layer in another mode, and then asks for its own."""
+
+    def __init__(self, keeps: bool) -> None:
+        super().__init__()
+        self.inner, self.drop, self.keeps = keras.layers.Dropout(0.5, seed=1), keras.layers.Dropout(0.5, seed=1), keeps
+
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        if self.keeps:
+            with keras_private.own_training_flag(self.inner):
+                self.inner(x, training=False)
+        else:
+            self.inner(x, training=False)
+        return self.drop(x)
+
+
+def test_a_nested_call_keeps_the_training_flag_of_the_caller() -> None:
+    x = np.ones((1, 100), np.float32)
+    assert set(np.unique(ops.convert_to_numpy(Outer(True)(x, training=True)))) == {0.0, 2.0}
+    # What it is needed for: without it no dropout acts.
+    assert set(np.unique(ops.convert_to_numpy(Outer(False)(x, training=True)))) == {1.0}
+
+
+def test_assigned_variables_are_recorded() -> None:
+    metric = keras.metrics.Mean(name="mine")
+    with keras_private.RecordingScope() as scope:
+        metric.update_state(np.ones(2, np.float32))
+    assert {id(variable) for variable in scope.assigned} == {id(variable) for variable in metric.variables}
+    assert {variable.path.partition("/")[0] for variable in scope.assigned} == {"mine"}
+    assert float(metric.result()) == 0
+
+
+def test_the_optimizer_calls_what_replaces_its_steps() -> None:
+    calls: list[str] = []
+
+    class Recording(keras.optimizers.SGD, keras_private.OpenOptimizer):
+        def apply_gradients_of_batch(self, gradients: Any, weights: Any) -> None:
+            calls.append("batch")
+            super().apply_gradients_of_batch(gradients, weights)
+
+        def update_weights(self, gradients: Any, weights: Any, rate: Any) -> None:
+            calls.append("weights")
+            super().update_weights(gradients, weights, rate)
+
+    weight = keras.Variable([1.0])
+    optimizer = Recording(0.5)
+    optimizer.apply([ops.ones((1,))], [weight])
+    assert calls == ["batch", "weights"]
+    assert float(ops.convert_to_numpy(weight)[0]) == 0.5
+    assert [id(trained) for trained in optimizer.trained_weights] == [id(weight)]
+    assert int(optimizer.batch_counter) == 1
+    assert optimizer.state == []
+    mine = keras.Variable(3.0)
+    optimizer.track(mine)
+    assert any(variable is mine for variable in optimizer.variables)
+
+
+def test_callbacks_run_in_the_thread_of_the_training() -> None:
+    listed = keras_private.SynchronousCallbacks([keras.callbacks.Callback()], add_history=False, add_progbar=False)
+    assert [listed._async_train, listed._async_test, listed._async_predict] == [False, False, False]
+
+
+def test_the_generator_without_a_seed_has_a_state() -> None:
+    before = keras_private.global_random_state()
+    keras_private.set_global_random_state([1, 7])
+    first = ops.convert_to_numpy(keras.random.normal((2,)))
+    assert keras_private.global_random_state() != [1, 7]
+    keras_private.set_global_random_state([1, 7])
+    np.testing.assert_array_equal(ops.convert_to_numpy(keras.random.normal((2,))), first)
+    if before is not None:
+        keras_private.set_global_random_state(before)
+
+
+@pytest.mark.parametrize("name", ["stop_training", "stop_evaluating"])
+def test_fit_and_evaluate_end_when_a_callback_asks(name: str) -> None:
+    batches: list[int] = []
+
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            batches.append(batch)
+            if name == "stop_training":
+                self.model.stop_training = True
+            else:
+                keras_private.stop_evaluation(self.model)
+
+        on_test_batch_end = on_train_batch_end
+
+    model = fitted(Net())
+    run = model.fit if name == "stop_training" else model.evaluate
+    options = {"shuffle": False} if name == "stop_training" else {}
+    run(
+        np.ones((6, 1), np.float32),
+        np.zeros((6, 1), np.float32),
+        batch_size=2,
+        verbose=0,
+        callbacks=[Stop()],
+        **options,
+    )
+    assert batches == [0]
+
+
+# Texts of others that are matched, since what they describe has no type and no code.
+
+
+def test_the_warning_of_data_that_end_is_known_by_its_text() -> None:
+    model = fitted(Net())
+
+    def batches() -> Any:
+        for _ in range(2):
+            yield np.ones((2, 1), np.float32), np.zeros((2, 1), np.float32)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(batches(), steps_per_epoch=3, verbose=0)
+    # trainer/validation.py
+    assert any(str(warning.message).startswith("Your input ran out of data") for warning in caught)
+
+
+def test_the_warning_of_a_failed_build_is_known_by_its_text() -> None:
+    class Broken(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = keras.layers.Dense(1)
+
+        def call(self, x: Any) -> Any:
+            raise ZeroDivisionError
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(ZeroDivisionError):
+            Broken()(keras.Input((1,)))
+    # model/trainingmodel.py
+    assert any("looks like it has unbuilt state" in str(warning.message) for warning in caught)
+
+
+class Failing(keras.layers.Layer):
+    def call(self, x: Any) -> Any:
+        raise ValueError("the reason")
+
+
+@pytest.mark.parametrize("x", [np.ones((1, 1), np.float32), keras.Input((1,))], ids=["array", "symbolic"])
+def test_the_message_of_an_error_in_a_layer_is_found_in_its_page(x: Any) -> None:
+    with pytest.raises(ValueError, match="the reason") as caught:
+        Failing()(x)
+    assert len(str(caught.value)) > len("the reason")
+    # util/origin.py
+    assert message_of(caught.value) == "the reason"
+
+
+def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
+    config = {"module": "keras.layers", "class_name": "Dense", "config": {"units": -1}, "registered_name": None}
+    with pytest.raises(Exception, match="could not be deserialized") as caught:
+        keras.saving.deserialize_keras_object(config)
+    # export/kerasfiles.py
+    assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
+
+
+def test_the_warnings_of_the_projector_are_those_that_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tensorflow as tf
+
+    (tmp_path / "checkpoint").mkdir()
+    monkeypatch.setattr(logging.getLogger("tensorflow"), "propagate", True)
+    tf.train.get_checkpoint_state(str(tmp_path))
+    assert caplog.records
+    # events/plugin.py
+    assert [record.getMessage() for record in caplog.records if _is_worth_a_warning(record)] == []
+
+
+@pytest.mark.skipif(not IS_JAX, reason="JAX only")
+def test_other_errors_of_jax_are_no_broken_connection() -> None:
+    import jax
+
+    assert lost_connection(jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")) is None
+    assert lost_connection(KeyError("Gloo")) is None
+
+
+LOSING = """
+import os, sys
+import numpy as np
+from tfaip.backend.processes import Cluster, exchange, join_cluster, lost_connection
+number, address = int(sys.argv[1]), sys.argv[2]
+join_cluster(Cluster(2, number, address, "--device.coordinator"), "jax")
+exchange(np.array([number]))
+if number == 1:
+    os._exit(0)  # without a word to the other one
+try:
+    while True:
+        exchange(np.array([number]))
+except Exception as error:
+    print(lost_connection(error), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not IS_JAX, reason="JAX only")
+def test_a_broken_connection_is_known_by_its_text() -> None:
+    address, env = f"127.0.0.1:{free_port()}", {"KERAS_BACKEND": "jax"}
+    processes = [start_python("-c", LOSING, str(number), address, env=env) for number in (0, 1)]
+    left, _ = [finish_command(process) for process in processes]
+    assert left.stdout.splitlines()[-1].startswith("Gloo "), left
+
+
+# JAX
+
+
+@pytest.mark.skipif(not IS_JAX, reason="JAX only")
+def test_the_address_of_a_launcher_is_known() -> None:
+    code = """
+from tfaip.backend.processes import Cluster, _address_of_launcher
+print(_address_of_launcher(Cluster(2, 0, None, "Slurm")))
+"""
+    slurm = {"SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}
+    env = {**slurm, "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2", "JAX_COORDINATOR_PORT": "12345"}
+    assert run_code(code, env).stdout == "localhost:12345\n"
+
+
+@pytest.mark.skipif(not IS_JAX, reason="JAX only")
+def test_jax_that_was_used_before_it_joined_is_told_by_the_type_of_the_error() -> None:
+    code = """
+import jax
+jax.devices()
+from tfaip.backend.processes import Cluster, join_cluster
+from tfaip.errors import UsageError
+try:
+    join_cluster(Cluster(2, 1, "localhost:12345", "--device.coordinator"), "jax")
+except UsageError as error:
+    print(error)
+"""
+    assert run_code(code, {}).stdout.startswith("JAX has been used before this process joined the others")
+
+
+def run_code(code: str, env: dict[str, str]) -> CommandResult:
+    process: subprocess.Popen[str] = start_python("-c", code, env={"KERAS_BACKEND": "jax", **env})
+    return finish_command(process)
+
+
+# TensorFlow
+
+
+def test_a_profiled_step_is_a_context(tmp_path: Path) -> None:
+    backend.start_profile(tmp_path)
+    with backend.profiled_step(0):
+        ops.convert_to_numpy(ops.ones((2,)) + 1)
+    backend.stop_profile()
+    assert list(tmp_path.rglob("*.xplane.pb"))
+
+
+# tensorboard
+
+
+@pytest.mark.parametrize(
+    ("make", "plugin"),
+    [
+        (lambda: tensorboard_private.scalar_summary("tag", 1.0), "scalars"),
+        (lambda: tensorboard_private.image_summary("tag", 1, 1, [b"png"]), "images"),
+        (lambda: tensorboard_private.curve_summary("tag", np.ones((6, 3))), "pr_curves"),
+        (lambda: tensorboard_private.histogram_summary("tag", np.arange(3.0)), "histograms"),
+        (lambda: tensorboard_private.hparams_summary({"rate": 1.0}, "run"), "hparams"),
+    ],
+    ids=["scalar", "image", "curve", "histogram", "hparams"],
+)
+def test_tensorboard_has_the_summaries(make: Callable[[], Any], plugin: str) -> None:
+    tensorboard_private.leave_tensorflow_alone()
+    assert make().value[0].metadata.plugin_data.plugin_name == plugin
+
+
+def test_tensorboard_leaves_tensorflow_alone() -> None:
+    code = """
+import sys
+from tfaip.backend import tensorboard_private as private
+private.leave_tensorflow_alone()
+import io
+record = private.event(step=1, summary=private.scalar_summary("tag", 2.0))
+private.record_writer(io.BytesIO()).write(record.SerializeToString())
+private.session_start(step=1)
+print("tensorflow" in sys.modules)
+"""
+    assert run_code(code, {}).stdout == "False\n"

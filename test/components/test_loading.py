@@ -1,0 +1,308 @@
+"""From what a user types to a scenario class, and what cannot be loaded."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from test.support.commands import finish_command, start_python
+from tfaip.components.loading import import_root, load_scenario, load_trusted_scenario
+from tfaip.errors import UsageError
+from tfaip.scenario.scenariobase import ScenarioBase
+
+IMPORT = "from tfaip.scenario.scenariobase import ScenarioBase\n"
+ONE = IMPORT + "class Zoo(ScenarioBase):\n    pass\n"
+TWO = IMPORT + "class Lions(ScenarioBase):\n    pass\nclass Tigers(ScenarioBase):\n    pass\n"
+Write = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Write files below the working directory; what is imported from there is forgotten when the test ends."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    before = set(sys.modules)
+
+    def write_files(files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+
+    yield write_files
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def loaded(name: str) -> str:
+    return load_scenario(name).scenario_id()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tf_zoo",
+        "tf_zoo.scenario",
+        "tf_zoo:Zoo",
+        "tf_zoo.scenario:Zoo",
+        "tf_zoo/",
+        "./tf_zoo",
+        "tf_zoo/scenario.py",
+        "./tf_zoo/scenario.py:Zoo",
+        "../{cwd}/tf_zoo/scenario.py",
+    ],
+)
+def test_every_spelling(name: str, write: Write, tmp_path: Path) -> None:
+    write({"tf_zoo/__init__.py": "", "tf_zoo/scenario.py": ONE})
+    if name == "tf_zoo:Zoo":
+        write({"tf_zoo/__init__.py": "from tf_zoo.scenario import Zoo\n"})
+    assert loaded(name.format(cwd=tmp_path.name)) == "tf_zoo.scenario:Zoo"
+
+
+def test_absolute_paths_from_anywhere(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write({"deep/tf_zoo/__init__.py": "", "deep/tf_zoo/sub/__init__.py": "", "deep/tf_zoo/sub/scenario.py": ONE})
+    monkeypatch.chdir("/")
+    assert loaded(f"{tmp_path}/deep/tf_zoo/sub") == "tf_zoo.sub.scenario:Zoo"
+    assert loaded(f"{tmp_path}/deep/tf_zoo/sub/scenario.py:Zoo") == "tf_zoo.sub.scenario:Zoo"
+
+
+def test_a_single_file(write: Write) -> None:
+    write({"tf_single.py": ONE})
+    assert loaded("tf_single") == loaded("tf_single.py") == loaded("./tf_single.py:Zoo") == "tf_single:Zoo"
+
+
+def test_the_directory_itself(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write({"tf_zoo/__init__.py": "", "tf_zoo/scenario.py": ONE})
+    monkeypatch.chdir(tmp_path / "tf_zoo")
+    assert loaded(".") == "tf_zoo.scenario:Zoo"
+
+
+def test_a_directory_without_init(write: Write) -> None:
+    write({"tf_plain/scenario.py": ONE})
+    assert loaded("tf_plain") == loaded("./tf_plain") == "tf_plain.scenario:Zoo"
+
+
+def test_modules_of_the_package_find_each_other(write: Write) -> None:
+    relative = "from .names import NAME\n" + ONE + "Zoo.name = NAME\n"
+    write({"tf_zoo/__init__.py": "", "tf_zoo/names.py": "NAME = 'Berlin'", "tf_zoo/scenario.py": relative})
+    assert load_scenario("./tf_zoo").name == "Berlin"  # type: ignore[attr-defined]
+
+
+def test_shipped_scenarios() -> None:
+    assert loaded("tfaip.scenario.tutorial.min") == "tfaip.scenario.tutorial.min.scenario:MinScenario"
+    assert loaded("tfaip.scenario.tutorial.full") == "tfaip.scenario.tutorial.full.scenario:TutorialScenario"
+
+
+def test_bases_imports_and_private_classes_are_no_choice(write: Write) -> None:
+    code = (
+        "from tf_other import Foreign\n" + ONE + "class Better(Zoo):\n    pass\nclass _Draft(ScenarioBase):\n    pass\n"
+    )
+    write({"tf_other.py": IMPORT + "class Foreign(ScenarioBase):\n    pass\n", "tf_zoo.py": code})
+    assert loaded("tf_zoo") == "tf_zoo:Better"
+    assert loaded("tf_zoo:Zoo") == "tf_zoo:Zoo"
+    assert loaded("tf_zoo:Foreign") == "tf_other:Foreign"
+
+
+def test_another_name_for_the_same_class_is_no_choice(write: Write) -> None:
+    write({"tf_zoo.py": ONE + "Default = Zoo\n"})
+    assert loaded("tf_zoo") == "tf_zoo:Zoo"
+
+
+def error(name: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        load_scenario(name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_several_scenarios_are_listed(write: Write) -> None:
+    write({"tf_two.py": TWO})
+    assert error("tf_two") == "module tf_two defines several scenarios, name one: tf_two:Lions, tf_two:Tigers"
+    assert loaded("tf_two:Tigers") == "tf_two:Tigers"
+
+
+def test_near_names_are_suggested(write: Write) -> None:
+    write({"tf_zoo/__init__.py": "", "tf_zoo/scenario.py": ONE, "wild_cats.py": TWO})
+    assert error("tf_zo") == "no module named 'tf_zo'; did you mean tf_zoo?"
+    assert error("tf_zo.scenario") == "no module named 'tf_zo.scenario'; did you mean tf_zoo.scenario?"
+    assert error("tf_zoo.scenari") == "no module named 'tf_zoo.scenari'; did you mean tf_zoo.scenario?"
+    assert error("wild_cats:Lion") == "module wild_cats has no scenario named 'Lion'; did you mean Lions?"
+    assert (
+        error("wild_cats:Elephants") == "module wild_cats has no scenario named 'Elephants'; it defines Lions, Tigers"
+    )
+    assert error("tfaip.scenario.tutorial.ful") == (
+        "no module named 'tfaip.scenario.tutorial.ful'; did you mean tfaip.scenario.tutorial.full?"
+    )
+    assert error("opcodes") == "no module named 'opcodes'"  # nobody means a module of Python
+    assert error("numpi") == "no module named 'numpi'"  # nor an installed one without a scenario
+    assert error("tutorial") == (
+        "no module named 'tutorial'; did you mean tfaip.scenario.tutorial.full or tfaip.scenario.tutorial.min?"
+    )
+    assert (
+        error("tutorial.full")
+        == "no module named 'tutorial.full'; did you mean tfaip.scenario.tutorial.full or tfaip.scenario.tutorial.min?"
+    )
+    assert error("qqqqqqqq") == "no module named 'qqqqqqqq'"
+
+
+def test_of_installed_packages_those_with_a_scenario_are_suggested(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        {
+            "site-packages/tf_installed/__init__.py": "",
+            "site-packages/tf_installed/deep/scenario.py": ONE,
+            "site-packages/tf_library/__init__.py": "",
+            "site-packages/tf_module.py": "",
+        }
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    assert error("tf_instaled.deep") == "no module named 'tf_instaled.deep'; did you mean tf_installed.deep?"
+    assert error("tf_librari") == "no module named 'tf_librari'"
+    assert error("tf_modul") == "no module named 'tf_modul'"
+
+
+def test_modules_without_scenario(write: Write) -> None:
+    write({"tf_nothing.py": "x = 1\n", "tf_empty/__init__.py": "", "tf_class.py": "class Zoo:\n    pass\n"})
+    assert error("tf_nothing") == "module tf_nothing defines no scenario: expected a subclass of ScenarioBase"
+    assert error("tf_empty") == "package tf_empty has no module 'scenario' and defines no scenario: name the module"
+    assert error("tf_class:Zoo") == "module tf_class has no scenario named 'Zoo'; it defines none"
+    assert error("tf_nothing:x") == "module tf_nothing has no scenario named 'x'; it defines none"
+    assert error("json") == "package json has no module 'scenario' and defines no scenario: name the module"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import tf_missing_library", "ModuleNotFoundError: No module named 'tf_missing_library'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def broken(:", "SyntaxError: invalid syntax"),
+        ("from tfaip import NoSuchName", "cannot import name 'NoSuchName'"),
+        ("raise ValueError('two\\nlines')", "ValueError: two lines"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+    ],
+)
+@pytest.mark.parametrize("name", ["tf_broken", "tf_broken.scenario", "./tf_broken"])
+def test_a_module_that_fails_to_import_says_why(name: str, code: str, message: str, write: Write) -> None:
+    write({"tf_broken/__init__.py": "", "tf_broken/scenario.py": code})
+    text = error(name)
+    assert text.startswith("scenario module tf_broken.scenario fails to import: ")
+    assert message in text
+
+
+def test_paths_that_lead_nowhere(write: Write, tmp_path: Path) -> None:
+    write({"data/readme.txt": ""})
+    assert error("./missing") == f"no scenario at {tmp_path}/missing: the path does not exist"
+    assert error("missing.py") == f"no scenario at {tmp_path}/missing.py: the path does not exist"
+    assert error("./data") == (
+        f"no scenario at {tmp_path}/data: expected a Python file, or a directory with scenario.py"
+    )
+
+
+def test_a_trusted_scenario_is_named_in_the_log(write: Write, caplog: pytest.LogCaptureFixture) -> None:
+    write({"tf_zoo.py": ONE})
+    with caplog.at_level(logging.INFO, logger="tfaip"):
+        assert load_trusted_scenario("tf_zoo:Zoo").scenario_id() == "tf_zoo:Zoo"
+        assert load_trusted_scenario("tfaip.scenario.tutorial.min.scenario:MinScenario")
+    assert caplog.messages == ["trusting package tf_zoo, which the stored params name as the scenario's"]
+
+
+@pytest.mark.parametrize(
+    "scenario_id",
+    [
+        "tf_zoo",
+        "tf_zoo:",
+        ":Zoo",
+        "../tf_zoo:Zoo",
+        "./tf_zoo.py:Zoo",
+        "/zoo/x.py:Zoo",
+        "tf_zoo:Zoo()",
+        "tf zoo:Zoo",
+        "",
+    ],
+)
+def test_a_stored_id_is_a_name_and_nothing_else(scenario_id: str, write: Write) -> None:
+    write({"tf_zoo.py": "raise AssertionError('imported')"})
+    with pytest.raises(UsageError, match="is not of the form module:Class"):
+        load_trusted_scenario(scenario_id)
+
+
+@pytest.mark.parametrize("scenario_id", ["os:system", "subprocess:Popen", "antigravity:x", "xml.dom:Node"])
+def test_the_standard_library_is_never_imported_for_a_stored_id(scenario_id: str) -> None:
+    before = set(sys.modules)
+    with pytest.raises(UsageError, match="names a module of the standard library: not imported"):
+        load_trusted_scenario(scenario_id)
+    assert set(sys.modules) == before
+
+
+def test_a_stored_id_of_something_else_is_refused(write: Write) -> None:
+    write({"tf_zoo.py": "class Zoo:\n    pass\n"})
+    with pytest.raises(UsageError, match="module tf_zoo has no scenario named 'Zoo'"):
+        load_trusted_scenario("tf_zoo:Zoo")
+
+
+def test_nothing_lies_below_a_module(write: Write) -> None:
+    write({"tf_zoo.py": ONE})
+    assert error("tf_zoo.scenario") == "no module named 'tf_zoo.scenario'"
+
+
+def test_where_a_package_was_imported_from(write: Write, tmp_path: Path) -> None:
+    write({"a b/tf_zoo/__init__.py": "", "a b/tf_zoo/scenario.py": ONE, "tf_cages.py": ONE})
+    assert import_root(load_scenario("a b/tf_zoo")) == f"{tmp_path}/a b"
+    assert import_root(load_scenario("tf_cages")) == str(tmp_path)
+    assert import_root(load_scenario("tfaip.scenario.tutorial.min")) is None
+    in_a_notebook = type("Zoo", (ScenarioBase,), {"__module__": "tf_notebook"})
+    assert import_root(in_a_notebook) is None
+
+
+def test_the_message_says_what_to_type_where_a_stored_scenario_is_not_found(write: Write, tmp_path: Path) -> None:
+    write({"a b/tf_zoo/scenario.py": "raise AssertionError('imported')", "c/tf_cages.py": ""})
+    generic = "; put the directory that holds tf_zoo on the PYTHONPATH"
+    root = f"{tmp_path}/a b"
+    for name, given, expected in (
+        ("tf_zoo", root, f"it was imported from {root}: put PYTHONPATH='{root}' before the command"),
+        ("tf_cages", f"{tmp_path}/c", f"put PYTHONPATH={tmp_path}/c before the command"),
+        ("tf_zoo", None, generic),
+        ("tf_zoo", f"{tmp_path}/c", generic),  # it is not there
+        ("tf_zoo", f"{root}\n", generic),
+        ("tf_zoo", [root], generic),
+    ):
+        with pytest.raises(UsageError) as error:
+            load_trusted_scenario(f"{name}.scenario:Zoo", given)
+        assert str(error.value).endswith(expected)
+        assert given not in sys.path
+
+
+def test_loading_imports_no_backend() -> None:
+    code = """
+import sys
+from tfaip.components.loading import load_scenario
+load_scenario("tfaip.scenario.tutorial.full").default_trainer_params()
+print([name for name in ("keras", "tensorflow", "jax") if name in sys.modules])
+"""
+    result = finish_command(start_python("-c", code))
+    assert (result.rc, result.stdout) == (0, "[]\n"), result
+
+
+@pytest.mark.parametrize("scenario_id", ["__main__:Zoo", "__main__:main", "__main__.zoo:Zoo"])
+def test_a_stored_id_of_a_class_in_a_script(scenario_id: str) -> None:
+    with pytest.raises(UsageError, match=f"'{scenario_id}' names a class of the script .*: move the class to a module"):
+        load_trusted_scenario(scenario_id)
+
+
+def test_the_script_itself_may_load_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Zoo(ScenarioBase):  # type: ignore[type-arg]
+        """Of a script."""
+
+    monkeypatch.setattr(sys.modules["__main__"], "Zoo", Zoo, raising=False)
+    assert load_trusted_scenario("__main__:Zoo") is Zoo
+
+
+def test_long_names_in_a_file_are_shortened() -> None:
+    with pytest.raises(UsageError) as caught:
+        load_trusted_scenario("x" * 10_000 + ":Zoo", "r" * 10_000)
+    assert len(str(caught.value)) <= 300

@@ -1,0 +1,299 @@
+"""Files for plain Keras and for ONNX runtimes: equal outputs without this toolkit, and what cannot be written."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.export.exported import BATCH, Scores, largest_difference, outputs, run_client, word_graphs
+from test.model.support import ScaleGraph, column, keras_inputs
+from test.support.commands import finish_command, start_python
+from tfaip.errors import TfaipError, UsageError
+from tfaip.export.formats import BY_COMMAND, FORMATS, IN_TRAINING, Advice, ExportFormats
+from tfaip.export.kerasfiles import KerasExporter
+from tfaip.export.onnxfiles import OnnxExporter
+from tfaip.model.exportgraph import ExportGraphs
+from tfaip.util.typing import TensorDict
+
+pytestmark = pytest.mark.backend
+
+on_tensorflow = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="ONNX is written on TensorFlow")
+
+
+class TwoGraph(ScaleGraph):
+    """Reads a sequence and an image, both of variable size."""
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        a = keras.ops.mean(inputs["a"], axis=(1, 2))
+        return {"y": self.dense((a + keras.ops.mean(inputs["b"], axis=(1, 2, 3)))[:, None])}
+
+
+def dimensions(model: Any) -> dict[str, list[str | int]]:
+    """Sizes and names of the dimensions of all inputs and outputs."""
+    tensors = [*model.graph.input, *model.graph.output]
+    return {t.name: [d.dim_param or d.dim_value for d in t.type.tensor_type.shape.dim] for t in tensors}
+
+
+# What a user of the files writes, who has Keras and nothing of ours; on the other backend than the writer.
+CLIENT = """
+import sys
+import keras
+import numpy as np
+batch = dict(np.load(sys.argv[2]))
+result = {}
+for name in ("serve", "encode"):
+    model = keras.models.load_model(f"{sys.argv[1]}/{name}.keras")
+    outputs = model.predict({key: batch[key] for key in model.input}, verbose=0)
+    result |= {f"{name}/{key}": value for key, value in outputs.items()}
+np.savez(sys.argv[3], **result)
+assert "tfaip" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def graphs() -> ExportGraphs:
+    return word_graphs()
+
+
+def test_plain_keras_on_the_other_backend_gives_the_same(
+    graphs: ExportGraphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    KerasExporter(graphs).write(tmp_path / "keras")
+    np.savez(tmp_path / "batch.npz", **BATCH)
+    other = {"tensorflow": "jax", "jax": "tensorflow"}[keras.backend.backend()]
+    monkeypatch.setenv("KERAS_BACKEND", other)
+    files = [str(tmp_path / name) for name in ("keras", "batch.npz", "result.npz")]
+    run_client(CLIENT, *files)
+    expected = {
+        f"{name}/{key}": value for name, graph in graphs.by_name.items() for key, value in outputs(graph, BATCH).items()
+    }
+    assert largest_difference(np.load(tmp_path / "result.npz"), expected) < 1e-6
+    config = json.loads(zipfile.ZipFile(tmp_path / "keras" / "serve.keras").read("config.json"))
+    layers = {layer["class_name"] for layer in config["config"]["layers"]}
+    assert {"Dense", "Bidirectional", "BatchNormalization", "Dropout"} < layers
+    assert not {"WordGraph", "Encoder", "Scores"} & layers
+
+
+def test_every_format_writes_the_weights_of_the_moment(tmp_path: Path) -> None:
+    graph, inputs = ScaleGraph(), keras_inputs({"x": (1,)})
+    graph.predict(inputs)
+    names = [name for name in FORMATS if name != "serve" and (name != "onnx" or keras.backend.backend() != "jax")]
+    formats = ExportFormats(ExportGraphs(graph, {"serve": graph.predict}, inputs), names)
+    for step, weight in enumerate((2.0, 10.0)):
+        graph.dense.kernel.assign([[weight]])
+        (tmp_path / str(step)).mkdir()
+        formats.write(tmp_path / str(step))
+    for name in names:
+        y = [FORMATS[name].load(tmp_path / str(i) / name, "serve")({"x": column([1, 3])})["y"] for i in range(2)]
+        assert [value[:, 0].tolist() for value in y] == [[2.0, 6.0], [10.0, 30.0]]
+    formats.check({"x": column([1, 3])})
+
+
+def test_writing_leaves_the_graph_as_it_was(graphs: ExportGraphs, tmp_path: Path) -> None:
+    before = outputs(graphs.by_name["serve"], BATCH)
+    KerasExporter(graphs).write(tmp_path / "keras")
+    # A loss of a layer that was left behind here would join the loss of the training.
+    assert graphs.root.losses == []
+    assert largest_difference(outputs(graphs.by_name["serve"], BATCH), before) == 0
+    trained = graphs.root.train({k: keras.ops.convert_to_tensor(v) for k, v in BATCH.items()}, {}, training=True)
+    assert largest_difference({k: keras.ops.convert_to_numpy(v) for k, v in trained.items()}, before) > 1e-3
+
+
+class ShapeGraph(ScaleGraph):
+    """Depends on the length of the batch, which a symbolic tensor does not know."""
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        y = self.dense(inputs["x"])
+        return {"y": y + keras.ops.cast(keras.ops.arange(keras.ops.shape(y)[0]), "float32")[:, None]}
+
+
+class WeightGraph(ScaleGraph):
+    """Has a weight that belongs to no layer of Keras."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offset = self.add_weight(shape=(1,), initializer="ones", name="offset")
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return {"y": self.dense(inputs["x"]) + self.offset}
+
+
+def test_a_weight_of_no_layer_becomes_a_constant_or_is_refused(tmp_path: Path) -> None:
+    graph = WeightGraph()
+    graph.predict({"x": column([1.0, 2.0])})
+    exporter = KerasExporter(ExportGraphs(graph, {"serve": graph.predict}, keras_inputs({"x": (1,)})))
+    if keras.backend.backend() == "jax":
+        with pytest.raises(TfaipError, match="Cannot serialize object <Variable path=weight_graph/offset"):
+            exporter.write(tmp_path / "first")
+        return
+    exporter.write(tmp_path / "first")
+    graph.offset.assign([5.0])
+    exporter.write(tmp_path / "second")
+    for name, expected in (("first", [3.0, 5.0]), ("second", [7.0, 9.0])):
+        y = KerasExporter.load(tmp_path / name, "serve")({"x": column([1, 2])})["y"]
+        assert y[:, 0].tolist() == expected
+
+
+def test_what_keras_files_cannot_hold_is_one_line(tmp_path: Path) -> None:
+    graph = ShapeGraph()
+    graph.predict({"x": column([1.0, 2.0])})
+    exporter = KerasExporter(ExportGraphs(graph, {"serve": graph.predict}, keras_inputs({"x": (1,)})))
+    with pytest.raises(TfaipError, match=r"graph 'serve' cannot be written as a .keras file, .*\)$"):
+        exporter.write(tmp_path / "keras")
+
+
+@pytest.mark.parametrize(
+    ("advice", "ending"),
+    [
+        (IN_TRAINING, "; switch it off with --scenario.export_keras False"),
+        (BY_COMMAND, "; leave keras out of --format"),
+    ],
+)
+def test_what_to_do_is_said_in_flags_of_the_command(advice: Advice, ending: str, tmp_path: Path) -> None:
+    graph = ShapeGraph()
+    graph.predict({"x": column([1.0, 2.0])})
+    formats = ExportFormats(ExportGraphs(graph, {"serve": graph.predict}, keras_inputs({"x": (1,)})), ["keras"], advice)
+    with pytest.raises(TfaipError) as error:
+        formats.write(tmp_path)
+    assert str(error.value).endswith(ending)
+    assert ("\n" in str(error.value), len(str(error.value)) <= 300) == (False, True)
+
+
+def test_a_layer_of_ours_is_called_in_inference_mode_when_inlined(tmp_path: Path) -> None:
+    layer = Scores()
+    layer(np.ones((1, 2), np.float32))
+    inputs = {"x": keras.Input((2,), name="x")}
+    KerasExporter(ExportGraphs(layer, {"serve": lambda i: {"y": layer(i["x"])}}, inputs)).write(  # type: ignore[arg-type]
+        tmp_path / "keras"
+    )
+    x = np.ones((8, 2), np.float32)
+    loaded = KerasExporter.load(tmp_path / "keras", "serve")({"x": x})["y"]
+    np.testing.assert_allclose(loaded, keras.ops.convert_to_numpy(layer(x, training=False)), rtol=1e-6)
+
+
+def test_code_in_a_keras_file_is_refused(tmp_path: Path) -> None:
+    marker = str(tmp_path / "marker")
+
+    attack = lambda x: (open(marker, "w").close(), x)[1]  # noqa: E731 (what Keras stores with its code)
+    inputs = keras.Input((1,), name="x")
+    (tmp_path / "keras").mkdir()
+    attacked = keras.Model({"x": inputs}, {"y": keras.layers.Lambda(attack, output_shape=(1,))(inputs)})
+    Path(marker).unlink(missing_ok=True)  # it was called to find out its shape
+    attacked.save(tmp_path / "keras" / "serve.keras")
+    with pytest.raises(TfaipError, match="serve.keras cannot be loaded: Requested the deserialization of a `Lambda`"):
+        KerasExporter.load(tmp_path / "keras", "serve")
+    assert not Path(marker).exists()
+
+
+@on_tensorflow
+def test_onnxruntime_gives_the_same(graphs: ExportGraphs, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    OnnxExporter(graphs).write(tmp_path / "onnx")
+    for name, keys in (("serve", ["length", "x"]), ("encode", ["x"])):
+        session = onnxruntime.InferenceSession(tmp_path / "onnx" / f"{name}.onnx")
+        assert sorted(tensor.name for tensor in session.get_inputs()) == keys
+        for size, steps in ((3, 5), (1, 2)):
+            batch = {"x": BATCH["x"][:size, :steps], "length": BATCH["length"][:size]}
+            results = session.run(None, {key: batch[key] for key in keys})
+            found = dict(zip([tensor.name for tensor in session.get_outputs()], results, strict=True))
+            assert largest_difference(found, outputs(graphs.by_name[name], batch)) < 1e-5
+    assert capfd.readouterr() == ("", "")
+
+
+@on_tensorflow
+def test_dimensions_of_onnx_files_have_names(graphs: ExportGraphs, tmp_path: Path) -> None:
+    import onnx
+
+    OnnxExporter(graphs).write(tmp_path / "words")
+    assert dimensions(onnx.load(tmp_path / "words" / "serve.onnx")) == {
+        "x": ["batch", "time", 2],
+        "length": ["batch", 1],
+        "prob": ["batch", "prob_time", 4],
+        "class": ["batch", "class_time"],
+    }
+    inputs = keras_inputs({"a": (None, 2), "b": (None, None, 1)})
+    graph = TwoGraph()
+    graph.predict(inputs)
+    OnnxExporter(ExportGraphs(graph, {"serve": graph.predict}, inputs)).write(tmp_path / "two")
+    assert dimensions(onnx.load(tmp_path / "two" / "serve.onnx")) == {
+        # Equal names would mean equal lengths.
+        "a": ["batch", "a_time", 2],
+        "b": ["batch", "b_1", "b_2", 1],
+        "y": ["batch", 1],
+    }
+
+
+class SignGraph(ScaleGraph):
+    """Tells the classes apart that the sign of zero decides in `argmax` of Keras."""
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        both = keras.ops.concatenate([-inputs["x"], inputs["x"]], axis=-1)
+        return {"y": self.dense(inputs["x"]), "class": keras.ops.argmax(both, axis=-1)}
+
+
+@on_tensorflow
+def test_argmax_is_the_same_in_onnx(tmp_path: Path) -> None:
+    graph = SignGraph()
+    inputs = keras_inputs({"x": (1,)})
+    graph.predict(inputs)
+    OnnxExporter(ExportGraphs(graph, {"serve": graph.predict}, inputs)).write(tmp_path / "onnx")
+    x = column([0.0, -0.0, 1.0, -1.0, 1e-30, -1e-30])
+    found = OnnxExporter.load(tmp_path / "onnx", "serve")({"x": x})
+    assert found["class"].tolist() == [1, 0, 1, 0, 1, 0]
+    assert found["class"].tolist() == keras.ops.convert_to_numpy(graph.predict({"x": x})["class"]).tolist()
+
+
+class FftGraph(ScaleGraph):
+    """Uses an operation that the converter does not know."""
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return {"y": keras.ops.erfinv(self.dense(inputs["x"]))}
+
+
+@on_tensorflow
+def test_an_operation_that_onnx_has_not_is_named(tmp_path: Path) -> None:
+    graph = FftGraph()
+    inputs = keras_inputs({"x": (1,)})
+    graph.predict(inputs)
+    exporter = OnnxExporter(ExportGraphs(graph, {"serve": graph.predict}, inputs))
+    with pytest.raises(TfaipError, match=r"'serve' cannot be written as ONNX, .* Erfinv$"):
+        exporter.write(tmp_path / "onnx")
+
+
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="there it works")
+def test_on_jax_onnx_says_what_to_do(graphs: ExportGraphs) -> None:
+    with pytest.raises(UsageError, match="this is jax: .*KERAS_BACKEND=tensorflow tfaip-export DIR --format onnx"):
+        OnnxExporter(graphs)
+
+
+@on_tensorflow
+def test_missing_packages_are_named(graphs: ExportGraphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs tf2onnx, which is not installed: pip install 'tfaip\[onnx\]'"):
+        OnnxExporter(graphs)
+    with pytest.raises(UsageError, match="needs onnxruntime"):
+        OnnxExporter.load(tmp_path, "serve")
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    for name, exporter in (("serve.keras", KerasExporter), ("serve.onnx", OnnxExporter)):
+        (tmp_path / name).write_bytes(b"nothing")
+        with pytest.raises(TfaipError, match=f"{tmp_path / name} cannot be loaded"):
+            exporter.load(tmp_path, "serve")  # type: ignore[attr-defined]
+
+
+def test_onnxruntime_writes_nothing_into_the_home_directory(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    (home := tmp_path / "home").mkdir()
+    places = {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "TMPDIR")}
+    places |= {name: str(tmp_path) for name in ("KERAS_HOME", "MPLCONFIGDIR")}  # those of other libraries
+    code = "from tfaip.export.onnxfiles import import_onnxruntime; import_onnxruntime()"
+    result = finish_command(start_python("-c", code, env=places))
+    assert result.rc == 0, result
+    assert [path.name for path in home.iterdir() if not path.name.startswith("matplotlib")] == []

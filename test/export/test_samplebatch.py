@@ -1,0 +1,81 @@
+"""A batch to try a model on."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from test.support.tiny.scenario import TinyGenerator, TinyGeneratorParams, TinyPipelineParams, TinyScenario
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.specs import TensorSpec
+from tfaip.export.trainingdata import TrainingDataParams, random_inputs, sample_inputs
+from tfaip.params import pai_dataclass
+
+pytestmark = pytest.mark.backend
+
+
+@pai_dataclass
+@dataclass
+class GoneParams(TinyGeneratorParams):
+    """Data that are on another machine."""
+
+    @staticmethod
+    def cls() -> type[TinyGenerator]:
+        return Gone
+
+
+class Gone(TinyGenerator):
+    def load(self) -> Sample:
+        return Sample(inputs=np.load(Path("/nowhere/data.npy")))
+
+
+def training_data(generator: TinyGeneratorParams) -> TrainingDataParams:
+    gen = TinyPipelineParams()
+    gen.val = generator
+    return TrainingDataParams(gen=gen, random_seed=1)
+
+
+def test_the_data_of_the_training_come_first() -> None:
+    scenario = TinyScenario(TinyScenario.default_params())
+    generator = TinyGeneratorParams(samples=10, seed=2)
+    inputs, origin = sample_inputs(scenario, training_data(generator), 4)
+    assert origin == "validation data of the training"
+    np.testing.assert_array_equal(inputs["x"], TinyGenerator("evaluation", generator).load().inputs["x"][:4])
+    assert len(sample_inputs(scenario, training_data(generator), 100)[0]["x"]) == 10
+
+
+@pytest.mark.parametrize("data", [None, TinyGeneratorParams(samples=0), GoneParams()])
+def test_random_inputs_where_there_are_none(
+    data: TinyGeneratorParams | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("tfaip"), "propagate", True)
+    scenario = TinyScenario(TinyScenario.default_params())
+    inputs, origin = sample_inputs(scenario, None if data is None else training_data(data), 4)
+    assert (origin, inputs["x"].shape) == ("random", (4, 4))
+    assert ("/nowhere/data.npy" in caplog.text) is isinstance(data, GoneParams)
+
+
+def test_random_inputs_have_the_types_and_shapes_of_the_specs() -> None:
+    specs = {
+        "sequence": TensorSpec((None, 3), "float32"),
+        "words": TensorSpec((5,), "int64"),
+        "pixels": TensorSpec((2, 2), "uint8"),
+        "flag": TensorSpec((1,), "bool"),
+        "text": TensorSpec((1,), "string"),
+    }
+    inputs = random_inputs(specs, 2)
+    assert {name: (array.shape, str(array.dtype)) for name, array in inputs.items()} == {
+        "sequence": ((2, 16, 3), "float32"),
+        "words": ((2, 5), "int64"),
+        "pixels": ((2, 2, 2), "uint8"),
+        "flag": ((2, 1), "bool"),
+        "text": ((2, 1), "object"),
+    }
+    # An embedding of any size has the classes 0 and 1.
+    assert set(inputs["words"].ravel().tolist()) <= {0, 1}
+    assert inputs["text"].tolist() == [["a"], ["a"]]
+    assert 0.5 < inputs["sequence"].std() < 1.5

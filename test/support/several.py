@@ -1,0 +1,35 @@
+"""Runs several commands in one process, one after the other: `python -m test.support.several COMMANDS`.
+
+Most of the time of a short command goes into the import of its backend, so commands that need no process of their own
+share one. `COMMANDS` is a JSON list of commands: the name of a module in `tfaip.scripts`, and its arguments. The
+process ends with the exit code of the first command that fails.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+
+
+def run(name: str, *arguments: str) -> int:
+    """Run one command; returns its exit code."""
+    main = importlib.import_module(f"tfaip.scripts.{name}").main
+    try:
+        return int(main(arguments))
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def run_all(commands: list[list[str]]) -> int:
+    """Run commands up to the first one that fails; returns its exit code, or 0."""
+    for command in commands:
+        print("$", *command, flush=True)
+        code = run(*command)
+        if code:
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_all(json.loads(sys.argv[1])))

@@ -1,0 +1,76 @@
+"""Python imports this at start if its directory is on the path, as it is for the commands that tests start.
+
+Faults at exact moments of a real process: `TFAIP_TEST_FAULTS` is a JSON list of `[action, event, pattern, count]`. At
+the `count`-th audit event of that name whose arguments match the pattern, the process sends itself the signal `action`,
+or with the action "HANG" the thread prints HANGING and waits forever.
+
+A quicker start: while Keras is imported, packages that it uses for nothing here, and only if they are installed, are
+not found. They take two fifths of the time of its import, which is most of the time of a command.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# What the imports of Keras and of TensorFlow (for TensorFlow Lite) try and can do without.
+EXTRAS = frozenset({"jax", "matplotlib", "sklearn"})
+
+
+def act(action: str) -> None:
+    import signal
+    import threading
+
+    if action == "HANG":
+        os.write(1, b"HANGING\n")
+        threading.Event().wait()
+    os.kill(os.getpid(), getattr(signal, action))
+
+
+def watch(faults: list[tuple[str, str, str, int]]) -> None:
+    """Install the audit hook: it sees renames, removals, opened files and what a scenario audits itself."""
+    import re
+
+    seen = [0] * len(faults)
+    events = {event for _, event, _, _ in faults}
+
+    def hook(event: str, args: tuple[object, ...]) -> None:
+        if event not in events:
+            return
+        text = " ".join(map(str, args))
+        for i, (action, name, pattern, count) in enumerate(faults):
+            if name == event and re.search(pattern, text):
+                seen[i] += 1
+                if seen[i] == count:
+                    act(action)
+
+    sys.addaudithook(hook)
+
+
+class ExtrasOfKeras:
+    """A finder of modules that refuses packages while `import keras` runs."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Return None, so that the next finder looks for the module.
+
+        Raises:
+            ModuleNotFoundError: if it is one of the packages, and Keras is being imported.
+        """
+        # A command may choose the backend itself, for example that of the run that it resumes.
+        is_backend = name == os.environ.get("KERAS_BACKEND")
+        if name in self._names and not is_backend and _is_importing("keras"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _is_importing(name: str) -> bool:
+    return getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False)
+
+
+if "TFAIP_TEST_FAULTS" in os.environ:
+    import json
+
+    watch(json.loads(os.environ["TFAIP_TEST_FAULTS"]))
+sys.meta_path.insert(0, ExtrasOfKeras(EXTRAS))

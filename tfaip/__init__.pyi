@@ -1,0 +1,20 @@
+# The one list of the public names of `tfaip`, read by type checkers and by `tfaip/__init__.py`.
+
+from tfaip.data.databaseparams import (
+    DataBaseParams as DataBaseParams,
+    DataGeneratorParams as DataGeneratorParams,
+    DataPipelineParams as DataPipelineParams,
+)
+from tfaip.data.pipeline.definitions import (
+    PipelineMode as PipelineMode,
+    Sample as Sample,
+)
+from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
+from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
+from tfaip.trainer.params import (
+    TrainerParams as TrainerParams,
+    TrainerPipelineParams as TrainerPipelineParams,
+    TrainerPipelineParamsBase as TrainerPipelineParamsBase,
+)
+from tfaip.version import __version__ as __version__

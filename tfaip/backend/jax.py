@@ -1,0 +1,270 @@
+"""Functions of the JAX backend; `tensorflow.py` has the same ones for TensorFlow, with longer descriptions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import jax
+import keras
+import numpy as np
+from keras import ops
+
+from tfaip.util.typing import Element, Tensor, TensorDict
+
+STRATEGY = "data_parallel"
+
+# A step that is not compiled runs operation by operation.
+ALWAYS_COMPILES = True
+
+ADVICE_WITHOUT_COMPILATION = (
+    "the training is not compiled, which is many times slower, since these layers do not support it: %s. Do their work "
+    "in a pre-processor of the data, or set supports_jit = True on a layer that jax compiles"
+)
+
+# Besides the batch that is trained and one that is on its way.
+_WAITING_ON_DEVICE = 1
+
+
+# Devices
+
+
+def configure_devices(gpu_memory: int | None, soft_placement: bool) -> None:
+    """Do nothing: JAX reads environment variables (see `environment.py`)."""
+
+
+def device_names() -> list[str]:
+    """Return the names of the devices of all processes."""
+    return [f"{device.platform}:{device.id}" for device in jax.devices()]
+
+
+def create_strategy(names: tuple[str, ...]) -> Any:
+    """Return the distribution that shares batches among devices."""
+    return keras.distribution.DataParallel(devices=list(names), auto_shard_dataset=False)
+
+
+def seed(number: int) -> None:
+    """Seed the global generators of Python and NumPy; JAX has none."""
+    # As `keras.utils.set_random_seed`, which would import an installed TensorFlow to seed it too.
+    random.seed(number)
+    np.random.seed(number)
+
+
+# Compiled steps
+
+
+def steps_per_execution(is_shared: bool) -> int:
+    """Return how many steps one execution of `fit` runs by default."""
+    # Several are a Python loop: nothing is gained, and signals are seen later.
+    return 1
+
+
+def most_steps_per_execution(is_shared: bool) -> int | None:
+    """Return the limit of `steps_per_execution`; None: there is none."""
+    return None
+
+
+class CompiledStep:
+    """A compiled function of batches that reads and assigns Keras variables.
+
+    JAX compiles functions without state. So the values of all variables are arguments of what is compiled, and what
+    the function has changed is among its results. These values are kept here between the calls: assigning Keras
+    variables after every one would take longer than a tiny model.
+
+    Args:
+        function: of dicts or tuples of arrays whose first dimension is the batch.
+        variables: all that the function reads; what it changes of them is kept for the next call.
+        accumulators: further variables, which every call updates in place.
+        run_eagerly: do not compile.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        variables: Iterable[keras.Variable] = (),
+        accumulators: Iterable[keras.Variable] = (),
+        run_eagerly: bool = False,
+    ) -> None:
+        self._function = function
+        self._variables = list(variables)
+        self._accumulators = list(accumulators)
+        # The accumulators alone are given away: what a compiled function returns is a copy, of all weights if it
+        # returned them.
+        self._step = self._stateless if run_eagerly else jax.jit(self._stateless, donate_argnums=0)
+        self._accumulated: list[Any] = []
+        self._values: list[Any] = []
+        self._changed: set[int] = set()
+
+    def read(self, of_this_process: bool = False) -> None:
+        """Take the values of all variables, on which the following calls work.
+
+        `fit` and `evaluate` give the arrays of the variables away: call it again after them.
+
+        Args:
+            of_this_process: each process goes its own way from here, on a copy of its own.
+        """
+        own = _of_this_process if of_this_process else _as_it_is
+        self._values = [own(variable.value) for variable in self._variables]
+        # Copies: the step gives away what it gets of them.
+        self._accumulated = [own(variable.value).copy() for variable in self._accumulators]
+        self._changed = set()
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Return the result of the function, on the device, which may still be at work on it."""
+        result, self._accumulated, changed = self._step(self._accumulated, self._values, arrays)
+        for position, value in changed.items():
+            self._values[position] = value
+            self._changed.add(position)
+        return result
+
+    def write_variables(self) -> None:
+        """Assign what the calls have changed of the variables."""
+        for position in self._changed:
+            self._variables[position].assign(self._values[position])
+
+    def write_accumulators(self) -> None:
+        """Assign the accumulators."""
+        for variable, value in zip(self._accumulators, self._accumulated, strict=True):
+            # Its own copy: the next call gives ours away.
+            variable.assign(value.copy())
+
+    def accumulated(self) -> list[np.ndarray]:
+        """Return the values of the accumulators."""
+        return [np.array(value) for value in self._accumulated]
+
+    def _stateless(
+        self, accumulated: list[Any], values: list[Any], arrays: tuple[Any, ...]
+    ) -> tuple[Any, list[Any], dict[int, Any]]:
+        """Return the result of the function, the accumulators, and of the other variables those that it changed."""
+        state = [*zip(self._accumulators, accumulated, strict=True), *zip(self._variables, values, strict=True)]
+        with keras.StatelessScope(state, collect_losses=True) as scope:
+            result = self._function(*arrays)
+        after = [scope.get_current_value(variable) for variable in self._variables]
+        changed = {i: new for i, (old, new) in enumerate(zip(values, after, strict=True)) if new is not old}
+        return result, [scope.get_current_value(variable) for variable in self._accumulators], changed
+
+
+def _of_this_process(value: Any) -> Any:
+    return value if value.is_fully_addressable else value.addressable_data(0)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def synchronize(model: keras.Model) -> None:
+    """Assign to the variables of a model what `fit` keeps elsewhere while it runs."""
+    # Public by its name, but not documented; without it a callback reads arrays that a step has given away.
+    model.jax_state_sync()
+
+
+def after_the_data(data: Any) -> AbstractContextManager[Any]:
+    """Return an empty context: there is no step without a batch."""
+    return nullcontext()
+
+
+def branch(
+    predicate: Tensor,
+    then: Callable[[], None],
+    otherwise: Callable[[], None],
+    variables: Sequence[keras.Variable],
+) -> None:
+    """Run one of two functions, and only that one."""
+    if not isinstance(predicate, jax.core.Tracer):
+        # Not compiled: a condition of JAX would be, again in every step, which takes 0.3 s.
+        chosen = then if predicate else otherwise
+        chosen()
+        return
+    # JAX has no assignments: each branch computes all new values, which are assigned outside.
+    before = [(variable, variable.value) for variable in variables]
+
+    def values_after(function: Callable[[], None]) -> list[Tensor]:
+        with keras.StatelessScope(state_mapping=before) as scope:
+            function()
+        return [scope.get_current_value(variable) for variable in variables]
+
+    after = ops.cond(predicate, lambda: values_after(then), lambda: values_after(otherwise))
+    for variable, value in zip(variables, after, strict=True):
+        variable.assign(value)
+
+
+def losses_and_gradients(
+    sample_losses: Callable[[TensorDict], Tensor], inputs: TensorDict
+) -> tuple[Tensor, TensorDict]:
+    """Return the loss of each sample, and the gradient of their sum with respect to the inputs."""
+
+    def total(inputs: TensorDict) -> tuple[Tensor, Tensor]:
+        losses = sample_losses(inputs)
+        return ops.sum(losses), losses
+
+    gradients, losses = jax.grad(total, has_aux=True)(inputs)
+    return losses, gradients
+
+
+# Replicas
+
+
+def num_replicas() -> int:
+    """Return 1: a step sees whole batches on any number of devices."""
+    return 1
+
+
+def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
+    """Return the gradients as they are, those of the whole batch."""
+    return gradients
+
+
+def can_evaluate(batch_size: int, num_shares: int) -> bool:
+    """Return True if `evaluate` can share a batch of this size among the devices."""
+    return batch_size % num_shares == 0
+
+
+# Data of `fit` and `evaluate`
+
+
+def num_waiting_batches() -> int:
+    """Return how many batches a thread must send to the device ahead of the step; 0: no thread is needed."""
+    # A step runs while Python continues. On a CPU that is enough: a thread competes with it for the interpreter, and
+    # 480 us a step became 640. On other devices the thread works while Keras waits for a value.
+    return 0 if jax.default_backend() == "cpu" else _WAITING_ON_DEVICE
+
+
+def to_device(element: Element) -> Element:
+    """Send a batch to the device."""
+    if keras.distribution.distribution() is not None:
+        return element  # Keras knows which device gets which rows
+    sent: Element = jax.device_put(element)
+    return sent
+
+
+def dataset(elements: Callable[[], Iterator[Element]], specs: Sequence[Mapping[str, Any]]) -> Any:
+    """Return batches in the form that `fit` reads fastest: a plain iterator."""
+    return ((element,) for element in elements())
+
+
+def consume(data: Any) -> None:
+    """Read all batches of a dataset, as `fit` does, and do nothing with them."""
+    for (element,) in data:
+        jax.block_until_ready(jax.device_put(element))
+
+
+# Profiling
+
+
+def start_profile(directory: Path) -> None:
+    """Begin to trace all that the backend does."""
+    jax.profiler.start_trace(directory)
+
+
+def stop_profile() -> None:
+    """Stop tracing and write the trace."""
+    jax.profiler.stop_trace()
+
+
+def profiled_step(number: int) -> AbstractContextManager[Any]:
+    """Return a context whose extent the profiler's page shows as one step."""
+    context: AbstractContextManager[Any] = jax.profiler.StepTraceAnnotation("train", step_num=number)
+    return context

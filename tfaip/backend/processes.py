@@ -1,0 +1,179 @@
+"""Processes that compute together: joined, what they exchange, left. JAX only; TensorFlow refuses.
+
+JAX is imported inside of the functions: `jax.distributed.initialize` must come before Keras, which may use a device.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfaip.errors import TfaipError, UsageError
+from tfaip.util.text import shorten_text
+
+# The default of 100 s would let a training hang for as long after one of its processes has died.
+HEARTBEAT_TIMEOUT_S = 10
+# All processes wait for each other right before they leave, so that this only bounds the leaving itself.
+SHUTDOWN_TIMEOUT_S = 30
+
+# The library in which JAX exchanges arrays between processes without a GPU; its errors have no type and no code.
+_EXCHANGE = "Gloo"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Processes that train together.
+
+    Args:
+        num_processes: how many.
+        process_id: which one this is, from 0.
+        coordinator: `host:port` of process 0; None: the launcher knows.
+        launcher: who started the processes.
+    """
+
+    num_processes: int
+    process_id: int
+    coordinator: str | None
+    launcher: str
+
+
+def join_cluster(cluster: Cluster, backend: str) -> None:
+    """Connect with the other processes, before the backend uses its devices. Safe to call again.
+
+    Args:
+        cluster: the processes.
+        backend: name of the Keras backend.
+
+    Raises:
+        UsageError: if the backend cannot do it, or has been used already, or the port of the coordinator is taken.
+        TfaipError: if the other processes were not found in time.
+    """
+    if backend != "jax":
+        # MultiWorkerMirroredStrategy does not work with `fit` of Keras 3.
+        raise UsageError(
+            f"{cluster.num_processes} processes (told by {cluster.launcher}) cannot train together on {backend}, whose "
+            "strategy for several machines does not work with Keras 3: set KERAS_BACKEND=jax"
+        )
+    import jax
+
+    if jax.distributed.is_initialized():
+        return
+    if cluster.process_id == 0:
+        _require_free_port(cluster)
+    is_named = cluster.coordinator is not None
+    try:
+        jax.distributed.initialize(
+            cluster.coordinator,
+            cluster.num_processes,
+            cluster.process_id,
+            cluster_detection_method="deactivate" if is_named else None,
+            heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT_S,
+            shutdown_timeout_seconds=SHUTDOWN_TIMEOUT_S,
+        )
+    except jax.errors.JaxRuntimeError as error:
+        raise TfaipError(
+            f"process {cluster.process_id} of {cluster.num_processes} did not find the others at "
+            f"{cluster.coordinator or cluster.launcher}: {_first_line(error)}"
+        ) from error
+    except RuntimeError as error:
+        # The connection fails with the subclass above. JAX raises the plain class if it is in use, or was joined
+        # already, which was asked before.
+        raise UsageError(
+            "JAX has been used before this process joined the others: create the trainer and call train() first"
+        ) from error
+
+
+def _require_free_port(cluster: Cluster) -> None:
+    """Raise unless this process can listen for the others: JAX ends with SIGSEGV where it cannot."""
+    address = cluster.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS") or _address_of_launcher(cluster)
+    if address is None:
+        return
+    try:
+        _try_to_listen(os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", f"[::]:{address.rpartition(':')[2]}"))
+    except (OSError, ValueError, OverflowError) as error:
+        flag = cluster.launcher if cluster.coordinator else "the environment variable JAX_COORDINATOR_PORT"
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"process 0 cannot wait for the others at {shorten_text(address)} ({reason}): choose another port "
+            f"with {flag}, the same for all processes"
+        ) from error
+
+
+def _address_of_launcher(cluster: Cluster) -> str | None:
+    """Return where JAX will let the processes meet; None: this version of JAX does not say."""
+    try:
+        # Private: there is no public way to ask for the port that JAX derives from the job of a launcher.
+        from jax._src.clusters import ClusterEnv
+
+        found = ClusterEnv.auto_detect_unset_distributed_params(
+            None, cluster.num_processes, cluster.process_id, None, None, None
+        )
+        return None if found[0] is None else str(found[0])
+    except Exception:  # only needed for a better message
+        return None
+
+
+def _try_to_listen(address: str) -> None:
+    """Bind a socket as JAX will do it, and close it."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host and socket.has_ipv6 else socket.AF_INET
+    if host == "::" and family == socket.AF_INET:
+        host = ""
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # A port whose last connections were just closed is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        probe.bind((host, int(port)))
+
+
+def exchange(array: np.ndarray) -> np.ndarray:
+    """Return the arrays of all processes, of equal shape and type, stacked in the order of the processes."""
+    from jax.experimental import multihost_utils
+
+    return np.asarray(multihost_utils.process_allgather(array))
+
+
+def synchronize(name: str) -> None:
+    """Return when every process has come here.
+
+    Args:
+        name: of this point of the program.
+    """
+    from jax.experimental import multihost_utils
+
+    multihost_utils.sync_global_devices(name)
+
+
+def lost_connection(error: Exception) -> str | None:
+    """Return what an error says of a connection to another process that broke; None: it is of another kind."""
+    import jax
+
+    text = str(error)
+    # Collective operations raise a ValueError, compiled steps what JAX has for all errors of its runtime, such as
+    # exhausted memory: only the text tells a broken connection from those.
+    if not isinstance(error, (jax.errors.JaxRuntimeError, ValueError)) or _EXCHANGE not in text:
+        return None
+    return text[text.index(_EXCHANGE) :].splitlines()[0]
+
+
+def leave_at_once(exit_code: int) -> None:
+    """End the process without waiting for the others, as a normal end would, if it has joined some.
+
+    A process that failed would wait for processes that in turn wait for it, until the heartbeat timeout; this way they
+    fail at once.
+    """
+    jax = sys.modules.get("jax")
+    if jax is not None and jax.distributed.is_initialized():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]

@@ -1,0 +1,326 @@
+"""Functions of the TensorFlow backend; `jax.py` has the same ones for JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from tfaip.util.typing import Element, Tensor, TensorDict
+
+STRATEGY = "mirror"
+"""Value of `--device.dist_strategy` that shares the work among several devices."""
+
+ALWAYS_COMPILES = False
+"""XLA fails on graphs with string, sparse or CTC operations, so that it is used on request only."""
+
+ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Leave out --trainer.jit_compile"
+"""Warning if layers do not support the compilation that was asked for."""
+
+# TensorFlow pays about 150 us per element that crosses from Python into tf.data; many batches cross as one chunk.
+CHUNK_BATCHES = 32
+CHUNK_BYTES = 16 * 2**20
+PREFETCHED_CHUNKS = 2
+PREFETCHED_BATCHES = 16
+
+# Fewer returns to Python: 84 us a step of a tiny model become 48 with 10 steps per execution.
+_STEPS_PER_EXECUTION = 16
+
+
+# Devices
+
+
+def configure_devices(gpu_memory: int | None, soft_placement: bool) -> None:
+    """Set up the devices, before they are used first.
+
+    Args:
+        gpu_memory: MiB to take of each GPU; None: as much as is needed.
+        soft_placement: run on the CPU what the GPU does not have.
+    """
+    for gpu in tf.config.list_physical_devices("GPU"):
+        if gpu_memory is None:
+            tf.config.experimental.set_memory_growth(gpu, True)
+        else:
+            limit = tf.config.LogicalDeviceConfiguration(memory_limit=gpu_memory)
+            tf.config.set_logical_device_configuration(gpu, [limit])
+    tf.config.set_soft_device_placement(soft_placement)
+
+
+def device_names() -> list[str]:
+    """Return the names of all GPUs, or of the CPUs if there is none."""
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return [device.name.removeprefix("/device:") for device in devices]
+
+
+@cache
+def create_strategy(names: tuple[str, ...]) -> Any:
+    """Return the strategy that shares batches among devices."""
+    # One for the process: TensorFlow mixes up the collective operations of two, which are numbered alike ("Shape
+    # mismatch in the collective instance").
+    return tf.distribute.MirroredStrategy(list(names))
+
+
+def seed(number: int) -> None:
+    """Seed the global generators of Python, NumPy and the backend."""
+    keras.utils.set_random_seed(number)
+
+
+# Compiled steps
+
+
+def steps_per_execution(is_shared: bool) -> int:
+    """Return how many steps one execution of `fit` runs by default.
+
+    Args:
+        is_shared: several devices share the work.
+    """
+    return most_steps_per_execution(is_shared) or _STEPS_PER_EXECUTION
+
+
+def most_steps_per_execution(is_shared: bool) -> int | None:
+    """Return the limit of `steps_per_execution`; None: there is none."""
+    # Keras fails under MirroredStrategy with more.
+    return 1 if is_shared else None
+
+
+class CompiledStep:
+    """A compiled function of batches that reads and assigns Keras variables.
+
+    A `tf.function` decides in every call which of its graphs fits, which takes longer than a tiny model; and it makes
+    another graph for the smaller last batch. Here there is one graph for all sizes of the batch; where another
+    dimension changes it is traced once more with that dimension left open.
+
+    Args:
+        function: of dicts or tuples of arrays whose first dimension is the batch.
+        variables: all that the function reads. On TensorFlow it reads and assigns them in place.
+        accumulators: further variables, which every call updates.
+        run_eagerly: do not compile.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        variables: Iterable[keras.Variable] = (),
+        accumulators: Iterable[keras.Variable] = (),
+        run_eagerly: bool = False,
+    ) -> None:
+        self._function = function
+        self._accumulators = list(accumulators)
+        self._run_eagerly = run_eagerly
+        self._names: list[Set[str]] = []
+        self._shapes: list[tuple[int | None, ...]] = []
+        self._concrete: Any = None
+
+    def read(self, of_this_process: bool = False) -> None:
+        """Take the values of all variables, on which the following calls work.
+
+        Args:
+            of_this_process: each process goes its own way from here.
+        """
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Return the result of the function, tensors."""
+        if self._run_eagerly:
+            return self._function(*arrays)
+        flat = tf.nest.flatten(arrays)
+        shapes = [array.shape for array in flat]
+        names = [_names(argument) for argument in arrays]
+        if names != self._names or not all(map(_fits, shapes, self._shapes)):
+            self._trace(arrays, shapes)
+            self._names = [frozenset(keys) for keys in names]
+        # A graph of flat tensors takes 20 us less to call than one of dicts.
+        return self._concrete(*[tf.convert_to_tensor(array) for array in flat])
+
+    def write_variables(self) -> None:
+        """Assign what the calls have changed of the variables."""
+
+    def write_accumulators(self) -> None:
+        """Assign the accumulators."""
+
+    def accumulated(self) -> list[np.ndarray]:
+        """Return the values of the accumulators."""
+        return [np.array(keras.ops.convert_to_numpy(variable)) for variable in self._accumulators]
+
+    def _trace(self, arrays: tuple[Any, ...], shapes: list[tuple[int, ...]]) -> None:
+        known = self._shapes if list(map(len, self._shapes)) == list(map(len, shapes)) else shapes
+        self._shapes = [_common_shape(old, new) for old, new in zip(known, shapes, strict=True)]
+        dtypes = [tf.convert_to_tensor(array).dtype for array in tf.nest.flatten(arrays)]
+        specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(self._shapes, dtypes, strict=True)]
+
+        def on_flat_tensors(*flat: Tensor) -> Any:
+            return self._function(*tf.nest.pack_sequence_as(arrays, flat))
+
+        # A new tf.function: the old graph is not needed any more. Without AutoGraph, as in `fit`: it takes longer than
+        # the rest of the trace.
+        self._concrete = tf.function(on_flat_tensors, autograph=False).get_concrete_function(*specs)
+
+
+def _names(argument: Any) -> Set[str]:
+    return argument.keys() if isinstance(argument, Mapping) else frozenset()
+
+
+def _common_shape(old: tuple[int | None, ...], new: tuple[int, ...]) -> tuple[int | None, ...]:
+    """Return the shape with the batch and what differs left open."""
+    return (None, *(a if a == b else None for a, b in zip(old[1:], new[1:], strict=True)))
+
+
+def _fits(shape: tuple[int, ...], known: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(known) and all(b is None or a == b for a, b in zip(shape, known, strict=True))
+
+
+def synchronize(model: keras.Model) -> None:
+    """Assign to the variables of a model what `fit` keeps elsewhere while it runs; on TensorFlow there is nothing."""
+
+
+def after_the_data(data: Any) -> AbstractContextManager[Any]:
+    """Return a context in which all operations wait for the batch of the step.
+
+    One execution of an evaluation may be the one that finds the end of the data. With one step per execution TensorFlow
+    would run in it whatever does not depend on the batch: a `Mean` of a scalar would count one batch too many, and a
+    random generator would draw once more.
+
+    Args:
+        data: the batch, nested tensors.
+    """
+    context: AbstractContextManager[Any] = tf.control_dependencies(tf.nest.flatten(data))
+    return context
+
+
+def branch(
+    predicate: Tensor,
+    then: Callable[[], None],
+    otherwise: Callable[[], None],
+    variables: Sequence[keras.Variable],
+) -> None:
+    """Run one of two functions, and only that one.
+
+    Args:
+        predicate: a boolean scalar.
+        then: assigns variables, if the predicate is true.
+        otherwise: likewise, if it is false.
+        variables: everything that the two may read or assign.
+    """
+    ops.cond(predicate, then, otherwise)
+
+
+def losses_and_gradients(
+    sample_losses: Callable[[TensorDict], Tensor], inputs: TensorDict
+) -> tuple[Tensor, TensorDict]:
+    """Return the loss of each sample, and the gradient of their sum with respect to the inputs."""
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(inputs)
+        losses = sample_losses(inputs)
+    return losses, tape.gradient(losses, inputs, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+
+# Replicas
+
+
+def num_replicas() -> int:
+    """Return into how many parts a batch is split, each of which runs the step; 1 where a step sees whole batches."""
+    return int(tf.distribute.get_strategy().num_replicas_in_sync)
+
+
+def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
+    """Return the gradients of the whole batch, equal on all replicas."""
+    if not tf.distribute.has_strategy():
+        return gradients
+    context = tf.distribute.get_replica_context()
+    return list(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
+
+
+def can_evaluate(batch_size: int, num_shares: int) -> bool:
+    """Return True if `evaluate` can share a batch of this size among the devices."""
+    return True  # a replica gets fewer rows, or none
+
+
+# Data of `fit` and `evaluate`
+
+
+def num_waiting_batches() -> int:
+    """Return how many batches a thread must send to the device ahead of the step; 0: no thread is needed."""
+    return 0  # tf.data has threads of its own
+
+
+def to_device(element: Element) -> Element:
+    """Send a batch to the device."""
+    return element
+
+
+def dataset(elements: Callable[[], Iterator[Element]], specs: Sequence[Mapping[str, Any]]) -> Any:
+    """Return batches in the form that `fit` reads fastest: a `tf.data.Dataset`.
+
+    Args:
+        elements: opens an iterator over inputs and targets.
+        specs: shape without the batch, and dtype, of the inputs and of the targets by name.
+    """
+    signature = tuple(_chunk_specs(part) for part in specs)
+    chunks = tf.data.Dataset.from_generator(lambda: _chunks(elements()), output_signature=signature)
+    sliced = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(
+        lambda inputs, targets: tf.data.Dataset.from_tensor_slices((inputs, targets))
+    )
+    batches = sliced.map(lambda inputs, targets: ((inputs, targets),)).prefetch(PREFETCHED_BATCHES)
+    options = tf.data.Options()
+    # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up: epochs of
+    # 2.6 s took 5.11 s, the sum of its naps, every other time.
+    options.autotune.enabled = False
+    return batches.with_options(options)
+
+
+def consume(data: Any) -> None:
+    """Read all batches of a dataset, as `fit` does, and do nothing with them."""
+    data.reduce(0, lambda count, _: count + 1)  # without Python
+
+
+def _chunk_specs(specs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tf.TensorSpec((None, None, *spec.shape), spec.dtype) for name, spec in specs.items()}
+
+
+def _chunks(elements: Iterable[Element]) -> Iterator[Element]:
+    """Stack consecutive elements of equal shapes."""
+    chunk: list[Element] = []
+    shapes: Any = None
+    size = 0
+    for element in elements:
+        arrays = [array for part in element for array in part.values()]
+        if chunk and ([a.shape for a in arrays] != shapes or len(chunk) >= CHUNK_BATCHES or size >= CHUNK_BYTES):
+            yield _stacked(chunk)
+            chunk, size = [], 0
+        shapes = [array.shape for array in arrays]
+        size += sum(array.nbytes for array in arrays)
+        chunk.append(element)
+    if chunk:
+        yield _stacked(chunk)
+
+
+def _stacked(chunk: list[Element]) -> Element:
+    inputs = {name: np.stack([element[0][name] for element in chunk]) for name in chunk[0][0]}
+    targets = {name: np.stack([element[1][name] for element in chunk]) for name in chunk[0][1]}
+    return inputs, targets
+
+
+# Profiling
+
+
+def start_profile(directory: Path) -> None:
+    """Begin to trace all that the backend does."""
+    tf.profiler.experimental.start(str(directory))
+
+
+def stop_profile() -> None:
+    """Stop tracing and write the trace."""
+    tf.profiler.experimental.stop()
+
+
+def profiled_step(number: int) -> AbstractContextManager[Any]:
+    """Return a context whose extent the profiler's page shows as one step."""
+    # `_r=1` marks the root of a step. It is not documented; without it the page finds no steps.
+    context: AbstractContextManager[Any] = tf.profiler.experimental.Trace("train", step_num=number, _r=1)
+    return context

@@ -1,0 +1,266 @@
+"""Import of a scenario class by a name that a user types or a file stores.
+
+A user may type `pkg`, `pkg.scenario`, `pkg.scenario:Class`, or a path. A stored name is always
+`module:Class`; it must not lead to code that the user neither installed nor named.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tfaip.components.scenario import ScenarioComponents
+from tfaip.errors import UsageError
+from tfaip.util import importpath
+from tfaip.util.logging import logger
+from tfaip.util.text import shorten, shorten_text
+
+Scenario = type[ScenarioComponents[Any, Any]]
+# Characters of a name or path in a stored file; far more than any real one has.
+_LONGEST_NAME = 200
+_SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
+
+
+def load_scenario(name: str, first: bool = True) -> Scenario:
+    """Import a scenario class that a user named; add the working directory to the Python path.
+
+    Args:
+        name: module (`pkg.scenario`), package with a `scenario` module (`pkg`), either one with
+            `:Class`, or the path of a Python file or of a package directory.
+        first: search the working directory, and that of a path, before the installed packages
+            instead of after them.
+
+    Raises:
+        UsageError: if there is no such module, it fails to import, or it defines no scenario or
+            several.
+    """
+    importpath.add_working_directory(first)
+    module_name, _, class_name = name.partition(":")
+    if _looks_like_path(module_name):
+        module_name = _module_of_path(Path(module_name), first)
+    return _scenario_in(module_name, class_name)
+
+
+def _scenario_in(module_name: str, class_name: str) -> Scenario:
+    module = _import_scenario_module(module_name)
+    return _named_class(module, class_name) if class_name else _only_scenario(module)
+
+
+def is_given_by_path(name: str) -> bool:
+    """Return True if a user named a scenario by the path of a file or directory."""
+    return _looks_like_path(name.partition(":")[0])
+
+
+def _looks_like_path(name: str) -> bool:
+    return "/" in name or name.endswith(".py") or name in {".", ".."}
+
+
+def _module_of_path(path: Path, first: bool) -> str:
+    """Return the dotted name of a file or package directory, and make it importable."""
+    path = path.resolve()
+    if not path.exists():
+        raise UsageError(f"no scenario at {shorten_text(str(path), 160)}: the path does not exist")
+    if path.is_dir() and not (path / "__init__.py").exists() and not (path / "scenario.py").exists():
+        raise UsageError(
+            f"no scenario at {shorten_text(str(path), 160)}: expected a Python file, or a directory with scenario.py"
+        )
+    parts = [path.stem if path.is_file() else path.name]
+    root = path.parent
+    while (root / "__init__.py").exists():
+        parts.insert(0, root.name)
+        root = root.parent
+    importpath.add_directory(str(root), first)
+    return ".".join(parts)
+
+
+def _import_scenario_module(name: str) -> ModuleType:
+    module = _import(name)
+    if hasattr(module, "__path__") and not _scenarios_of(module):
+        inner = f"{name}.scenario"
+        if importlib.util.find_spec(inner) is None:
+            raise UsageError(
+                f"package {shorten_text(name)} has no module 'scenario' and defines no scenario: name the module"
+            )
+        module = _import(inner)
+    return module
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise UsageError(f"no module named {shorten(name)}{_near_modules(name, error.name)}") from error
+        raise UsageError(f"scenario module {shorten_text(name)} fails to import: {_one_line(error)}") from error
+    except (Exception, SystemExit) as error:
+        # SystemExit: a script that was named by mistake may end the process when it is imported.
+        raise UsageError(f"scenario module {shorten_text(name)} fails to import: {_one_line(error)}") from error
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {shorten_text(str(error), 150)}"
+
+
+def _near_modules(name: str, missing: str) -> str:
+    """Return a suggestion for a message: modules beside `missing`, the part that does not exist."""
+    parent, _, last = missing.rpartition(".")
+    paths = list(getattr(sys.modules[parent], "__path__", [])) if parent in sys.modules else None
+    known = {info.name for info in pkgutil.iter_modules(paths)} - sys.stdlib_module_names
+    near = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
+    if not parent:
+        # All installed packages are in the same place; the user means one with a scenario.
+        shipped = [known_name for known_name in _SHIPPED if missing in known_name.split(".")[2:]]
+        near = shipped or [module for module in near if _may_hold_scenario(module)]
+    if not near:
+        return ""
+    rest = "" if near[0] in _SHIPPED else name[len(missing) :]
+    prefix = f"{parent}." if parent else ""
+    return "; did you mean " + " or ".join(f"{prefix}{module}{rest}" for module in near) + "?"
+
+
+def _may_hold_scenario(name: str) -> bool:
+    """Return False for an installed module without a scenario; import nothing."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        return False
+    origin = Path(spec.origin)
+    if "site-packages" not in origin.parts:
+        return True
+    is_package = spec.submodule_search_locations is not None
+    return is_package and any(origin.parent.rglob("scenario.py"))
+
+
+def _scenarios_of(module: ModuleType) -> dict[str, Scenario]:
+    """Return the scenarios that `module` defines, or re-exports from a submodule, by name."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isclass(value)
+        and issubclass(value, ScenarioComponents)
+        and (value.__module__ == module.__name__ or value.__module__.startswith(f"{module.__name__}."))
+        and not name.startswith("_")
+    }
+
+
+def _only_scenario(module: ModuleType) -> Scenario:
+    found = _scenarios_of(module)
+    if not found:
+        raise UsageError(f"module {module.__name__} defines no scenario: expected a subclass of ScenarioBase")
+    # A scenario that another one of the module extends is a base, not a choice.
+    leaves = {cls for cls in found.values() if not _is_extended(cls, found.values())}
+    if len(leaves) > 1:
+        choices = ", ".join(f"{module.__name__}:{name}" for name in sorted(found) if found[name] in leaves)
+        raise UsageError(f"module {module.__name__} defines several scenarios, name one: {choices}")
+    return leaves.pop()
+
+
+def _is_extended(scenario: Scenario, others: Iterable[Scenario]) -> bool:
+    return any(other is not scenario and issubclass(other, scenario) for other in others)
+
+
+def _named_class(module: ModuleType, name: str) -> Scenario:
+    value = getattr(module, name, None)
+    if inspect.isclass(value) and issubclass(value, ScenarioComponents):
+        return value
+    known = sorted(_scenarios_of(module))
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else f"; it defines {', '.join(known) or 'none'}"
+    raise UsageError(f"module {module.__name__} has no scenario named {shorten(name)}{hint}")
+
+
+def import_root(scenario: Scenario) -> str | None:
+    """Return the directory that must be on the Python path to import the package of a scenario.
+
+    None if the package is tfaip itself, or if the scenario is in no file, as in a notebook.
+    """
+    name = scenario.__module__.partition(".")[0]
+    package = sys.modules.get(name)
+    paths = list(getattr(package, "__path__", [])) or [getattr(package, "__file__", None)]
+    return None if name == "tfaip" or paths[0] is None else str(Path(paths[0]).absolute().parent)
+
+
+def load_trusted_scenario(scenario_id: str, root: object = None, typed_root: str | None = None) -> Scenario:
+    """Import the scenario that a stored file names, and log which package is trusted by that.
+
+    Modules are searched in the installed packages first, then in `typed_root` and in the working
+    directory, unless that belongs to a model or a run.
+
+    Args:
+        scenario_id: `module:Class`.
+        root: the `import_root` in the file. It is only shown in the message, never imported from: a
+            file must not lead to code.
+        typed_root: the directory that the user imported the scenario from, according to the user's
+            own record.
+
+    Raises:
+        UsageError: if the name has another form, is in the standard library, or is not that of a
+            scenario.
+    """
+    module_name, _, class_name = scenario_id.partition(":")
+    parts = [*module_name.split("."), class_name]
+    if len(scenario_id) > _LONGEST_NAME or not all(part.isidentifier() for part in parts):
+        raise UsageError(f"scenario_id {shorten(scenario_id)} is not of the form module:Class")
+    package = parts[0]
+    if package == "__main__":
+        # Only the script itself has the class. It must not be imported again, which would run it.
+        scenario = getattr(sys.modules["__main__"], class_name, None)
+        if inspect.isclass(scenario) and issubclass(scenario, ScenarioComponents):
+            return scenario
+        raise UsageError(
+            f"scenario_id {shorten(scenario_id)} names a class of the script that trained it, which other programs "
+            "cannot import: move the class to a module and train with that"
+        )
+    if package in sys.stdlib_module_names:
+        raise UsageError(f"scenario_id {shorten(scenario_id)} names a module of the standard library: not imported")
+    if typed_root is not None:
+        importpath.add_directory(typed_root, first=False)
+    has_added = importpath.add_working_directory(first=False)
+    try:
+        scenario = _scenario_in(module_name, class_name)
+    except UsageError as error:
+        if not _is_there(package, typed_root or root):
+            # The scenario was named by its path, or from another working directory.
+            why = "" if has_added else "; nothing is imported from the directory of a model or a run"
+            raise UsageError(f"{error}{why}; {_how_to_find(package, root)}") from error
+        raise
+    if package != "tfaip":
+        logger(__name__).info("trusting package %s, which the stored params name as the scenario's", package)
+    return scenario
+
+
+def _is_there(package: str, root: object) -> bool:
+    """Return True if a package can be imported, and from `root` if that holds it."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not _holds(root, package):
+        return spec is not None
+    places = [*(spec.submodule_search_locations or []), spec.origin or ""]
+    return any(Path(place).resolve().is_relative_to(Path(str(root)).resolve()) for place in places if place)
+
+
+def _holds(root: object, package: str) -> bool:
+    """Return True if a stored `root` holds this package and may be shown to the user."""
+    if not isinstance(root, str) or len(root) > _LONGEST_NAME:
+        return False
+    if not root.isprintable() or not Path(root).is_absolute():
+        return False
+    directory = Path(root)
+    try:
+        return (directory / package).is_dir() or (directory / f"{package}.py").is_file()
+    except OSError:
+        return False
+
+
+def _how_to_find(package: str, root: object) -> str:
+    # A run directory that contains code must not get the user to import it.
+    if _holds(root, package) and not importpath.is_stored(str(root)):
+        return f"it was imported from {root}: put PYTHONPATH={shlex.quote(str(root))} before the command"
+    return f"put the directory that holds {package} on the PYTHONPATH"

@@ -1,0 +1,71 @@
+"""Params of the training and validation data of a scenario; needs no backend."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.generics import bound_field
+
+TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
+TVal = TypeVar("TVal", bound=DataGeneratorParams)
+
+
+@pai_dataclass
+@dataclass
+class TrainerPipelines(ParamsBase):
+    """Pipelines of the training and of the validation data."""
+
+    train: DataPipelineParams = field(
+        default_factory=DataPipelineParams,
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Training pipeline"),
+    )
+    val: DataPipelineParams = field(
+        default_factory=DataPipelineParams,
+        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Validation pipeline"),
+    )
+
+
+@pai_dataclass
+@dataclass
+class TrainerPipelineParamsBase(ParamsBase, Generic[TTrain, TVal]):
+    """Source of the data of a training; subclass this to build the generators in code."""
+
+    setup: TrainerPipelines = field(default_factory=TrainerPipelines, metadata=pai_meta(fix_dc=True, mode="ssnake"))
+
+    @abstractmethod
+    def train_gen(self) -> TTrain:
+        """Return the generator of the training data."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def val_gen(self) -> TVal | None:
+        """Return the generator of the validation data; None: no validation."""
+        raise NotImplementedError
+
+    def lav_gen(self) -> Iterable[DataGeneratorParams]:
+        """Return the generators to load and validate on; default: that of the validation data."""
+        generator = self.val_gen()
+        return [] if generator is None else [generator]
+
+
+@pai_dataclass
+@dataclass
+class TrainerPipelineParams(TrainerPipelineParamsBase[TTrain, TVal], Generic[TTrain, TVal]):
+    """One generator for training, one for validation."""
+
+    train: TTrain = bound_field(pai_meta(mode="ssnake", help="Generator of the training data"))
+    val: TVal = bound_field(pai_meta(mode="ssnake", help="Generator of the validation data"))
+
+    def train_gen(self) -> TTrain:
+        return self.train
+
+    def val_gen(self) -> TVal | None:
+        return self.val
+
+
+TrainingPipelineGeneratorParams = TrainerPipelineParams

@@ -1,0 +1,252 @@
+"""Components of one scenario: params, data, model, graph and evaluator.
+
+A scenario is declared by the classes of its params, which name the classes that they describe:
+
+    class MyScenarioParams(ScenarioBaseParams[MyDataParams, MyModelParams]): ...
+    class MyTrainerParams(TrainerParams[MyScenarioParams, MyPipelineParams]): ...
+    class MyScenario(ScenarioBase[MyScenarioParams, MyTrainerParams]): ...
+
+Training, LAV, prediction and export use `ScenarioComponents` only. `ScenarioBase`, which users
+derive from, adds the factories of these on top (`create_trainer`, `create_lav` ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tfaip.components.arguments import further_arguments
+from tfaip.components.modelparams import SCENARIO_PARAMS_FILE, require_model
+from tfaip.components.params import ScenarioBaseParams
+from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataBaseParams
+from tfaip.errors import UsageError
+from tfaip.evaluator.evaluator import EvaluatorBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params.generics import type_argument
+from tfaip.params.resource import require_resources_inside
+from tfaip.params.serialization import load_params
+from tfaip.params.tree import node_fields
+from tfaip.util.overriding import overrides
+
+if TYPE_CHECKING:  # these load the numeric backend
+    from tfaip.model.graphbase import GenericGraphBase
+    from tfaip.model.modelbase import ModelBase
+
+SP = TypeVar("SP", bound=ScenarioBaseParams)
+TP = TypeVar("TP")
+
+
+class ScenarioComponents(Generic[SP, TP]):
+    """Params, data, model, graph and evaluator of a scenario, each built when it is first used.
+
+    The class methods can be overridden: `*_cls` name the classes, `default_*` change defaults,
+    `static_*_kwargs` pass further constructor arguments.
+
+    Args:
+        params: the scenario params.
+    """
+
+    def __init__(self, params: SP) -> None:
+        self._params = params
+
+    @property
+    def params(self) -> SP:
+        """The scenario params."""
+        return self._params
+
+    @cached_property
+    def data(self) -> DataBase[Any]:
+        """The data, built from `params.data`."""
+        params = self._params.data
+        arguments = further_arguments(self, "data", self._offered("data"))
+        data_cls = _class_of_hook(self, "data_cls", params, DataBaseParams)
+        data: DataBase[Any] = params.create(**arguments) if data_cls is None else data_cls(params, **arguments)
+        data.check_hooks()
+        return data
+
+    @cached_property
+    def model(self) -> ModelBase[Any]:
+        """The model, built from `params.model`."""
+        params = self._params.model
+        arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
+        model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
+        model: ModelBase[Any] = params.create(**arguments) if model_cls is None else model_cls(params, **arguments)
+        return model
+
+    @cached_property
+    def graph(self) -> GenericGraphBase[Any]:
+        """The outermost graph, which the model creates."""
+        offered = self._offered("model") | {"data": lambda: self.data, "model": lambda: self.model}
+        return self.model.create_graph(**further_arguments(self, "graph", offered))
+
+    def new_evaluator(self) -> EvaluatorBase[Any]:
+        """Build an evaluator from `params.evaluator` and the further arguments of hooks."""
+        offered = self._offered("evaluator") | {"data": lambda: self.data}
+        return self.create_evaluator(self._params.evaluator, **further_arguments(self, "evaluator", offered))
+
+    def _offered(self, part: str) -> dict[str, Callable[[], Any]]:
+        """Return the params that hooks may ask for; `params` are those of the part itself."""
+        params = self._params
+        return {
+            "params": lambda: getattr(params, part),
+            "data_params": lambda: params.data,
+            "model_params": lambda: params.model,
+            "evaluator_params": lambda: params.evaluator,
+            "scenario_params": lambda: params,
+        }
+
+    @classmethod
+    def params_cls(cls) -> type[SP]:
+        """Class of the scenario params."""
+        return type_argument(cls, ScenarioComponents, 0)
+
+    @classmethod
+    def trainer_params_cls(cls) -> type[TP]:
+        """Class of the trainer params."""
+        return type_argument(cls, ScenarioComponents, 1)
+
+    @classmethod
+    def data_cls(cls) -> type[DataBase[Any]]:
+        """Class of the data; default: the one that the default data params name.
+
+        A scenario object asks its own params instead.
+        """
+        # `default_params` asks an override of this method for the class. If that override asks this
+        # method in turn, it must not ask `default_params` again.
+        is_overridden = overrides(cls, ScenarioComponents, "data_cls")
+        params = cls.params_cls()() if is_overridden else cls.default_params()
+        return params.data.cls()
+
+    @classmethod
+    def model_cls(cls) -> type[ModelBase[Any]]:
+        """Class of the model; default: the one that the default model params name.
+
+        A scenario object asks its own params instead.
+        """
+        return cls.default_params().model.cls()
+
+    @classmethod
+    def evaluator_cls(cls) -> type[EvaluatorBase[Any]]:
+        """Class of the evaluator; default: one that evaluates nothing."""
+        return EvaluatorBase
+
+    @classmethod
+    def default_params(cls) -> SP:
+        """Return scenario params with the defaults of this scenario; override to change them.
+
+        If the data class overrides `DataBase.default_params`, the data params start from these. The
+        evaluator params are of the class that the evaluator was declared with.
+        """
+        params = cls.params_cls()()
+        params.data = _default_data_params(_class_of(cls, "data_cls", params.data), params.data)
+        if overrides(cls, ScenarioComponents, "evaluator_cls"):
+            evaluator_params_cls = cls.evaluator_cls().params_cls()
+            if not isinstance(params.evaluator, evaluator_params_cls):
+                params.evaluator = evaluator_params_cls()
+        return params
+
+    @classmethod
+    def default_trainer_params(cls) -> TP:
+        """Return trainer params with the defaults of this scenario; override to change them."""
+        params: Any = cls.trainer_params_cls()()
+        params.scenario = cls.default_params()
+        pipeline_params_cls = getattr(cls, "trainer_pipeline_params_cls", None)  # a hook of older scenarios
+        if pipeline_params_cls is not None:
+            params.gen = pipeline_params_cls()()
+        return params
+
+    @classmethod
+    def static_data_kwargs(cls, params: Any) -> dict[str, Any]:
+        """Return further constructor arguments of the data class.
+
+        This and the other hooks for arguments (see `tfaip.components.arguments`) get the values that
+        their parameters name. Known are `params` (of the component), `data_params`, `model_params`,
+        `evaluator_params`, `scenario_params`, and `data` and `model` as far as they are built before
+        the component.
+        """
+        return {}
+
+    @classmethod
+    def static_model_kwargs(cls, params: Any) -> dict[str, Any]:
+        """Return further constructor arguments of the model class."""
+        return {}
+
+    @classmethod
+    def create_evaluator(cls, params: Any, **kwargs: Any) -> EvaluatorBase[Any]:
+        """Build an evaluator from evaluator params; `kwargs` are further constructor arguments.
+
+        Raises:
+            UsageError: if the evaluator was declared with another class of params.
+        """
+        evaluator_cls = cls.evaluator_cls()
+        if not isinstance(params, evaluator_cls.params_cls()):
+            raise UsageError(
+                f"{evaluator_cls.__name__} needs {evaluator_cls.params_cls().__name__}, got {type(params).__name__}: "
+                "set the evaluator of the scenario params (ScenarioBase.default_params does)"
+            )
+        return evaluator_cls(params, **kwargs)
+
+    @classmethod
+    def scenario_id(cls) -> str:
+        """Return `module:Class`, the name under which stored params find the scenario again."""
+        return f"{cls.__module__}:{cls.__qualname__}"
+
+    @classmethod
+    def params_from_path(cls, path: str | Path, trusted: Iterable[str] = ()) -> SP:
+        """Load the scenario params of a model directory (`best/`, `export/`).
+
+        Args:
+            path: the directory.
+            trusted: packages that the params may name classes of, besides tfaip and the scenario's
+                own.
+
+        Raises:
+            UsageError: if they are missing or damaged, or name a class or a file that they must
+                not.
+        """
+        require_model(Path(path))
+        packages = [cls.__module__.split(".")[0], *trusted]
+        params = load_params(Path(path) / SCENARIO_PARAMS_FILE, cls.params_cls(), trusted=packages)
+        require_resources_inside(params, Path(path))
+        return params
+
+
+def _class_of(scenario: type[ScenarioComponents[Any, Any]], hook: str, params: Any) -> Any:
+    """Return the class that an overridden hook names, else that of the params (None: none)."""
+    if overrides(scenario, ScenarioComponents, hook):
+        return getattr(scenario, hook)()
+    return None if type(params) is DataBaseParams else params.cls()
+
+
+def _class_of_hook(scenario: ScenarioComponents[Any, Any], hook: str, params: Any, base: type) -> Any:
+    """Return the class that an overridden hook names; None if the params can build it."""
+    if not overrides(type(scenario), ScenarioComponents, hook):
+        return None
+    cls = getattr(scenario, hook)()
+    return None if overrides(type(params), base, "cls") and params.cls() is cls else cls
+
+
+def _default_data_params(data_cls: Any, declared: Any) -> Any:
+    """Return the default params of a data class as the class that the scenario declares.
+
+    Args:
+        data_cls: class of the data, or None.
+        declared: params of the declared class, with its own defaults.
+    """
+    if data_cls is None or not overrides(data_cls, DataBase, "default_params"):
+        return declared
+    params = data_cls.default_params()
+    if isinstance(params, type(declared)):
+        return params
+    if not isinstance(declared, type(params)):
+        raise TypeError(
+            f"{data_cls.__name__}.default_params gave {type(params).__name__}, the scenario declares "
+            f"{type(declared).__name__}: return params of that class"
+        )
+    # The scenario derives params of its own from those of the data.
+    for field in node_fields(params):
+        setattr(declared, field.name, getattr(params, field.name))
+    return declared

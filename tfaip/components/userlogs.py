@@ -1,0 +1,113 @@
+"""Log messages of the user's own code, which go to the console and the log file of the toolkit."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from tfaip.params.tree import children, is_node
+from tfaip.util.logging import ROOT, ConsoleHandler, log_level
+from tfaip.util.origin import LIBRARIES
+
+# Packages that configure their own logging.
+_NOT_USERS = LIBRARIES | {ROOT, *sys.stdlib_module_names}
+
+
+@contextlib.contextmanager
+def user_logs(*values: Any) -> Iterator[None]:
+    """Context that passes log messages of the user's modules to the console and the log file.
+
+    A level that is set on such a logger is kept. Handlers of the root logger get the same records
+    as without the context.
+
+    Args:
+        values: classes, and params with their whole tree. The context applies to the top-level
+            packages of all these.
+    """
+    with ExitStack() as stack:
+        for package in sorted(_packages(values) - _NOT_USERS):
+            stack.enter_context(_forwarded(logging.getLogger(package)))
+        yield
+
+
+@contextlib.contextmanager
+def console_unless_configured() -> Iterator[None]:
+    """Context that prints log messages if nothing else would handle them, as in a script."""
+    root = logging.getLogger(ROOT)
+    if root.handlers or not root.propagate or any(map(_is_of_application, logging.getLogger().handlers)):
+        yield
+        return
+    level, console = root.level, ConsoleHandler()
+    root.setLevel(level or log_level())
+    root.addHandler(console)
+    root.propagate = False
+    try:
+        yield
+    finally:
+        root.propagate = True
+        root.removeHandler(console)
+        root.setLevel(level)
+
+
+def _is_of_application(handler: logging.Handler) -> bool:
+    """Return False for the handler that TensorFlow's logging library may add to the root logger."""
+    return type(handler).__module__.partition(".")[0] != "absl"
+
+
+def _packages(values: Iterable[Any]) -> set[str]:
+    classes: set[type] = set()
+    for value in values:
+        classes.update([value] if isinstance(value, type) else _classes(value))
+    return {base.__module__.partition(".")[0] for cls in classes for base in cls.__mro__}
+
+
+def _classes(params: Any) -> Iterator[type]:
+    """Iterate over the classes of all nodes of a tree of params."""
+    if is_node(params):
+        yield type(params)
+    for child in (children(params) or {}).values():
+        yield from _classes(child)
+
+
+@contextlib.contextmanager
+def _forwarded(package: logging.Logger) -> Iterator[None]:
+    if any(isinstance(handler, _Forward) for handler in package.handlers):
+        yield  # an outer context forwards its messages already
+        return
+    forward, before = _Forward(package), (package.level, package.propagate)
+    if package.level == logging.NOTSET:
+        package.setLevel(logging.getLogger(ROOT).getEffectiveLevel())
+    package.propagate = False
+    package.addHandler(forward)
+    try:
+        yield
+    finally:
+        package.removeHandler(forward)
+        package.setLevel(before[0])
+        package.propagate = before[1]
+
+
+class _Forward(logging.Handler):
+    """Handler that passes records on to the handlers that the toolkit's own records reach.
+
+    Args:
+        package: logger of a package, with the level that it had before the context.
+    """
+
+    def __init__(self, package: logging.Logger) -> None:
+        super().__init__()
+        self._root_level = package.getEffectiveLevel()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass on a record of the package."""
+        toolkit, root = logging.getLogger(ROOT), logging.getLogger()
+        if toolkit.isEnabledFor(record.levelno):
+            for handler in toolkit.handlers:
+                if record.levelno >= handler.level:
+                    handler.handle(record)
+        if toolkit.propagate and root.handlers and record.levelno >= self._root_level:
+            root.handle(record)

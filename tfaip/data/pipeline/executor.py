@@ -1,0 +1,156 @@
+"""Execution of blocks, in this process or in worker processes. The bytes are the same."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+
+from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, Outcome, Segment, map_segment
+from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
+from tfaip.data.pipeline.workers.pool import WorkerPool, WorkerStats
+from tfaip.data.pipeline.workers.process import WorkerDied
+from tfaip.data.pipeline.workers.spec import WorkerSpec
+from tfaip.util.logging import logger
+
+AUTOMATIC_START_S = 1.0
+WORTHWHILE_S = 100e-6
+"""A sample with less work than this is not worth the transport to another process and back."""
+
+log = logger(__name__)
+
+
+class BlockExecutor:
+    """Executor of blocks; `close` ends the workers.
+
+    Workers may start late, see `DataPipelineParams.worker_start_s`: until then, and while they
+    start, blocks are processed in this process. By default a second of work decides, since the
+    bytes are the same: small data never pay for a process, and the first batch never waits for one.
+
+    Args:
+        local: processes blocks in this process.
+        processors: the processors of `local`.
+        spec: what workers do, up to `processors.parallel`.
+    """
+
+    def __init__(self, local: BlockProcessor, processors: ProcessorPipeline, spec: WorkerSpec) -> None:
+        self._local = local
+        self._processors = processors
+        self._spec = spec
+        self._num_workers = 0
+        if spec.generator_params is not None or processors.parallel:
+            self._num_workers = _num_workers(spec)
+        self._start_s = _start_s(spec.pipeline_params)
+        self._pool: WorkerPool | None = None
+        self._seconds = 0.0
+        self._samples = 0
+
+    @property
+    def stats(self) -> WorkerStats | None:
+        """Work of the workers so far; None: there are none."""
+        return None if self._pool is None else self._pool.stats
+
+    def close(self) -> None:
+        """End the workers; the next block starts new ones if they are due."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def execute(self, blocks: Iterable[Block], seed: int, as_batches: bool) -> Iterator[BlockResult]:
+        """Process blocks, in order.
+
+        Args:
+            blocks: may be endless; workers read ahead.
+            seed: of the data.
+            as_batches: let workers stack each block.
+
+        Raises:
+            WorkerDied: if a worker ended or hangs.
+        """
+        blocks = iter(blocks)
+        try:
+            yield from self._execute_locally(blocks, seed)
+            if self._pool is not None:
+                for result in self._pool.execute(blocks, seed, as_batches):
+                    yield self._completed(result, seed)
+        except WorkerDied:
+            self.close()
+            raise
+
+    def _execute_locally(self, blocks: Iterator[Block], seed: int) -> Iterator[BlockResult]:
+        """Process blocks until workers are ready, if they ever are."""
+        is_first = True
+        while not self._workers_are_ready():
+            block = next(blocks, None)
+            if block is None:
+                return
+            begin = time.perf_counter()
+            result = self._local.process(block, seed)
+            if not is_first:  # the first one may have loaded the data
+                self._seconds += time.perf_counter() - begin
+                self._samples += block.size
+            is_first = False
+            yield result
+
+    def _workers_are_ready(self) -> bool:
+        if self._num_workers == 0:
+            return False
+        if self._pool is None and self._workers_are_due():
+            self._start_workers()
+        return self._pool is not None and (self._start_s == 0 or self._pool.is_ready())
+
+    def _workers_are_due(self) -> bool:
+        if self._start_s is not None:
+            return self._seconds >= self._start_s
+        return self._seconds >= max(AUTOMATIC_START_S, self._samples * WORTHWHILE_S)
+
+    def _start_workers(self) -> None:
+        try:
+            self._pool = WorkerPool(self._spec, self._num_workers, self._prepare)
+        except Exception as error:
+            self._num_workers = 0
+            log.warning(
+                "samples are processed in the training process, since no workers could be started: %s: %s",
+                type(error).__name__,
+                error,
+            )
+        else:
+            log.debug("%d data workers started", self._num_workers)
+
+    def _prepare(self, block: Block) -> Block:
+        """Return a block that contains its samples, unless workers read them."""
+        if self._spec.generator_params is not None:
+            return block
+        segments = []
+        for segment in block.segments:
+            samples = list(self._local.raw_samples(segment))
+            segments.append(Segment(segment.pass_index, segment.first, samples))
+        return Block(segments)
+
+    def _completed(self, result: BlockResult, seed: int) -> BlockResult:
+        """Run the mapping processors that must not run in workers."""
+        mapper = self._processors.after_parallel
+        if not mapper:
+            return result
+        completed: list[Outcome] = []
+        for segment, outcomes in result.segments():
+            completed += map_segment(mapper, segment, outcomes, seed)
+        return BlockResult(result.block, completed)
+
+
+def _start_s(params: DataPipelineParams) -> float | None:
+    """Return the seconds of work in this process before workers start; None: automatic."""
+    if params.worker_start_s >= 0:
+        return params.worker_start_s
+    return None if params.has_default_workers() else 0.0
+
+
+def _num_workers(spec: WorkerSpec) -> int:
+    """Return the number of workers; only the default number is limited to the cores."""
+    params = spec.pipeline_params
+    count = params.num_processes
+    if params.has_default_workers():  # a 4 that the user typed cannot be told from it; docs/data.md says how to get 4
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        count = min(count, cores) if cores > 1 else 0
+    return spec.processors.worker_limit(count) if count else 0

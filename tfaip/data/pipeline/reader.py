@@ -1,0 +1,177 @@
+"""The input side of a pipeline: reads its samples and batches in the way that costs least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
+
+from tfaip.data.pipeline.arraybatches import array_batches
+from tfaip.data.pipeline.batching import Batch, Batcher
+from tfaip.data.pipeline.blocks import BlockProcessor
+from tfaip.data.pipeline.bucketing import LengthBuckets
+from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess
+from tfaip.data.pipeline.definitions import Sample, SampleSpecs
+from tfaip.data.pipeline.executor import BlockExecutor
+from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, SampleFilter
+from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.sampler import Sampler
+from tfaip.data.pipeline.sharding import UNSHARDED, Shard, ShardedStream, shard_batch
+from tfaip.data.pipeline.stream import SampleStream
+from tfaip.data.pipeline.workers.spec import WorkerSpec
+from tfaip.errors import UsageError
+
+Batches = Generator[tuple[Batch, Position], None, None]
+
+
+class PipelineReader:
+    """Reader of the samples of a generator; `close` ends its workers.
+
+    Args:
+        params: of the pipeline.
+        data: specs, padding, length and processors.
+        generator: source of the samples.
+        generator_params: its params, from which workers build it.
+        seed: of the data.
+        drops: counts the samples that are left out.
+    """
+
+    def __init__(
+        self,
+        params: DataPipelineParams,
+        data: SampleSpecs,
+        generator: DataGenerator[Any],
+        generator_params: DataGeneratorParams,
+        seed: int,
+        drops: DropCounts,
+    ) -> None:
+        self._params = params
+        self._data = data
+        self._generator = generator
+        self._generator_params = generator_params
+        self.samples_per_batch = samples_per_batch(generator, params)
+        self.processors = data.params.pre_proc.create(params, data.params)
+        self.sampler = Sampler(generator, params, seed)
+        self.batcher = Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), params.mode)
+        failures = FailurePolicy(params.allowed_failures(), drops)
+        self.filter = SampleFilter(self.batcher, params.max_element_length, data.element_length_fn, failures)
+        self.executor = self._create_executor()
+        self._stream = SampleStream(self.sampler, self.executor, self.processors, self.filter, self.samples_per_batch)
+
+    def _create_executor(self) -> BlockExecutor:
+        spec = WorkerSpec(
+            self._params,
+            self._data.params,
+            self._data.params.pre_proc,
+            self._generator_params if self.workers_read else None,
+            self.batcher if self.workers_stack else None,
+        )
+        return BlockExecutor(BlockProcessor(self._generator, self.processors.mapper), self.processors, spec)
+
+    def close(self) -> None:
+        """End the workers and release data that are being iterated."""
+        self._stream.close()
+        self.sampler.close()
+        self.filter.failures.forget()
+        self.executor.close()
+
+    @property
+    def workers_read(self) -> bool:
+        """True if workers, if there are some, read the samples; otherwise they are sent them."""
+        # Every worker would load data in memory once more.
+        return isinstance(self._generator, RandomAccess) and not self._generator.in_memory()
+
+    @property
+    def workers_stack(self) -> bool:
+        """True if workers, if there are some, stack the batches: nothing else is left to do."""
+        has_processors_here = self.processors.after_parallel or not self.processors.is_mapping
+        return not (self._measures_samples or has_processors_here or self._generator.yields_batches())
+
+    @property
+    def _measures_samples(self) -> bool:
+        return self._params.max_element_length is not None or bool(self._params.bucket_boundaries)
+
+    @property
+    def stack(self) -> Callable[[list[Sample]], Batch]:
+        """Function that makes a batch of at most `samples_per_batch` samples."""
+        return self.batcher.from_ready_made if self._generator.yields_batches() else self.batcher.batch
+
+    def samples(self, repeat: bool) -> Generator[Sample, None, None]:
+        """Yield the valid processed samples; `repeat`: pass after pass, without end."""
+        for sample, _ in self._stream.samples(Position(), repeat):
+            yield sample
+
+    def batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
+        """Yield batches, each with the position after it.
+
+        Args:
+            start: where to continue.
+            sizes: of the batches; with buckets only their number counts.
+            repeat: pass after pass, without end; False: stop at the end of the pass.
+        """
+        batches: Iterator[tuple[Batch, Position]]
+        arrays = self._arrays()
+        buckets = self._buckets()
+        if arrays is not None:
+            batches = array_batches(arrays, self.sampler, self.batcher, start, sizes, repeat)
+        elif buckets is not None:
+            yield from self._bucket_batches(buckets, start, sizes, repeat)
+            return
+        else:
+            batches = self._stream.batches(start, sizes, repeat, self.stack)
+        # The sizes of an epoch leave the remainder out; in a single pass it shows only at the end.
+        smallest = self.samples_per_batch if self._params.batch_drop_remainder else 1
+        for batch, position in batches:
+            if batch.size < smallest:
+                return
+            yield batch, position
+
+    def sharded_batches(self, start: Position, sizes: Iterable[int], shard: Shard) -> Batches:
+        """Yield the rows of a shard of an endless stream; only these are read if possible."""
+        arrays = self._arrays()
+        if shard != UNSHARDED and arrays is not None:
+            return array_batches(arrays, self.sampler, self.batcher, start, sizes, True, shard)
+        if shard != UNSHARDED and self._rows_are_independent():
+            stream = ShardedStream(self.sampler, self.executor, self.filter, shard)
+            return stream.batches(start, sizes, self.stack)
+        return ((shard_batch(batch, shard), position) for batch, position in self.batches(start, sizes, True))
+
+    def _bucket_batches(self, buckets: LengthBuckets, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
+        stream = self._stream
+        groups = buckets.groups(stream.samples(start, repeat), stream.number, start, stream.recall(start))
+        for _, (group, position) in zip(sizes, groups, strict=False):
+            yield self.batcher.batch(group), position
+
+    def _arrays(self) -> BatchAccess | None:
+        """Return the generator if batches can be cut from it: samples need no processing."""
+        generator = self._generator
+        if self.processors.processors or self._measures_samples or generator.yields_batches():
+            return None
+        return generator if isinstance(generator, BatchAccess) else None
+
+    def _buckets(self) -> LengthBuckets | None:
+        params = self._params
+        if not params.bucket_boundaries:
+            return None
+        if self._generator.yields_batches():
+            raise UsageError(
+                f"bucket_boundaries is {params.bucket_boundaries}, but "
+                f"{type(self._generator).__name__} yields batches: buckets need single samples"
+            )
+        sizes = params.bucket_batch_sizes or [params.batch_size] * (len(params.bucket_boundaries) + 1)
+        length = self._data.element_length_fn
+        return LengthBuckets(params.bucket_boundaries, sizes, length, params.batch_drop_remainder)
+
+    def _rows_are_independent(self) -> bool:
+        """Return True if the rows of a shard can be made without the others of their batches."""
+        if self._params.bucket_boundaries or self._generator.yields_batches():
+            return False
+        # Variable dimensions are padded to the longest sample of the whole batch.
+        specs = {**self._data.input_layer_specs(), **self._data.target_layer_specs()}
+        has_one_shape = not any(None in spec.shape for spec in specs.values())
+        return has_one_shape and self.processors.is_mapping
+
+
+def samples_per_batch(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
+    """Return the samples of the generator per batch, 1 if it yields batches."""
+    return 1 if generator.yields_batches() else params.batch_size

@@ -1,0 +1,140 @@
+"""Export formats: the graphs of a model as files for other programs."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from tfaip.components.scenario import ScenarioComponents
+from tfaip.errors import TfaipError
+from tfaip.export.comparison import compare_outputs, graph_outputs
+from tfaip.export.kerasfiles import KERAS_DIR, KerasExporter
+from tfaip.export.onnxfiles import ONNX_DIR, OnnxExporter
+from tfaip.export.savedmodel import SERVE_DIR, ServingExporter
+from tfaip.model.exportgraph import ExportGraphs
+from tfaip.util.typing import TensorDict
+
+
+class Exporter(Protocol):
+    """One format, which writes graphs with their current weights and loads them."""
+
+    def __init__(self, graphs: ExportGraphs) -> None: ...
+
+    def write(self, directory: Path) -> None:
+        """Create `directory` and write all graphs into it."""
+
+    @staticmethod
+    def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
+        """Return one of the graphs as a function of batches."""
+
+
+# Keys are the names of the directories within the directory of a model.
+FORMATS: dict[str, type[Exporter]] = {SERVE_DIR: ServingExporter, KERAS_DIR: KerasExporter, ONNX_DIR: OnnxExporter}
+
+
+class Advice(NamedTuple):
+    """Advice at the end of an error message; `{}` is replaced by the name of the format.
+
+    Args:
+        on_failure: if a format cannot be written.
+        on_difference: if the exported model gives other outputs.
+    """
+
+    on_failure: str
+    on_difference: str
+
+
+IN_TRAINING = Advice(
+    "switch it off with --scenario.export_{} False", "skip this check with --trainer.skip_model_load_test True"
+)
+BY_COMMAND = Advice("leave {} out of --format", "leave {} out of --format")
+
+
+class ExportFormats:
+    """The formats in which a model is written.
+
+    Args:
+        graphs: graphs to export.
+        names: keys of `FORMATS`.
+        advice: advice that fits the flags of the caller.
+
+    Raises:
+        UsageError: if a format cannot be written here; the message says why.
+    """
+
+    def __init__(self, graphs: ExportGraphs, names: Sequence[str], advice: Advice = IN_TRAINING) -> None:
+        self._graphs = graphs
+        self._advice = advice
+        self._exporters: dict[str, Exporter] = {}
+        for name in names:
+            with _advised(advice.on_failure, name):
+                self._exporters[name] = FORMATS[name](graphs)
+
+    def write(self, directory: Path) -> None:
+        """Write every format into the directory of the model, with the current weights.
+
+        Raises:
+            TfaipError: if a graph cannot be expressed in a format.
+        """
+        for name, exporter in self._exporters.items():
+            with _advised(self._advice.on_failure, name):
+                exporter.write(directory / name)
+
+    def check(self, inputs: dict[str, np.ndarray]) -> None:
+        """Export into a temporary directory, load, and compare the outputs of one batch.
+
+        Raises:
+            TfaipError: if they differ, or a graph cannot be expressed in a format.
+        """
+        with tempfile.TemporaryDirectory(prefix="tfaip-export-") as temporary:
+            self.write(Path(temporary))
+            for format_name, exporter in self._exporters.items():
+                for name, graph in self._graphs.by_name.items():
+                    exported = exporter.load(Path(temporary) / format_name, name)(inputs)
+                    expected = graph_outputs(graph, inputs)
+                    with _advised(self._advice.on_difference, format_name):
+                        _require_equal(f"graph {name!r} in {format_name}/", exported, expected)
+
+
+def create_formats(
+    scenario: ScenarioComponents[Any, Any], names: Sequence[str], advice: Advice = IN_TRAINING
+) -> ExportFormats | None:
+    """Create the formats of a scenario, whose graph must be built; None if `names` is empty.
+
+    Args:
+        scenario: makes the graphs.
+        names: keys of `FORMATS`.
+        advice: as in `ExportFormats`.
+
+    Raises:
+        UsageError: if a format cannot be written here.
+    """
+    return ExportFormats(export_graphs(scenario), names, advice) if names else None
+
+
+def export_graphs(scenario: ScenarioComponents[Any, Any]) -> ExportGraphs:
+    """Return the graphs to export of a scenario, whose graph must be built."""
+    functions = scenario.model._export_graphs(scenario.graph)
+    return ExportGraphs(scenario.graph, functions, scenario.data.create_input_layers())
+
+
+@contextlib.contextmanager
+def _advised(advice: str, format_name: str) -> Iterator[None]:
+    try:
+        yield
+    except TfaipError as error:
+        raise type(error)(f"{error}; {advice.format(format_name)}") from error
+
+
+def _require_equal(what: str, exported: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
+    try:
+        compare_outputs(exported, expected)
+    except TfaipError as error:
+        raise TfaipError(
+            f"{what}: {error}; the graph depends on something that is not exported (Python state, random numbers)"
+        ) from error

@@ -1,0 +1,71 @@
+# The one list of the names of `tfaip.imports`, read by type checkers and by `tfaip/imports.py`.
+
+from tfaip.data.data import DataBase as DataBase
+from tfaip.data.databaseparams import (
+    DataBaseParams as DataBaseParams,
+    DataGeneratorParams as DataGeneratorParams,
+    DataPipelineParams as DataPipelineParams,
+)
+from tfaip.data.generators.arrays import ArrayDataGenerator as ArrayDataGenerator
+from tfaip.data.generators.csvfile import (
+    CsvGenerator as CsvGenerator,
+    CsvGeneratorParams as CsvGeneratorParams,
+)
+from tfaip.data.generators.listsfile import (
+    ListsFileGenerator as ListsFileGenerator,
+    ListsFileGeneratorParams as ListsFileGeneratorParams,
+)
+from tfaip.data.pipeline.datagenerator import (
+    DataGenerator as DataGenerator,
+    RawDataGenerator as RawDataGenerator,
+    RawDataGeneratorParams as RawDataGeneratorParams,
+)
+from tfaip.data.pipeline.datapipeline import DataPipeline as DataPipeline
+from tfaip.data.pipeline.definitions import (
+    GENERAL_PROCESSOR as GENERAL_PROCESSOR,
+    INPUT_PROCESSOR as INPUT_PROCESSOR,
+    TARGETS_PROCESSOR as TARGETS_PROCESSOR,
+    PipelineMode as PipelineMode,
+    Sample as Sample,
+)
+from tfaip.data.pipeline.processor.dataprocessor import (
+    GeneratingDataProcessor as GeneratingDataProcessor,
+    MappingDataProcessor as MappingDataProcessor,
+)
+from tfaip.data.pipeline.processor.params import (
+    ComposedProcessorPipelineParams as ComposedProcessorPipelineParams,
+    DataProcessorParams as DataProcessorParams,
+    SequentialProcessorPipelineParams as SequentialProcessorPipelineParams,
+)
+from tfaip.data.specs import TensorSpec as TensorSpec
+from tfaip.evaluator.evaluator import (
+    Evaluator as Evaluator,
+    EvaluatorBase as EvaluatorBase,
+)
+from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
+from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRecallCurve
+from tfaip.model.graphbase import (
+    GenericGraphBase as GenericGraphBase,
+    GraphBase as GraphBase,
+)
+from tfaip.model.layerbase import (
+    LayerBase as LayerBase,
+    TFAIPLayerBase as TFAIPLayerBase,
+)
+from tfaip.model.layerbaseparams import LayerBaseParams as LayerBaseParams
+from tfaip.model.modelbase import ModelBase as ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
+from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
+from tfaip.scenario.listfile.listfilescenario import (
+    ListFilePipelineParams as ListFilePipelineParams,
+    ListFileScenario as ListFileScenario,
+    ListFileTrainerParams as ListFileTrainerParams,
+)
+from tfaip.scenario.scenariobase import ScenarioBase as ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
+from tfaip.trainer.params import (
+    TrainerParams as TrainerParams,
+    TrainerPipelineParams as TrainerPipelineParams,
+    TrainerPipelineParamsBase as TrainerPipelineParamsBase,
+)
+from tfaip.trainer.trainer import Trainer as Trainer

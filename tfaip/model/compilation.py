@@ -1,0 +1,41 @@
+"""Layers that cannot be compiled: Keras then runs the whole step uncompiled, without naming the reason."""
+
+from __future__ import annotations
+
+from tfaip.backend import keras_private
+from tfaip.backend.active import backend
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.variables import all_layers_by_path
+from tfaip.util.logging import logger
+from tfaip.util.text import shorten_text
+
+# Characters of a warning for names of layers.
+NAMES_LIMIT = 100
+
+log = logger(__name__)
+
+
+def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool) -> bool:
+    """Return the `jit_compile` argument of `compile`; log a warning if layers keep the step from being compiled.
+
+    Keras compiles a step only if all layers say so (`supports_jit`). On JAX a step that is not compiled runs operation
+    by operation; on TensorFlow it is a graph without XLA, as it is by default.
+
+    Args:
+        model: built.
+        force_eager: of the trainer params.
+        jit_compile: of the trainer params.
+    """
+    if force_eager or not (backend.ALWAYS_COMPILES or jit_compile):
+        return False
+    layers = layers_without_compilation(model)
+    if layers:
+        log.warning(backend.ADVICE_WITHOUT_COMPILATION, shorten_text(", ".join(layers), NAMES_LIMIT))
+    return not layers
+
+
+def layers_without_compilation(model: TrainingModel) -> list[str]:
+    """Return path and class of each layer that Keras does not compile."""
+    paths = {id(layer): path for path, layer in all_layers_by_path(model.graph).items()}
+    layers = [layer for layer in keras_private.layers_of(model) if not layer.supports_jit]
+    return sorted(f"{paths.get(id(layer), layer.name)} ({type(layer).__name__})" for layer in layers)

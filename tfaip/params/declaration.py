@@ -1,0 +1,163 @@
+"""Declaring params: metadata of fields, and the one place where a class becomes a dataclass."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import re
+import sys
+from abc import ABCMeta
+from collections.abc import Sequence
+from typing import Any
+
+from tfaip.params import names
+
+# What `paiargparse` and `dataclasses_json` assign to each class that they decorate.
+_JSON_METHODS = {"to_dict", "from_dict", "to_json", "from_json", "schema", "__setattr__"}
+_UNSAFE_PACKAGES = {"paiargparse", "dataclasses_json"}
+_CLASS_NAME = re.compile(r"\.*(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)?:[A-Za-z_]\w*", re.ASCII)
+
+
+class ParamsMeta(ABCMeta):
+    """Metaclass that keeps the safe JSON methods of params.
+
+    Scenarios may import `pai_dataclass` from `paiargparse` itself. It assigns methods to the
+    finished class, among them a `from_dict` that imports whatever a file names; only a metaclass
+    sees that assignment. Nothing else belongs here.
+    """
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        module = getattr(getattr(value, "__func__", value), "__module__", None) or ""
+        if name in _JSON_METHODS and module.partition(".")[0] in _UNSAFE_PACKAGES:
+            return
+        super().__setattr__(name, value)
+
+
+def ensure_dataclass(cls: Any) -> Any:
+    """Make a dataclass of a params class that was declared without the decorator; return `cls`."""
+    # Not in `__init_subclass__`: a decorator, if there is one, comes after it and needs the
+    # untouched class body.
+    if isinstance(cls, ParamsMeta) and "__dataclass_fields__" not in vars(cls):
+        # Bases first: a dataclass collects the fields of those of its bases that are dataclasses
+        # already.
+        for base in cls.__bases__:
+            ensure_dataclass(base)
+        dataclasses.dataclass(cls)  # type: ignore[arg-type]
+    return cls
+
+
+def accept_old_names(cls: Any) -> None:
+    """Let the constructor of a params class take old field names, with a `DeprecationWarning`."""
+    constructor = cls.__init__
+    # Also if it is the inherited one, which is wrapped already.
+    if hasattr(constructor, "takes_old_names"):
+        return
+
+    @functools.wraps(constructor)
+    def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807
+        constructor(self, *args, **names.current_names(type(self), values))
+
+    __init__.takes_old_names = True  # type: ignore[attr-defined]
+    cls.__init__ = __init__
+
+
+def pai_meta(
+    *,
+    help: str | None = None,  # noqa: A002
+    separator: str = ".",
+    mode: str = "snake",
+    required: bool | None = None,
+    nargs: str = "*",
+    choices: Sequence[Any] | None = None,
+    disable_subclass_check: bool = False,
+    enforce_choices: bool | None = None,
+    fix_dc: bool = False,
+    tuple_like: bool = False,
+) -> dict[str, Any]:
+    """Return the metadata of a field, for `dataclasses.field(metadata=...)`.
+
+    Args:
+        help: text for `--help`.
+        separator: between the flag of a node and the flags of its fields.
+        mode: "snake": the flag begins with that of the node; "ssnake": with that of the node above;
+            "flat": with nothing; "ignore": there is no flag.
+        required: the value must be given.
+        nargs: "+" if a list must have at least one value, otherwise "*".
+        choices: allowed values, or params classes that may be chosen.
+        disable_subclass_check: accept classes that do not derive from the type of the field.
+        enforce_choices: accept nothing but the choices; None: only if they are values.
+        fix_dc: the class cannot be chosen.
+        tuple_like: the flag of the node takes the values of its first fields; the class cannot be
+            chosen.
+
+    Raises:
+        ValueError: an argument has no meaning, or the choices are not unique.
+    """
+    # As strict as `paiargparse`, for which scenarios of many years are written.
+    if separator not in "/._-+":
+        raise ValueError(f"pai_meta(separator={separator!r}): expected one of / . _ - +")
+    if mode not in {"snake", "ssnake", "flat", "ignore"}:
+        raise ValueError(f"pai_meta(mode={mode!r}): expected snake, ssnake, flat or ignore")
+    if nargs not in {"*", "+"}:
+        raise ValueError(f"pai_meta(nargs={nargs!r}): expected * or +")
+    if enforce_choices and choices is None:
+        raise ValueError("pai_meta(enforce_choices=True) needs choices")
+    if choices:
+        are_classes = _are_classes(choices)
+        if enforce_choices is None:
+            enforce_choices = not are_classes
+    return {
+        "help": help,
+        "separator": separator,
+        "mode": mode,
+        "required": required,
+        "nargs": nargs,
+        "choices": choices,
+        "disable_subclass_check": disable_subclass_check,
+        "enforce_choices": enforce_choices,
+        "fix_dc": fix_dc or tuple_like,
+        "tuple_like": tuple_like,
+    }
+
+
+def _are_classes(choices: Sequence[Any]) -> bool:
+    """Return True if the choices are params classes, False if they are values."""
+    classes = [choice for choice in choices if dataclasses.is_dataclass(choice)]
+    if classes and len(classes) < len(choices):
+        raise ValueError("pai_meta(choices=...) mixes params classes and values")
+    keys = [getattr(choice, "__name__", choice) for choice in choices] if classes else choices
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"pai_meta(choices=...) must be unique, got {', '.join(map(str, keys))}")
+    return bool(classes)
+
+
+def implementation(params_cls: type, name: str) -> Any:
+    """Return a static method that imports the class `name` when it is called.
+
+    Args:
+        params_cls: class of the params.
+        name: `module:Class`. A module that begins with a dot is relative to the package of
+            `params_cls`, as in an import; without a module the class is defined in the module of
+            `params_cls`.
+
+    Raises:
+        TypeError: `name` has another form.
+    """
+    if not isinstance(name, str) or not _CLASS_NAME.fullmatch(name):
+        raise TypeError(f"{params_cls.__qualname__} names the class {name!r}, expected 'module:Class'")
+    module, _, attribute = name.partition(":")
+    home = params_cls.__module__
+
+    def cls() -> Any:
+        # An error within the module keeps its traceback: it is one of the program, not of what a
+        # user typed.
+        imported = importlib.import_module(module or home, sys.modules[home].__package__)
+        try:
+            return getattr(imported, attribute)
+        except AttributeError:
+            raise TypeError(
+                f"{params_cls.__qualname__} names {name!r}, which {imported.__name__} does not define"
+            ) from None
+
+    return staticmethod(cls)

@@ -1,0 +1,88 @@
+"""Options of RETURNN and their counterparts here, for suggestions: they are never accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Name in RETURNN's config, or of an argument of its learning rate control -> flag.
+RETURNN_OPTIONS: Mapping[str, str] = {
+    "accum_grad_multiple_step": "trainer.train_accum_steps",
+    "default_learning_rate": "learning_rate.lr",
+    "default_learning_rates": "learning_rate.rates",
+    "dynamic_learning_rate": "learning_rate.modulation",
+    "error_measure_key": "learning_rate.monitor",
+    "error_threshold": "learning_rate.threshold",
+    "gradient_clip": "optimizer.clip_value",
+    "gradient_clip_global_norm": "optimizer.clip_global_norm",
+    "gradient_clip_norm": "optimizer.clip_norm",
+    "gradient_noise": "optimizer.gradient_noise.stddev",
+    "learning_rate_control": "learning_rate",
+    "learning_rate_control_error_measure": "learning_rate.monitor",
+    "learning_rate_control_min_num_epochs_per_new_lr": "learning_rate.hold_epochs",
+    "learning_rate_control_relative_error_relative_lr": "learning_rate.relative_to_lr",
+    "learning_rate_decay": "learning_rate.decay",
+    "learning_rate_file": "trainer.history_file",
+    "learning_rate_growth": "learning_rate.growth",
+    "learning_rates": "learning_rate.rates",
+    "max_seqs": "train.batch_size",
+    "max_seq_length": "train.max_element_length",
+    "import_model_train_epoch1": "warmstart.model",
+    "min_learning_rate": "learning_rate.min_lr",
+    "min_num_epochs_per_new_learning_rate": "learning_rate.hold_epochs",
+    "newbob_error_threshold": "learning_rate.threshold",
+    "newbob_learning_rate_decay": "learning_rate.decay",
+    "newbob_learning_rate_growth": "learning_rate.growth",
+    "newbob_multi_num_epochs": "learning_rate.window_epochs",
+    "newbob_multi_update_interval": "learning_rate.update_every_n_epochs",
+    "newbob_relative_error_grow_threshold": "learning_rate.grow_threshold",
+    "newbob_relative_error_threshold": "learning_rate.threshold",
+    "num_epochs": "trainer.epochs",
+    "optimizer_epsilon": "optimizer.epsilon",
+    "preload_from_files": "warmstart.model",
+    "relative_error_also_relative_to_learning_rate": "learning_rate.relative_to_lr",
+    "relative_error_div_by_old": "learning_rate.divide_by",
+    "relative_error_grow_threshold": "learning_rate.grow_threshold",
+    "relative_error_threshold": "learning_rate.threshold",
+    "reset_updater_vars_mod_step": "optimizer.reset_every_n_epochs",
+    "update_interval": "learning_rate.update_every_n_epochs",
+}
+
+
+_WARM_START = (
+    "pretraining in stages does not exist yet; the nearest is a run per stage, each of which begins with the weights "
+    "of the one before: --warmstart.model RUN --warmstart.allow_partial True"
+)
+_HELD_RATES = (
+    "pretraining in stages does not exist yet, so that the learning rate is controlled in all epochs; rates that it "
+    "must not touch are listed: --learning_rate.rates"
+)
+# Name, or the part of a name before a dot -> what to say of an option that has no counterpart.
+_WITHOUT_COUNTERPART: Mapping[str, str] = {
+    "construction_algo": _WARM_START,
+    "copy_output_layer": _WARM_START,
+    "copy_param_mode": (
+        "copying parts of larger or smaller weights does not exist yet; the nearest is --warmstart.allow_partial True, "
+        "which leaves weights of another shape fresh"
+    ),
+    "custom_train_pipeline": _WARM_START,
+    "get_network": _WARM_START,
+    "param_variational_noise": "noise on weights does not exist yet; the nearest is --optimizer.gradient_noise.stddev",
+    "pretrain": _WARM_START,
+    "pretrain_learning_rate": _HELD_RATES,
+    "repetitions": _WARM_START,
+    "use_learning_rate_control_always": _HELD_RATES,
+}
+
+
+def returnn_counterpart(key: str) -> str | None:
+    """Return the counterpart of an option of RETURNN, given as a flag or key; None: unknown."""
+    return RETURNN_OPTIONS.get(key.partition(".")[0]) or RETURNN_OPTIONS.get(key.rpartition(".")[2])
+
+
+def returnn_hint(key: str) -> str | None:
+    """Return a hint for an option of RETURNN without a counterpart; None: no such option."""
+    first, last = key.partition(".")[0], key.rpartition(".")[2]
+    for name in (last, first):
+        if name in _WITHOUT_COUNTERPART:
+            return _WITHOUT_COUNTERPART[name]
+    return _WARM_START if first.startswith("pretrain_") else None

@@ -1,0 +1,56 @@
+"""Parser of the flags that follow the argument of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+from tfaip.errors import UsageError
+from tfaip.params.cli import ParamsParser
+
+# Flags of files that several commands write -> help.
+_FILE_FLAGS = {
+    "out": "Write the results as JSON to this file",
+    "dump": "Write the samples (outputs, targets, meta) to this file, .jsonl (JSON lines) or .npz (NumPy)",
+    "png": "Write the picture to this file",
+}
+
+
+class CommandParser(ParamsParser):
+    """Parser with `--dry_run` and the flags of files that a command writes, which are checked.
+
+    Args:
+        prog: the command as the user types it, for `--help`.
+        description: what it does, for `--help`.
+        trusted: packages that config files may name classes of.
+        writes: the files, of "out", "dump" and "png".
+    """
+
+    def __init__(self, prog: str, description: str, trusted: Sequence[str] = (), writes: Sequence[str] = ()) -> None:
+        super().__init__(prog, description, trusted)
+        self._writes = writes
+        for name in writes:
+            self.add_option(f"--{name}", type=str | None, help=_FILE_FLAGS[name])
+        if "dump" in writes:
+            self.add_option("--dump_inputs", help="Write the inputs to --dump too")
+        self.add_option("--dry_run", help="Check everything, print what would be done and written, write nothing")
+
+    def parse(self, argv: Sequence[str]) -> SimpleNamespace:
+        """Parse a command line, and check that the files can be written."""
+        args = super().parse(argv)
+        for name in self._writes:
+            if getattr(args, name) is not None:
+                _check_file(name, Path(getattr(args, name)))
+        return args
+
+
+def _check_file(name: str, path: Path) -> None:
+    from tfaip.predict.samplefile import check_target
+    from tfaip.util.paths import require_writable
+
+    check = check_target if name == "dump" else require_writable
+    try:
+        check(path)
+    except UsageError as error:
+        raise UsageError(f"--{name} {error}") from error

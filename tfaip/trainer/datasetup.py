@@ -1,0 +1,141 @@
+"""Pipelines of the training and of the validation data."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from tfaip.components.scenario import ScenarioComponents
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.errors import UsageError
+from tfaip.params.tree import Change, diff, is_hidden
+from tfaip.trainer.params import TrainerPipelineParamsBase
+from tfaip.trainer.reporting.progress import shows_bar
+from tfaip.trainer.runparams import Params
+from tfaip.util.logging import logger
+from tfaip.util.text import shorten, shorten_text
+
+# Characters of a message for options and their values.
+OPTIONS_LIMIT = 120
+
+log = logger(__name__)
+
+Scenario = ScenarioComponents[Any, Any]
+
+
+def create_pipeline(
+    params: Params, scenario: Scenario, mode: PipelineMode, drop_remainder: bool = False
+) -> DataPipeline:
+    """Return the pipeline of the training or of the validation data, with the seed of the run.
+
+    Args:
+        params: the trainer params, with a seed.
+        scenario: creates the pipeline.
+        mode: TRAINING or EVALUATION.
+        drop_remainder: drop the last batch of an epoch if it is smaller, whatever the params say.
+    """
+    pipeline = _unloaded_pipeline(params, scenario, mode)
+    if drop_remainder:
+        # Before preloading, which belongs to the params of the pipeline.
+        pipeline = pipeline.with_params(replace(pipeline.params, batch_drop_remainder=True))
+    return _preloaded(pipeline, params)
+
+
+def create_validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:
+    """Return the pipeline of the validation data; None: there is no validation."""
+    # Without validation its data, files that the user has not named, need not exist.
+    if params.val_every_n == 0 or params.gen.val_gen() is None:
+        return None
+    pipeline = _unloaded_pipeline(params, scenario, PipelineMode.EVALUATION)
+    return _preloaded(pipeline, params) if has_validation_data(params.gen, pipeline) else None
+
+
+def _unloaded_pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> DataPipeline:
+    gen = params.gen
+    if mode is PipelineMode.TRAINING:
+        pipeline = scenario.data.create_pipeline(gen.setup.train, gen.train_gen())
+    else:
+        pipeline = scenario.data.create_pipeline(gen.setup.val, gen.val_gen())
+    if pipeline.mode is not mode:
+        pipeline = pipeline.to_mode(mode)
+    assert params.random_seed is not None  # noqa: S101 (set by the trainer)
+    return pipeline.with_seed(params.random_seed)
+
+
+def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
+    if not params.preload_data:
+        return pipeline
+    started = time.monotonic()
+    preloaded = pipeline.as_preloaded(shows_bar(params.progress_bar_mode))
+    log.info("%s data is in memory after %.1f s", pipeline.mode.value, time.monotonic() - started)
+    return preloaded
+
+
+def first_batch(pipeline: DataPipeline) -> Batch:
+    """Return the first batch of a pipeline of the validation data, or without these of the training data.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        batch = next(batches, None)
+    if batch is None:
+        raise UsageError(
+            "the validation data (or, without it, the training data) give no batch: use a smaller batch size, or keep "
+            "the remainder (batch_drop_remainder)"
+        )
+    return batch
+
+
+def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: DataPipeline) -> bool:
+    """Return True if there are samples to validate on.
+
+    No validation data are given if `gen` has a field `val` whose options all have the defaults of
+    their class, and its generator gives no sample. (`val_gen` may also return None.)
+
+    Args:
+        gen: params of the data.
+        pipeline: of the validation data.
+
+    Raises:
+        UsageError: if data are given and have no sample, or cannot be read.
+    """
+    generator = pipeline.generator_params
+    # Params that the code of `val_gen` creates are not given by an option, and yet on purpose.
+    is_option = generator is getattr(gen, "val", None)
+    options = chosen_options(generator) if is_option else []
+    try:
+        size = len(pipeline.generator)
+    except UsageError:
+        if is_option and not options:
+            return False  # e.g. no file is named
+        raise
+    except (TypeError, NotImplementedError):
+        return True  # of unknown length
+    if size > 0:
+        return True
+    if is_option and not options:
+        return False
+    given = ", ".join(f"--val.{option.path} {shorten(option.new)}" for option in options)
+    source = shorten_text(given, OPTIONS_LIMIT) or f"val_gen returns {type(generator).__name__}"
+    raise UsageError(
+        f"the validation data have no sample ({source}): correct that, give no validation data at all, or switch the "
+        "validation off with --trainer.val_every_n 0"
+    )
+
+
+def chosen_options(generator: DataGeneratorParams) -> list[Change]:
+    """Return the options of a generator that differ from the defaults of its class."""
+    try:
+        default = type(generator)()
+    except TypeError:  # a field without a default was given
+        return [Change("", None, generator)]
+    chosen: list[Change] = []
+    for change in diff(default, generator):
+        if not is_hidden(generator, change.path) and not isinstance(change.new, type):
+            chosen.append(change)
+    return chosen

@@ -1,0 +1,208 @@
+"""Training of one epoch: `fit`, and the work between two executions of the compiled step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tfaip.backend.active import backend
+from tfaip.errors import TfaipError
+from tfaip.trainer.feed import Feed
+from tfaip.trainer.setup import TrainingSetup
+from tfaip.trainer.signals import TrainingInterrupted
+from tfaip.trainer.state import EvaluationState
+from tfaip.trainer.steps import StepCallbacks, UserCallbacks, python_logs
+from tfaip.trainer.validation import with_epoch_mean
+from tfaip.util.logging import logger
+from tfaip.util.typing import Logs
+
+# Batches after which several processes exchange stop requests. Everything else they decide alike,
+# from equal histories.
+AGREE_EVERY = 8
+# Reading the optimizer's stop flag synchronises with the device, so it is not done after every
+# step. Nothing is lost: the optimizer decides within the step, and changes nothing from then on.
+POLL_EVERY_S = 1.0
+
+log = logger(__name__)
+
+
+class TrainingDiverged(TfaipError):
+    """The loss or its gradients are not finite."""
+
+
+class TrainingEpoch(StepCallbacks):
+    """Training of one epoch, or of what is left of it after a resume.
+
+    Args:
+        setup: the parts of the training; `setup.state.progress` says how much of the epoch is done.
+        number: of the epoch, from 1.
+        callbacks: callbacks of the user.
+        metrics: accumulators of the metrics of the earlier process; None: the epoch is new.
+    """
+
+    def __init__(
+        self,
+        setup: TrainingSetup,
+        number: int,
+        callbacks: UserCallbacks,
+        metrics: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        self.number = number
+        self.steps = setup.epoch_steps()
+        self.rate = 0.0
+        """Learning rate of the epoch, set before `train`."""
+        self._setup = setup
+        self._progress = progress = setup.state.progress
+        self._metrics = metrics
+        self._samples, self._samples_before = setup.epoch_samples(), progress.samples
+        self._batches_before_epoch = setup.model.optimizer.batches - progress.step
+        updates = setup.params.checkpoint_every_n_updates()
+        self._save_every = None if updates is None else updates * setup.params.train_accum_steps
+        self._started = time.monotonic() - progress.seconds
+        self._polled = time.monotonic()
+        self._feed: Feed | None = None
+        super().__init__(setup.model, setup.display, self.steps, progress.step, callbacks.for_batches, setup.profiler)
+
+    def train(self) -> Logs:
+        """Train what is left of the epoch; return the means over the whole epoch.
+
+        Raises:
+            TrainingDiverged: if the optimizer has stopped.
+            TrainingInterrupted: if a signal asked to stop; the state was checkpointed.
+        """
+        if self._progress.step < self.steps:
+            self._train_rest()
+        elif self._metrics is not None:
+            self._setup.state.assign_metrics(self._metrics)
+        if self._progress.step < self.steps:
+            self.stop_if_asked()
+            raise RuntimeError(f"epoch {self.number} ended after {self._progress.step} of {self.steps} batches")
+        return with_epoch_mean(python_logs(self._setup.model.get_metrics_result()))
+
+    def _train_rest(self) -> None:
+        setup = self._setup
+        left = self._samples - self._samples_before
+        batches = setup.train_data.training_batches(self._progress.position, left, setup.devices.shard)
+        lengths = setup.train_data.params.bucket_lengths()
+        setup.display.start(f"Epoch {self.number}/{setup.params.epochs}", self.steps, self._done_before)
+        self.user_stops = bool(setup.model.stop_training)
+        try:
+            with Feed(batches, setup.scenario.data, lengths) as self._feed:
+                setup.model.fit(
+                    self._feed.dataset,
+                    initial_epoch=self.number - 1,
+                    epochs=self.number,
+                    # Always given, since `fit` miscounts datasets of unknown length.
+                    steps_per_epoch=self.steps - self._done_before,
+                    shuffle=False,
+                    verbose=0,
+                    callbacks=self,
+                )
+            setup.model.stop_training = self.user_stops
+            self._check_divergence()
+        finally:
+            self._feed = None
+            setup.display.stop()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        # Keras has just reset the metrics.
+        if self._metrics is not None:
+            self._setup.state.assign_metrics(self._metrics)
+
+    def on_step_end(self, step: int) -> bool:
+        self._poll_divergence()
+        is_save_due = self._is_save_due(step)
+        self._agree_on_stop(step)
+        self._count_batches(step)
+        if is_save_due and step < self.steps:
+            self.save_checkpoint()
+        # A stop is decided after the epoch if this was its last batch.
+        return self._setup.stop.received is not None and step < self.steps
+
+    def shown_values(self, logs: Mapping[str, Any] | None) -> Logs:
+        self._sync_variables()
+        rate = self._setup.model.optimizer.schedule.effective_rate(self.rate)
+        values = python_logs(logs)
+        return values if rate is None else {**values, "lr": rate}
+
+    def _poll_divergence(self) -> None:
+        if time.monotonic() - self._polled >= POLL_EVERY_S:
+            self._check_divergence()
+
+    def _check_divergence(self) -> None:
+        """Raise if the optimizer has stopped since updates were not finite; all weights are those from before."""
+        self._sync_variables()
+        stopped = self._setup.model.optimizer.stopped_at()
+        self._polled = time.monotonic()
+        if stopped is not None:
+            raise TrainingDiverged(self._divergence_message(*stopped))
+
+    def _divergence_message(self, last_batch: int, updates: int) -> str:
+        last = last_batch - self._batches_before_epoch + 1
+        first = last - self._setup.params.train_accum_steps + 1
+        batches = f"batch {last}" if first == last else f"batches {first} to {last}"
+        place = f"{batches} of epoch {self.number}"
+        if first <= 0:
+            place = f"the last batches of epoch {self.number - 1}"
+        if updates > 1:
+            place = f"{updates} updates in a row, from {place}"
+        return (
+            f"the loss or its gradients were not finite in {place}; no weight has changed since. Lower "
+            "--learning_rate.lr, clip with --optimizer.clip_global_norm, check the data, or skip such updates with "
+            "--optimizer.skip_nonfinite"
+        )
+
+    def _is_save_due(self, step: int) -> bool:
+        every = self._save_every
+        return every is not None and step // every > self._progress.step // every
+
+    def _agree_on_stop(self, step: int) -> None:
+        if step // AGREE_EVERY > self._progress.step // AGREE_EVERY:
+            self._setup.stop.agree()
+
+    def _count_batches(self, step: int) -> None:
+        """Advance the progress to `step` batches: those that `fit` consumed, never what it has prefetched."""
+        assert self._feed is not None  # noqa: S101 (set while `fit` runs)
+        done = step - self._done_before
+        samples = self._samples_before + done * self._setup.train_data.samples_per_batch
+        position = self._feed.position_after(done)
+        assert position is not None  # noqa: S101 (training batches always have one)
+        self._progress.step = step
+        self._progress.samples = min(samples, self._samples)
+        self._progress.position = position
+
+    def _sync_variables(self) -> None:
+        backend.synchronize(self._setup.model)
+
+    def save_checkpoint(self, before: EvaluationState | None = None) -> None:
+        """Write a checkpoint within the epoch.
+
+        Args:
+            before: values from before an evaluation that was interrupted.
+        """
+        self._check_divergence()  # before anything is written
+        progress, state = self._progress, self._setup.state
+        progress.seconds = self.seconds()
+        self._setup.output.save_checkpoint(lambda: state.capture(before), progress.epoch, progress.step)
+
+    def seconds(self) -> float:
+        """Return the duration of the epoch, without the time between a stop and the resume."""
+        return time.monotonic() - self._started
+
+    def stop_if_asked(self, saved: bool = False) -> None:
+        """Raise `TrainingInterrupted` if a signal asked to stop, after a checkpoint unless one was `saved`."""
+        self._setup.stop.agree()
+        received = self._setup.stop.received
+        if received is None:
+            return
+        progress = self._progress
+        place = f"after epoch {progress.epoch}"
+        if progress.step:
+            place = f"after batch {progress.step} of epoch {progress.epoch + 1}"
+            if not saved:
+                self.save_checkpoint()
+        log.info("%s: stopped %s%s", received.name, place, self._setup.output.how_to_resume())
+        raise TrainingInterrupted(received)

@@ -1,0 +1,1 @@
+"""Reports on a running training: progress, results, TensorBoard, profiles."""

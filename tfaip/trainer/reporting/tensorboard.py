@@ -1,0 +1,124 @@
+"""TensorBoard events of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from tfaip.components.scenario import ScenarioComponents
+from tfaip.data.pipeline.batching import Batch
+from tfaip.events.writer import EventWriter
+from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_values
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import variable_arrays
+from tfaip.params.tree import is_hidden, walk
+from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.names import LAV_NAME, TRAIN, VALIDATION, VALIDATION_PREFIX
+from tfaip.util.typing import Logs
+
+
+@dataclass
+class TensorBoardEvents:
+    """Events of every epoch: values, plots of model and evaluators, values that layers send by `add_tensorboard`.
+
+    Args:
+        directory: directory of the run; None: nothing is written.
+        params: the trainer params; their numbers, texts and switches are shown as hyper-parameters.
+        scenario: its model plots metrics, its graph has the weights for histograms.
+        model: runs the batch that the layers' values are computed on.
+        sample_batch: returns this batch.
+    """
+
+    directory: RunDirectory | None
+    params: TrainerParams[Any, Any]
+    scenario: ScenarioComponents[Any, Any]
+    model: TrainingModel
+    sample_batch: Callable[[], Batch]
+
+    def __post_init__(self) -> None:
+        self._writers: dict[str, EventWriter] = {}
+        self._has_layer_values = self.directory is not None
+
+    def collect(self) -> list[CollectedValue]:
+        """Return the values that layers send, from one eager forward pass.
+
+        There is no way out of a compiled step that works on both backends.
+        """
+        if not self._has_layer_values:
+            return []
+        batch = self.sample_batch()
+        # The graph may draw random numbers and count here. The training must not see that: a
+        # resumed run could not repeat it.
+        with keras.StatelessScope(), collect_tensorboard_values() as values:
+            self.model((batch.inputs, batch.targets), training=False)
+        self._has_layer_values = bool(values)
+        return values
+
+    def draw(self) -> dict[str, Any]:
+        """Return the model's plots of its metrics with their current values."""
+        return {} if self.directory is None else self.scenario.model._tensorboard()
+
+    def write_epoch(
+        self, epoch: int, values: Logs, drawings: Mapping[str, Mapping[str, Any]], layer_values: list[CollectedValue]
+    ) -> None:
+        """Write one epoch.
+
+        Args:
+            epoch: from 1.
+            values: all values; those of validation and LAV have their own directories, without
+                prefix.
+            drawings: directory (`train`, ...) -> tag -> argument of `EventWriter.drawing`.
+            layer_values: values of layers.
+        """
+        if self.directory is None:
+            return
+        if not self._writers:
+            self._writer(self.directory, TRAIN).hparams(_hyper_parameters(self.params), epoch)
+        for name, value in values.items():
+            kind, tag = _kind_and_tag(name)
+            self._writer(self.directory, kind).scalars({tag: value}, epoch)
+        for kind, drawn in drawings.items():
+            for tag, drawing in drawn.items():
+                self._writer(self.directory, kind).drawing(tag, drawing, epoch)
+        for collected in layer_values:
+            name = collected.writer.name
+            drawing = collected.writer.func(name, collected.value, epoch)
+            self._writer(self.directory, VALIDATION).drawing(name, drawing, epoch)
+        if self.params.histogram_every_n and epoch % self.params.histogram_every_n == 0:
+            weights = variable_arrays(variables_by_path(self.scenario.graph))
+            for path, weight in weights.items():
+                self._writer(self.directory, TRAIN).histogram(f"weights/{path}", weight, epoch)
+        for writer in self._writers.values():
+            writer.flush()
+
+    def close(self) -> None:
+        """Close all writers."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def _writer(self, directory: RunDirectory, kind: str) -> EventWriter:
+        if kind not in self._writers:
+            self._writers[kind] = EventWriter(directory.events(kind))
+        return self._writers[kind]
+
+
+def _kind_and_tag(name: str) -> tuple[str, str]:
+    """Return directory and tag of a logged value: `val_loss` -> validation, loss; `lav_l0_acc` -> lav_l0, acc."""
+    if name.startswith(VALIDATION_PREFIX):
+        return VALIDATION, name.removeprefix(VALIDATION_PREFIX)
+    lav = LAV_NAME.fullmatch(name)
+    return (lav[1], lav[2]) if lav else (TRAIN, name)
+
+
+def _hyper_parameters(params: TrainerParams[Any, Any]) -> dict[str, float | str | bool]:
+    """Return the numbers, texts and switches that have a flag."""
+    chosen: dict[str, float | str | bool] = {}
+    for path, value in walk(params):
+        if isinstance(value, bool | int | float | str) and not is_hidden(params, path):
+            chosen[path] = value
+    return chosen

@@ -1,0 +1,95 @@
+"""Files that a run continues from: its checkpoint, and a history that the user may have edited."""
+
+from __future__ import annotations
+
+import keras
+
+from tfaip.device.processes import broadcast
+from tfaip.errors import UsageError
+from tfaip.params.names import RENAMED_CLASSES
+from tfaip.params.tree import ABSENT, is_hidden
+from tfaip.trainer.history import History
+from tfaip.trainer.historyfile import HistoryFile, read_history_file
+from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.runparams import Params, flat_params, stored_params
+from tfaip.trainer.setup import TrainingSetup
+from tfaip.trainer.state import require_state
+from tfaip.util.logging import logger
+from tfaip.util.text import shorten_text
+
+log = logger(__name__)
+
+
+def read_checkpoint(directory: RunDirectory | None, name: str | None) -> tuple[str, Checkpoint]:
+    """Read and verify the checkpoint that a run continues from; change nothing.
+
+    Args:
+        directory: the directory of the run.
+        name: of a checkpoint; None: the newest undamaged one.
+
+    Returns:
+        Name and content.
+
+    Raises:
+        UsageError: if there is none, or the run cannot be continued.
+    """
+    if directory is None:
+        raise UsageError("there is nothing to resume without an output directory: set --trainer.output_dir")
+    directory.check_resumable()
+    name, checkpoint = CheckpointStore(directory.checkpoints).read(name)
+    require_state(checkpoint.state)
+    before, now = checkpoint.state["backend"], keras.backend.backend()
+    if before != now:
+        log.warning("the checkpoint was written on %s and continues on %s: equal only up to rounding", before, now)
+    return name, checkpoint
+
+
+def log_changes(params: Params, restored: Checkpoint) -> None:
+    """Log the differences from the params of the checkpoint, made by flags or by an edited file."""
+    old, new = flat_params(restored.state["params"]), flat_params(stored_params(params))
+    for path in dict.fromkeys([*old, *new]):
+        before, after = old.get(path, ABSENT), new.get(path, ABSENT)
+        if isinstance(before, str):
+            before = RENAMED_CLASSES.get(before, before)  # the class of an older file was moved
+        if before != after and not is_hidden(params, path):
+            log.info("changed %s: %s -> %s", path, before, after)
+
+
+def load_history(setup: TrainingSetup, is_resumed: bool) -> None:
+    """Take over the history file: rates of a new training, or records that the user may have edited."""
+    progress, path = setup.state.progress, setup.output.history_file
+    file = _read_history_file(setup, is_resumed)
+    if file is not None and is_resumed:
+        progress.history = progress.history.edited(file.history, progress.epoch)
+    elif file is not None:
+        progress.history = file.history.rates_only()
+        log.info("rates of %d epochs are those in %s", len(progress.history), path)
+    if setup.devices.num_processes > 1:
+        progress.history = History.from_dict(broadcast(setup.devices, progress.history.to_dict()))
+
+
+def _read_history_file(setup: TrainingSetup, is_resumed: bool) -> HistoryFile | None:
+    """Return the content of the history file; None if there is none to take over."""
+    params, output = setup.params, setup.output
+    path, run = output.history_file, output.directory
+    if path is None or not (is_resumed or params.history_file):
+        return None
+    # The directory of the run may be created later.
+    if not path.parent.is_dir() and (run is None or path.parent.absolute() != run.root.absolute()):
+        raise UsageError(f"{shorten_text(str(path.parent), 160)} is no directory: change --trainer.history_file")
+    if params.history_file is not None:
+        params.history_file = str(path.absolute())
+    if not path.exists():
+        return None
+    file = read_history_file(path)
+    if file.is_returnn and is_resumed:
+        raise UsageError(
+            f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only: leave out "
+            "--trainer.history_file"
+        )
+    if file.is_returnn:
+        # It is read and never replaced: the run writes its history to the default place.
+        params.history_file = None
+        output.history_file = None if run is None else run.history_file
+    return file

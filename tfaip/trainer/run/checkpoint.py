@@ -1,0 +1,158 @@
+"""Checkpoints: directories that are either complete or missing.
+
+`<dir>/epoch_0007/` or `<dir>/epoch_0007_step_000123/` contains `state.safetensors` (arrays),
+`state.json` (everything else), `manifest.json` (size and SHA-256 of both, versions), and in `best/`
+links to the best model at that time. `<dir>/latest` names the newest one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfaip.errors import TfaipError, UsageError
+from tfaip.model.weights import load_arrays, save_arrays
+from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME, LATEST_FILE
+from tfaip.util.files import commit_directory, is_ours, link_tree, remove_directory, remove_temporaries, write_text
+from tfaip.util.logging import logger
+from tfaip.util.manifest import CHECKPOINT_MARKS, read_json_object, verify_files, write_manifest
+from tfaip.util.reading import RECORDS_BYTES
+from tfaip.util.text import shorten
+from tfaip.version import __version__
+
+ARRAYS_FILE = "state.safetensors"
+STATE_FILE = "state.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Content of a checkpoint: named arrays and JSON-able values."""
+
+    arrays: Mapping[str, np.ndarray]
+    state: Mapping[str, Any]
+
+
+class CheckpointStore:
+    """Checkpoints of one run.
+
+    Args:
+        directory: their directory; created by the first save.
+        keep: number of newest checkpoints that `save` keeps.
+        root: directory of the run, outside of which nothing is removed; None: `directory`.
+    """
+
+    def __init__(self, directory: Path, keep: int = 2, root: Path | None = None) -> None:
+        self._directory = directory
+        self._keep = keep
+        self._root = directory if root is None else root
+
+    def save(self, checkpoint: Checkpoint, epoch: int, step: int = 0, best: Path | None = None) -> Path:
+        """Commit a checkpoint, then write its name to `latest`, then remove old ones.
+
+        Args:
+            checkpoint: the content.
+            epoch: completed epochs.
+            step: trained batches of the running epoch.
+            best: directory of the best model; None or missing: there is none yet.
+        """
+        name = f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
+        self._directory.mkdir(parents=True, exist_ok=True)
+        # Written aside, synced and renamed: a SIGKILL within `model.save` of Keras would lose the
+        # previous good file.
+        with commit_directory(self._directory / name, CHECKPOINT_MARKS) as directory:
+            save_arrays(directory / ARRAYS_FILE, checkpoint.arrays)
+            (directory / STATE_FILE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
+            write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}})
+            if best is not None and best.exists():
+                # After the manifest, which would read it all: a model has a manifest of its own. A
+                # training that continues from this checkpoint must not keep the best model of an
+                # abandoned epoch.
+                link_tree(best, directory / BEST_DIR)
+        write_text(self._directory / LATEST_FILE, name + "\n")
+        self._remove_old()
+        return self._directory / name
+
+    def checkpoints(self) -> list[Path]:
+        """Return all checkpoints, damaged ones included, newest first; nothing that merely has the name of one."""
+        if not self._directory.is_dir():
+            return []
+        named = [entry for entry in self._directory.iterdir() if CHECKPOINT_NAME.fullmatch(entry.name)]
+        found = [entry for entry in named if is_ours(entry, CHECKPOINT_MARKS) and any(entry.iterdir())]
+        return sorted(found, key=_sort_key, reverse=True)
+
+    def read(self, name: str | None = None) -> tuple[str, Checkpoint]:
+        """Read the newest undamaged checkpoint, or the one called `name`; change nothing.
+
+        Damaged ones are passed over with a warning, unless one is given by name.
+
+        Returns:
+            Name and content.
+
+        Raises:
+            UsageError: if there is none, or `name` is damaged or contains no epoch.
+        """
+        if name is not None:
+            return name, self._read_named(name)
+        candidates = self.checkpoints()
+        if not candidates:
+            raise UsageError(f"no checkpoint in {self._directory}: nothing to resume")
+        for path in candidates:
+            try:
+                return path.name, read_checkpoint(path)
+            except TfaipError as error:
+                logger(__name__).warning("damaged checkpoint passed over: %s", error)
+        raise UsageError(f"all {len(candidates)} checkpoints in {self._directory} are damaged: nothing to resume")
+
+    def _read_named(self, name: str) -> Checkpoint:
+        try:
+            checkpoint = read_checkpoint(self._directory / name)
+        except TfaipError as error:
+            raise UsageError(f"checkpoint {name} cannot be used: {error}") from error
+        if not CHECKPOINT_NAME.fullmatch(name):
+            # A copy under another name: nothing tells which checkpoints are newer, and must go.
+            raise UsageError(
+                f"checkpoint {shorten(name)} cannot be used: its name tells no epoch; rename it as it was (epoch_0007)"
+            )
+        return checkpoint
+
+    def best_of(self, name: str) -> Path | None:
+        """Return the copy of the best model in the checkpoint `name`, or None."""
+        path = self._directory / name / BEST_DIR
+        return path if path.is_dir() else None
+
+    def continue_from(self, name: str) -> None:
+        """Remove checkpoints that are newer than `name`, and what a killed process did not remove itself."""
+        remove_temporaries(self._directory, lambda own: own == LATEST_FILE or bool(CHECKPOINT_NAME.fullmatch(own)))
+        write_text(self._directory / LATEST_FILE, name + "\n")
+        for newer in self.checkpoints():
+            if _sort_key(newer) > _sort_key(Path(name)):
+                self._remove(newer)
+        self._remove_old()
+
+    def _remove_old(self) -> None:
+        for old in self.checkpoints()[self._keep :]:
+            self._remove(old)
+
+    def _remove(self, checkpoint: Path) -> None:
+        remove_directory(checkpoint, self._root, CHECKPOINT_MARKS)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read and verify a checkpoint directory.
+
+    Raises:
+        TfaipError: if a file is missing or differs from the manifest; the message names it.
+    """
+    verify_files(path, (ARRAYS_FILE, STATE_FILE))
+    return Checkpoint(load_arrays(path / ARRAYS_FILE), read_json_object(path / STATE_FILE, RECORDS_BYTES))
+
+
+def _sort_key(path: Path) -> tuple[int, int]:
+    match = CHECKPOINT_NAME.fullmatch(path.name)
+    return (int(match[1]), int(match[2] or 0)) if match else (-1, -1)

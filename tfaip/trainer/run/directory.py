@@ -1,0 +1,278 @@
+"""Directory of a run: its paths, and the checks before it is used or emptied."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaip.components.modelparams import SCENARIO_PARAMS_FILE
+from tfaip.errors import TfaipError, UsageError
+from tfaip.trainer.run import names
+from tfaip.trainer.run.removal import remove_run
+from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_temporaries
+from tfaip.util.logging import logger
+from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, read_json_object
+from tfaip.util.paths import path_problem
+from tfaip.util.text import shorten, shorten_text
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Paths below `trainer.output_dir`, and the only place that empties one.
+
+    Raises:
+        UsageError: if a name leads out of the directory, is used twice or is reserved.
+    """
+
+    root: Path
+    checkpoint_sub_dir: str = names.CHECKPOINT_DIR
+    best_model_name: str = names.BEST_DIR
+
+    def __post_init__(self) -> None:
+        problem = path_problem(self.root)
+        if problem is not None:
+            raise UsageError(f"{shorten(str(self.root))} is not a directory of a run: the path {problem}")
+        names.check_directory_names(self.checkpoint_sub_dir, self.best_model_name)
+
+    @classmethod
+    def stored(cls, root: Path) -> RunDirectory:
+        """Return the directory of an existing run, with the names in its params file if these are usable.
+
+        For readers of a run that do not need its params, which perhaps cannot be loaded.
+        """
+        try:
+            content = read_json_object(root / names.PARAMS_FILE)
+            group = content.get("early_stopping")
+            best = group.get("best_model_name", names.BEST_DIR) if isinstance(group, dict) else names.BEST_DIR
+            return cls(root, content.get("checkpoint_sub_dir", names.CHECKPOINT_DIR), best)
+        except TfaipError:
+            return cls(root)
+
+    @property
+    def params_file(self) -> Path:
+        """File of the resolved trainer params."""
+        return self.root / names.PARAMS_FILE
+
+    @property
+    def history_file(self) -> Path:
+        """File of the history of epochs."""
+        return self.root / names.HISTORY_FILE
+
+    @property
+    def log_file(self) -> Path:
+        """File of the log."""
+        return self.root / names.LOG_FILE
+
+    @property
+    def checkpoints(self) -> Path:
+        """Directory of the checkpoints."""
+        return self.root.joinpath(*names.checkpoint_parts(self.checkpoint_sub_dir))
+
+    @property
+    def best(self) -> Path:
+        """Directory of the best model so far."""
+        return self.root / self.best_model_name
+
+    @property
+    def export(self) -> Path:
+        """Directory of the final model."""
+        return self.root / names.EXPORT_DIR
+
+    def events(self, name: str) -> Path:
+        """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
+        return self.root / name
+
+    def check_free(self, overwrite: bool) -> None:
+        """Raise unless a new run may use the directory; change nothing.
+
+        A run that ended before its first checkpoint, model or epoch is no obstacle: there is
+        nothing to continue, and nothing to lose.
+
+        Args:
+            overwrite: True if an existing run may be replaced.
+
+        Raises:
+            UsageError: if it contains another run, or other files.
+        """
+        # The first file that a run writes may be there half-written, by a run that was killed.
+        begun = TEMPORARY_PREFIX + names.PARAMS_FILE
+        if not self.root.exists() or (self.root.is_dir() and all(e.name == begun for e in self.root.iterdir())):
+            return
+        shown = shorten_text(str(self.root), 160)
+        if not self.params_file.exists():
+            # Only a run may be replaced: a mistyped path must never cost a user other files.
+            raise UsageError(
+                f"{shown} exists and is not the directory of a run: choose a new or empty --trainer.output_dir"
+            )
+        if not overwrite and not self._is_without_result():
+            raise UsageError(
+                f"{shown} holds another run: choose another --trainer.output_dir, continue that run with "
+                f"'tfaip-resume-training {shown}', or replace it with --overwrite"
+            )
+        self._check_paths()
+
+    def _is_without_result(self) -> bool:
+        """Return True if the directory contains only a run without checkpoint, model and values of an epoch."""
+        written_first = {names.PARAMS_FILE, names.LOG_FILE, names.HISTORY_FILE}
+        for entry in self.root.iterdir():
+            if final_name(entry) not in written_first and not self._holds_leftovers_only(entry):
+                return False
+        if not self.history_file.exists():
+            return True
+        try:
+            return read_json_object(self.history_file) == {}
+        except TfaipError:
+            return False
+
+    def _holds_leftovers_only(self, entry: Path) -> bool:
+        """Return True if `entry` leads to the checkpoints, and the only one is half-written."""
+        if entry.is_symlink() or not entry.is_dir() or not self.checkpoints.is_relative_to(entry):
+            return False
+        for path in entry.rglob("*"):
+            leads_there = self.checkpoints.is_relative_to(path) and not path.is_symlink()
+            is_unfinished = any(part.startswith(TEMPORARY_PREFIX) for part in path.relative_to(entry).parts)
+            if not leads_there and not is_unfinished:
+                return False
+        return True
+
+    def check_resumable(self) -> None:
+        """Raise unless all paths that a continued run writes to are within the directory, and free or its own.
+
+        Raises:
+            UsageError: if one is a link, or something that no run has written.
+        """
+        if not self.root.is_dir():
+            return
+        for path in self._paths():
+            if path.is_symlink():
+                raise UsageError(
+                    f"{shorten_text(str(path), 160)} is a link: a run writes within its own directory only; put there "
+                    "what it leads to"
+                )
+        self._check_paths()
+
+    def _paths(self) -> list[Path]:
+        """Return the paths that a run writes to and that may exist already."""
+        parts = self.checkpoints.relative_to(self.root).parts
+        directories = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
+        events = [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
+        return [self.params_file, self.history_file, self.log_file, self.best, self.export, *directories, *events]
+
+    def _check_paths(self) -> None:
+        """Raise if one of the paths is something that no run has written; links do not count."""
+        for path in self._paths():
+            if path.is_symlink() or not path.exists():
+                continue
+            if path in (self.params_file, self.history_file, self.log_file):
+                fits, kind = path.is_file(), "file"
+            elif path in (self.best, self.export):
+                fits, kind = is_ours(path, MODEL_MARKS), "exported model"
+            else:
+                fits, kind = path.is_dir(), "directory"
+            if not fits:
+                shown = shorten_text(str(path), 160)
+                raise UsageError(f"{shown} is in the way: it is no {kind} of a run; move it away")
+            if names.EVENTS_NAME.fullmatch(path.name):
+                _require_no_links(path / names.PLUGINS_DIR)
+        if self.checkpoints.is_dir() and not self.checkpoints.is_symlink():
+            self._check_checkpoints()
+
+    def _check_checkpoints(self) -> None:
+        latest = self.checkpoints / names.LATEST_FILE
+        if latest.exists() and not latest.is_file():
+            raise UsageError(f"{shorten_text(str(latest), 160)} is in the way: it is no file of a run; move it away")
+        for path in self.checkpoints.iterdir():
+            if names.CHECKPOINT_NAME.fullmatch(path.name) and not is_ours(path, CHECKPOINT_MARKS):
+                raise UsageError(f"{shorten_text(str(path), 160)} is in the way: it is no checkpoint; move it away")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Create the directory and lock it for this process; the lock also ends when the process dies.
+
+        Raises:
+            UsageError: if another process trains in it, or it cannot be created.
+        """
+        shown = shorten_text(str(self.root), 160)
+        with contextlib.ExitStack() as stack:
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked_directory(self.root))
+            except BlockingIOError as error:
+                raise UsageError(f"another process trains in {shown}: choose another --trainer.output_dir") from error
+            except OSError as error:
+                raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
+            yield
+
+    def claim(self, overwrite: bool) -> None:
+        """Make the (locked) directory this run's own: check it once more, then remove the existing run.
+
+        The directory itself stays: it may be a link, a mount point or the working directory. Files
+        that no run has written stay too, with a warning.
+
+        Raises:
+            UsageError: if it contains another run, or other files.
+        """
+        self.check_free(overwrite)
+        kept = remove_run(self.root, [self, RunDirectory.stored(self.root), RunDirectory(self.root)])
+        if kept:
+            names = ", ".join(shorten_text(name) for name in kept[:8]) + (" ..." if kept[8:] else "")
+            log.warning("kept in %s, since no run has written it: %s", self.root, names)
+
+    def clean_up(self) -> None:
+        """Remove the half-written files of a killed process."""
+        own = {names.PARAMS_FILE, names.HISTORY_FILE, names.EXPORT_DIR, self.best.name}
+        remove_temporaries(self.root, lambda name: name in own)
+
+
+def _require_no_links(traces: Path) -> None:
+    """Raise a `UsageError` if a directory of traces, to which other libraries write, is or contains a link."""
+    for path in (traces, *traces.rglob("*")):
+        if path.is_symlink():
+            raise UsageError(
+                f"{shorten_text(str(path), 160)} is a link: a run writes within its own directory only; move it away"
+            )
+
+
+def model_of_run(root: Path) -> Path | None:
+    """Return the best model of a run, else its final one, or None.
+
+    Args:
+        root: directory of the run.
+    """
+    run = RunDirectory.stored(root)
+    for model in (run.best, run.export):
+        if (model / SCENARIO_PARAMS_FILE).is_file():
+            return model
+    return None
+
+
+def find_run(path: Path) -> tuple[Path, str | None]:
+    """Find the run of a path: its directory, its directory of checkpoints, or one checkpoint.
+
+    Returns:
+        The directory of the run, and the name of the checkpoint if `path` is one.
+
+    Raises:
+        UsageError: if there is no run.
+    """
+    problem = path_problem(path)
+    if problem is not None:
+        raise UsageError(f"no run at {shorten(str(path))}: the path {problem}")
+    shown = shorten_text(str(path), 160)
+    if not path.exists():
+        raise UsageError(f"no run at {shown}: the path does not exist")
+    # `.` and `..` have parents only when they are resolved.
+    for start in (path, path.resolve()):
+        for depth, root in enumerate([start, *start.parents][: names.MAX_PARTS + 2]):
+            if not (root / names.PARAMS_FILE).is_file():
+                continue
+            checkpoints = RunDirectory.stored(root).checkpoints
+            if depth < 2 or checkpoints.is_relative_to(start):
+                return root, None
+            if depth == 2 or start.parent == checkpoints:
+                return root, start.name
+    raise UsageError(f"no run at {shown}: expected a directory with {names.PARAMS_FILE}, or a checkpoint inside of one")

@@ -1,0 +1,156 @@
+"""Names of what a run writes and logs, and the check of those that params choose; needs no backend."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from tfaip.params.limits import FieldError
+from tfaip.util.paths import name_problem, path_problem
+
+# Names of logged values: the prefix tells on which data a value was measured.
+# The loss under the name that clients have monitored for years.
+EPOCH_MEAN = "loss/mean_epoch"
+VALIDATION_PREFIX = "val_"
+# `lav_l0_acc`: directory of its events, and name of the value in it.
+LAV_NAME = re.compile(r"(lav_l\d+)_(.+)")
+
+# Directories of TensorBoard events.
+TRAIN = "train"
+VALIDATION = "validation"
+# Within one: written by TensorBoard's profiler, another library.
+PLUGINS_DIR = "plugins"
+
+PARAMS_FILE = "trainer_params.json"
+HISTORY_FILE = "history.json"
+LOG_FILE = "train.log"
+LATEST_FILE = "latest"
+EXPORT_DIR = "export"
+CHECKPOINT_DIR = "checkpoint"
+BEST_DIR = "best"
+MAX_PARTS = 4
+
+CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
+EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|lav_l\d+", re.ASCII)
+_OWN_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json")
+_EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
+
+
+def lav_events(index: int) -> str:
+    """Return the events directory of the LAV generator `index` (from 0)."""
+    return f"lav_l{index}"
+
+
+def lav_prefix(index: int) -> str:
+    """Return the prefix of the values of the LAV generator `index` (from 0)."""
+    return f"{lav_events(index)}_"
+
+
+def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
+    """Return the parts of the path of the checkpoints, relative to the run directory.
+
+    A part with `{epoch}` (`checkpoint/checkpoint_{epoch:04d}`) asks for a directory per epoch, which checkpoints have
+    anyway (`epoch_0007`): it ends the path. If nothing is left the default is taken.
+    """
+    parts: list[str] = []
+    for part in PurePosixPath(checkpoint_sub_dir).parts:
+        if _EPOCH.search(part):
+            return tuple(parts) or (CHECKPOINT_DIR,)
+        parts.append(part)
+    return tuple(parts)
+
+
+def check_directory_names(checkpoint_sub_dir: str, best_model_name: str) -> None:
+    """Raise unless both name directories within the run which hold nothing else.
+
+    Raises:
+        FieldError: if a name leads out of the run, is used twice, is reserved for files of the run, or no file can
+            have it; its path begins at the trainer params.
+    """
+    problem = _name_problem(best_model_name)
+    if problem is not None:
+        expected = f"the name of a directory of its own (it {problem})"
+        raise FieldError("early_stopping.best_model_name", best_model_name, expected)
+    problem = _sub_dir_problem(checkpoint_sub_dir, best_model_name)
+    if problem is not None:
+        expected = f"the name of a directory of its own below output_dir (it {problem})"
+        raise FieldError("checkpoint_sub_dir", checkpoint_sub_dir, expected)
+
+
+def expected_directory(path: str) -> str | None:
+    """Return in words what is expected instead of a path, or None if a directory can have it."""
+    problem = path_problem(path)
+    return None if problem is None else f"a directory (it {problem})"
+
+
+def check_history_file(history_file: str | None, output_dir: str | None, directories: Iterable[str]) -> None:
+    """Raise unless the history can be kept in a file that the run writes for nothing else.
+
+    Args:
+        history_file: what was chosen; None: the file in the output directory.
+        output_dir: of the run; None: it has none.
+        directories: names in it that the run replaces or empties.
+
+    Raises:
+        FieldError: if it is a directory, another file of the run, in a directory of the run, or no file can have the
+            name.
+    """
+    problem = None if history_file is None else path_problem(history_file)
+    if history_file is not None and problem is None:
+        problem = _history_problem(Path(history_file), output_dir, set(directories))
+    if problem is not None:
+        raise FieldError("history_file", history_file, f"a file of its own (it {problem})")
+
+
+def _name_problem(name: object) -> str | None:
+    """Return why a directory of the run cannot have this name, or None."""
+    problem = name_problem(name)
+    if problem is not None:
+        return problem
+    text = str(name)
+    # Some file systems do not distinguish Best from best.
+    folded = text.casefold()
+    if "{" in text or "}" in text:
+        return "has braces"
+    if folded in _OWN_FILES:
+        return "is the name of a file of the run"
+    if folded == EXPORT_DIR or EVENTS_NAME.fullmatch(folded):
+        return "is another directory of the run"
+    return "is the name of a checkpoint" if CHECKPOINT_NAME.fullmatch(folded) else None
+
+
+def _sub_dir_problem(value: object, best_model_name: str) -> str | None:
+    problem = path_problem(value)
+    if problem is not None:
+        return problem
+    if PurePosixPath(str(value)).is_absolute():
+        return "is an absolute path"
+    parts = checkpoint_parts(str(value))
+    if not 1 <= len(parts) <= MAX_PARTS:
+        return f"has {len(parts)} parts"
+    for part in parts:
+        problem = _name_problem(part)
+        if problem is not None:
+            return problem if len(parts) == 1 else f"has a part that {problem}"
+    taken = parts[0].casefold() == best_model_name.casefold()
+    return "begins with early_stopping.best_model_name" if taken else None
+
+
+def _history_problem(path: Path, output_dir: str | None, directories: set[str]) -> str | None:
+    if os.path.isdir(path):
+        return "is a directory"
+    if os.path.lexists(path) and not os.path.isfile(path):
+        return "is not a regular file"
+    if name_problem(path.name) is not None:
+        return str(name_problem(path.name))
+    if output_dir is None:
+        return None
+    root, file = Path(os.path.realpath(output_dir)), Path(os.path.realpath(path))
+    if not file.is_relative_to(root):
+        return None
+    parts = file.relative_to(root).parts
+    if parts[0] in directories or EVENTS_NAME.fullmatch(parts[0]):
+        return f"is in {parts[0]}/, which the run replaces"
+    return "is another file of the run" if parts in ((PARAMS_FILE,), (LOG_FILE,)) else None

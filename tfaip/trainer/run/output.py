@@ -1,0 +1,116 @@
+"""Output of a run: checkpoints, history and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfaip.export.modeldirectory import ModelDirectoryWriter
+from tfaip.export.writtenmodel import WrittenModel, shown_names
+from tfaip.trainer.history import History
+from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.util.files import commit_directory, link_tree, remove_directory, write_json
+from tfaip.util.logging import logger
+from tfaip.util.manifest import MODEL_MARKS
+
+log = logger(__name__)
+
+
+@dataclass
+class RunOutput:
+    """Output of a run; each method does nothing if its output is switched off.
+
+    Args:
+        directory: directory of the run; None: nothing but `history_file` is written.
+        store: the checkpoints; None: there are none.
+        models: writes exported models; None: nothing is exported.
+        best: export the best model.
+        final: export the final model.
+        history_file: file of the history; None: `history.json` in the directory.
+    """
+
+    directory: RunDirectory | None
+    store: CheckpointStore | None = None
+    models: ModelDirectoryWriter | None = None
+    best: bool = False
+    final: bool = False
+    history_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.directory is None:
+            self.store = self.models = None
+        elif self.history_file is None:
+            self.history_file = self.directory.history_file
+
+    def save_checkpoint(self, capture: Callable[[], Checkpoint], epoch: int, step: int = 0) -> None:
+        """Commit a checkpoint with the content that `capture` returns."""
+        if self.store is not None and self.directory is not None:
+            self.store.save(capture(), epoch, step, self.directory.best)
+
+    def save_history(self, history: History) -> None:
+        """Replace the history file."""
+        if self.history_file is not None:
+            write_json(self.history_file, history.to_dict())
+
+    def export_best(self) -> None:
+        """Replace `best/` by the current model."""
+        if self.directory is not None and self.models is not None and self.best:
+            self.models.write(self.directory.best)
+
+    def restore_best(self, store: CheckpointStore, checkpoint: str, has_best: bool) -> None:
+        """Set `best/` back to its content at a checkpoint; later epochs are abandoned.
+
+        Args:
+            store: has the checkpoint, also if this training writes none.
+            checkpoint: its name.
+            has_best: True if the training had a best epoch at that time.
+        """
+        if self.directory is None:
+            return
+        best, kept = self.directory.best, store.best_of(checkpoint)
+        if kept is not None:
+            _replace_best(best, kept, checkpoint)
+        elif not has_best and best.exists():
+            remove_directory(best, self.directory.root, MODEL_MARKS)
+            log.info("%s is gone: at checkpoint %s there was no best epoch yet", best, checkpoint)
+
+    def export_final(self) -> None:
+        """Replace `export/` by the current model."""
+        if self.directory is not None and self.models is not None and self.final:
+            self.models.write(self.directory.export)
+
+    def how_to_resume(self) -> str:
+        """Return the end of the log line of a stopped run."""
+        if self.store is None or self.directory is None:
+            return ", without a checkpoint"
+        return f", checkpoint written; continue with 'tfaip-resume-training {self.directory.root}'"
+
+    def summary(self) -> dict[str, str]:
+        """Return the paths of what was written, by title."""
+        if self.directory is None:
+            return {}
+        rows: dict[str, str] = {}
+        for title, path in (("Best model", self.directory.best), ("Final model", self.directory.export)):
+            if path.exists():
+                rows[title] = str(path)
+        rows["TensorBoard"] = f"tensorboard --logdir {self.directory.root}"
+        return rows
+
+
+def _replace_best(best: Path, kept: Path, checkpoint: str) -> None:
+    """Replace `best` by its copy in a checkpoint if the copy is undamaged, and `best` is another model or damaged."""
+    there, copied = WrittenModel.at(best), WrittenModel.at(kept)
+    damage = copied.damage()
+    if damage is not None:
+        log.warning("the best model of checkpoint %s is damaged, %s stays as it is: %s", checkpoint, best, damage)
+        return
+    if there.model_files() == copied.model_files() and there.damage() is None:
+        return
+    lost = [name for name in [*there.added_formats, *there.foreign_entries()] if not (kept / name).exists()]
+    with commit_directory(best, MODEL_MARKS) as directory:
+        link_tree(kept, directory)
+    log.info("%s is again what it was at checkpoint %s", best, checkpoint)
+    if lost:
+        log.warning("files that belonged to another model are gone from %s: %s", best, shown_names(lost))

@@ -1,0 +1,192 @@
+"""Records, outside of the runs, of the packages that the stored params of each run may name.
+
+Stored params name classes and functions. The user has typed them when the training was started, so
+a resume need not ask for them again. But a file must never bring its own permission: the records
+are in the user's state directory, one small file per run, with the checksum of the stored params. A
+run that was copied, moved or edited has no record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.params.serialization import from_dict, params_text, to_dict
+from tfaip.params.trust import UntrustedName, top_package
+from tfaip.util import importpath
+from tfaip.util.logging import logger
+from tfaip.util.paths import TEMPORARY_PREFIX
+from tfaip.util.reading import DOCUMENT_BYTES, open_file, parse_json
+
+MAX_RECORDS = 1000
+"""Number of records; beyond it the oldest one is removed."""
+_MAX_BYTES = 2**16
+_RECORD = re.compile(rf"[0-9a-f]{{32}}\.json|{re.escape(TEMPORARY_PREFIX)}\w+", re.ASCII)
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Permission:
+    """Names that are permitted in the stored params of a run, since the user has typed them.
+
+    Args:
+        packages: packages whose classes and functions may be named, besides tfaip and the
+            scenario's own package.
+        import_root: directory that the scenario was imported from; None: the user gave a module
+            name.
+        history_file: absolute path of a history outside of the run, which the run replaces; None:
+            there is none.
+    """
+
+    packages: tuple[str, ...] = ()
+    import_root: str | None = None
+    history_file: str | None = None
+
+    def and_trusted(self, packages: Iterable[str]) -> Permission:
+        """Return a copy with further packages (`--trust`)."""
+        return replace(self, packages=tuple(dict.fromkeys([*self.packages, *packages])))
+
+
+def read_permission(params_file: Path) -> Permission:
+    """Return the record of a run; an empty permission if there is none, or the file has changed since.
+
+    Args:
+        params_file: the `trainer_params.json` of the run.
+    """
+    try:
+        record = parse_json(_read_private(_record_of(params_file)), "record")
+        if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
+            return Permission()
+        return _checked(record.get("packages"), record.get("import_root"), record.get("history_file"))
+    except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
+        log.debug("no record of what was typed for %s: %s", params_file, error)
+        return Permission()
+
+
+def record_permission(
+    params_file: Path, params: Any, scenario: type, permission: Permission, is_resumed: bool = False
+) -> None:
+    """Record the packages that the params name, right before they are stored; do nothing if that is impossible.
+
+    Args:
+        params_file: path of the stored params.
+        params: all names in them were typed, permitted before, or come from running code.
+        scenario: class of the scenario.
+        permission: its `import_root` is recorded, too.
+        is_resumed: keep the params that are stored now permitted: they are of the same run, and the
+            process may be killed before it stores the new ones.
+    """
+    try:
+        packages = _needed_packages(params, top_package(scenario.__module__))
+        path = _record_of(params_file)
+        if not packages and permission.import_root is None and params.history_file is None:
+            path.unlink(missing_ok=True)
+            return
+        checksums = [hashlib.sha256(params_text(params, params_file.parent).encode()).hexdigest()]
+        if is_resumed:
+            with contextlib.suppress(OSError, ValueError):
+                checksums.append(_checksum(params_file))
+        record = {
+            "run": _run_of(params_file),
+            "params_sha256": checksums,
+            "packages": packages,
+            "import_root": permission.import_root,
+            "history_file": params.history_file and os.path.abspath(params.history_file),
+        }
+        _write_private(path, json.dumps(record, indent=2) + "\n")
+        _forget_oldest(path.parent)
+    except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
+        log.debug("what was typed for %s could not be recorded: %s", params_file, error)
+
+
+def _needed_packages(params: Any, own: str) -> list[str]:
+    """Return the packages that must be trusted to read the params again, by trying to read them."""
+    needed: list[str] = []
+    while True:
+        try:
+            from_dict(type(params), to_dict(params), trusted=[own, *needed])
+            return needed
+        except UntrustedName as error:
+            if error.package in needed:
+                raise
+            needed.append(error.package)
+
+
+def _checked(packages: Any, root: Any, history_file: Any) -> Permission:
+    """Return the permission in a record, if it has the right form."""
+    if not isinstance(packages, list) or not all(isinstance(name, str) and name.isidentifier() for name in packages):
+        raise ValueError("packages is not a list of names")
+    if root is not None and not (isinstance(root, str) and root.isprintable() and os.path.isabs(root)):
+        raise ValueError("import_root is not an absolute path")
+    # A run that was stored there later must not become importable.
+    if root is not None and (not os.path.isdir(root) or importpath.is_stored(root)):
+        root = None
+    if history_file is not None and not (isinstance(history_file, str) and os.path.isabs(history_file)):
+        raise ValueError("history_file is not an absolute path")
+    return Permission(tuple(packages), root, history_file)
+
+
+def _run_of(params_file: Path) -> str:
+    return str(params_file.parent.resolve())
+
+
+def _record_of(params_file: Path) -> Path:
+    """Return the file of the record; raise RuntimeError if the user has no home."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    directory = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    name = hashlib.sha256(os.fsencode(_run_of(params_file))).hexdigest()[:32]
+    return directory / "tfaip" / "runs" / f"{name}.json"
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(_read(path, DOCUMENT_BYTES)[0]).hexdigest()
+
+
+def _read_private(path: Path) -> str:
+    """Read a file, unless other users can have written it."""
+    content, status = _read(path, _MAX_BYTES)
+    for found in (status, path.parent.stat()):
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ValueError(f"{path} may be changed by other users")
+    return content.decode()
+
+
+def _read(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    with open_file(path, limit, follow_links=False) as file:  # a link could lead anywhere
+        return file.read(limit), os.fstat(file.fileno())
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Replace a file atomically, also if several processes do so."""
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.chmod(0o700)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY_PREFIX)  # mode 0600
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _forget_oldest(directory: Path) -> None:
+    ages: list[tuple[float, Path]] = []
+    for path in directory.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # of another process
+            if _RECORD.fullmatch(path.name):
+                ages.append((path.lstat().st_mtime, path))
+    for _, path in sorted(ages)[:-MAX_RECORDS]:
+        path.unlink(missing_ok=True)

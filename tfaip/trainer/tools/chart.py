@@ -1,0 +1,54 @@
+"""Picture of learning rates and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tfaip.errors import UsageError
+from tfaip.util.terminal import Curve, needs_log_scale
+from tfaip.util.text import shorten_text
+
+# Fewer points than this are marked.
+_FEW = 60
+
+
+def write_png(path: Path, x_label: str, rates: Mapping[str, Curve], scores: Mapping[str, Curve] | None = None) -> None:
+    """Draw rates, and below them scores on the same epochs; all numbers are finite.
+
+    Args:
+        path: of the PNG file.
+        x_label: label of the epochs.
+        rates: name -> (epoch, rate).
+        scores: name -> (epoch, score).
+
+    Raises:
+        UsageError: if matplotlib is not installed, or the file cannot be written.
+    """
+    try:
+        # Without pyplot, which has global state.
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+    except ImportError as error:
+        raise UsageError("--png needs matplotlib: pip install 'tfaip[plot]'") from error
+    panels = {"learning rate": rates}
+    if scores:
+        panels["score"] = scores
+    figure = Figure(figsize=(8.0, 2.7 * len(panels) + 0.4), layout="constrained")
+    axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
+    for (label, curves), axis in zip(panels.items(), axes, strict=True):
+        for i, (name, curve) in enumerate(curves.items()):
+            # A later curve is thinner, so that both are visible where they are equal.
+            marker = "." if len(curve) < _FEW else ""
+            axis.plot([x for x, _ in curve], [y for _, y in curve], marker=marker, lw=2.5 / (i + 1), label=name)
+        if needs_log_scale([y for curve in curves.values() for _, y in curve]):
+            axis.set_yscale("log")
+        axis.set_ylabel(label)
+        axis.grid(alpha=0.3)
+        axis.legend()
+    axes[-1].set_xlabel(x_label)
+    axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    try:
+        figure.savefig(path, format="png", dpi=100)
+    except OSError as error:
+        raise UsageError(f"{shorten_text(str(path), 160)} cannot be written: {error.strerror}") from error

@@ -1,0 +1,116 @@
+"""Tables, curves and progress bars on the terminal."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+Curve = Sequence[tuple[float, float]]
+
+REFRESH_S = 0.2
+MARKS = "*o+x"
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table to stdout: with lines on a terminal, as aligned columns elsewhere.
+
+    Args:
+        header: names of the columns.
+        rows: cells; the first column is aligned left, the others right.
+    """
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table()
+        for position, name in enumerate(header):
+            table.add_column(name, justify="right" if position else "left")
+        for row in rows:
+            table.add_row(*map(Text, row))  # as text: brackets would be read as markup
+        Console().print(table)
+        return
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in [header, *rows]:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        cells[0] = row[0].ljust(widths[0])
+        print("  ".join(cells).rstrip())
+
+
+def track(items: Iterable[T], description: str, total: int | None, shown: bool) -> Iterator[T]:
+    """Pass items on and show a progress bar that disappears at the end.
+
+    Args:
+        items: to pass on.
+        description: printed before the bar.
+        total: number of items; None: not known.
+        shown: False only passes the items on.
+    """
+    if not shown:
+        yield from items
+        return
+    from rich import progress
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(bar_width=20),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(compact=True),
+    )
+    # Without a thread of its own, which would take the interpreter lock from the work.
+    with progress.Progress(*columns, transient=True, auto_refresh=False) as bar:
+        task = bar.add_task(description, total=total)
+        next_refresh = 0.0
+        for done, item in enumerate(items, start=1):
+            yield item
+            if time.monotonic() >= next_refresh:
+                bar.update(task, completed=done, refresh=True)
+                next_refresh = time.monotonic() + REFRESH_S
+
+
+def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) -> str:
+    """Draw curves in one frame, with the values at its edges; several curves with a legend.
+
+    Args:
+        curves: name -> points (x, y), finite; an earlier curve is drawn over a later one.
+        width: columns of the frame.
+        height: rows of the frame.
+    """
+    xs = [x for curve in curves.values() for x, _ in curve]
+    ys = [y for curve in curves.values() for _, y in curve]
+    if not ys:
+        return "(nothing to plot)"
+    low, high, begin, end = min(ys), max(ys), min(xs), max(xs)
+    scale = math.log if needs_log_scale(ys) else float
+    rows = [[" "] * width for _ in range(height)]
+    for mark, curve in reversed(list(zip(MARKS, curves.values(), strict=False))):
+        for x, y in curve:
+            row = _cell(scale(y), scale(low), scale(high), height)
+            rows[height - 1 - row][_cell(x, begin, end, width)] = mark
+    labels = [""] * height
+    labels[-1] = f"{low:.4g}"
+    if high > low:
+        labels[0] = f"{high:.4g}"
+    indent = max(map(len, labels))
+    lines = [f"{label:>{indent}} |{''.join(row).rstrip()}" for label, row in zip(labels, rows, strict=True)]
+    first, last = f"{begin:.4g}", f"{end:.4g}"
+    lines.append(f"{'':>{indent}} +{'-' * width}")
+    lines.append(f"{'':>{indent}}  {first}{last:>{width - len(first)}}")
+    if len(curves) > 1:
+        lines.append("   ".join(f"{mark} {name}" for mark, name in zip(MARKS, curves, strict=False)))
+    return "\n".join(lines)
+
+
+def needs_log_scale(values: Sequence[float]) -> bool:
+    """Return True if half of the values are below a tenth of the largest one."""
+    return min(values) > 0 and statistics.median(values) * 10 < max(values)
+
+
+def _cell(value: float, low: float, high: float, cells: int) -> int:
+    """Return the index of the cell that a value falls into."""
+    return round((value - low) / (high - low) * (cells - 1)) if high > low else 0

@@ -1,0 +1,3 @@
+"""Version of the package."""
+
+__version__ = "2.0.0.dev0"

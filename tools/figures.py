@@ -1,0 +1,145 @@
+"""Figures of the structure and style of a package, read from its files.
+
+    python tools/figures.py [PACKAGE_DIR]          # default: tfaip
+
+Circles between files count every import: at load time, inside functions, for type checkers. Imports that the top
+package and `imports` do to offer public names are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+QUESTION_WORD = re.compile(r"(What|Whether|Where|How|That|Who|Which|Why)\b")
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+
+
+def main() -> None:
+    """Print the figures."""
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else "tfaip").resolve()
+    files = sorted(root.rglob("*.py"))
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    circles = find_circles(read_edges(trees, root))
+    print(f"circles between files: {len(circles)} {[len(circle) for circle in circles]}")
+    for circle in circles:
+        print("   " + ", ".join(name.removeprefix(f"{root.name}.") for name in circle[:12]))
+    lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    print_sizes(files, nodes)
+    print_density(files, nodes, lines)
+
+
+def print_sizes(files: list[Path], nodes: list[ast.AST]) -> None:
+    """Print the sizes of files and functions; files of one line are not counted as files."""
+    sizes = [len(path.read_text(encoding="utf-8").splitlines()) for path in files]
+    total, sizes = sum(sizes), [size for size in sizes if size > 1]
+    functions = [number_of_lines(node) for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    print(f"lines {total}, files {len(sizes)}, lines of a file: {spread(sizes)}")
+    print(f"lines of a function: {spread(functions)}")
+
+
+def print_density(files: list[Path], nodes: list[ast.AST], lines: list[str]) -> None:
+    """Print shares of the lines, and how docstrings begin."""
+    total = len(lines)
+    imports = sum(number_of_lines(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+    comments = sum(count_comments(path) for path in files)
+    print(f"imports {100 * imports / total:.1f} % of lines, comments {100 * comments / total:.1f} %")
+    comprehensions = sum(isinstance(node, COMPREHENSIONS) for node in nodes)
+    conditionals = sum(isinstance(node, ast.IfExp) for node in nodes)
+    print(
+        f"per 100 lines: comprehensions {100 * comprehensions / total:.2f}, "
+        f"conditional expressions {100 * conditionals / total:.2f}"
+    )
+    for width in (88, 100):
+        longer = sum(len(line) > width for line in lines)
+        print(f"lines over {width} columns: {100 * longer / total:.1f} %")
+    docstrings = [ast.get_docstring(node) for node in nodes if isinstance(node, DOCUMENTED)]
+    present = [text for text in docstrings if text]
+    questions = sum(bool(QUESTION_WORD.match(text)) for text in present)
+    print(f"docstrings {len(present)}, of them beginning with a question word {questions}")
+
+
+def spread(sizes: list[int]) -> str:
+    """Return median, ninth decile and maximum as text."""
+    return f"median {statistics.median(sizes):.0f}, p90 {statistics.quantiles(sizes, n=10)[-1]:.0f}, max {max(sizes)}"
+
+
+def number_of_lines(node: ast.AST) -> int:
+    """Return the number of source lines of a statement."""
+    return node.end_lineno - node.lineno + 1  # type: ignore[attr-defined]
+
+
+def count_comments(path: Path) -> int:
+    """Return the number of lines that hold only a comment."""
+    with tokenize.open(path) as file:
+        tokens = list(tokenize.generate_tokens(file.readline))
+    return sum(token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip() for token in tokens)
+
+
+def read_edges(trees: dict[Path, ast.Module], root: Path) -> dict[str, set[str]]:
+    """Return for each module the modules of the package that it imports."""
+    modules = {module_name(path, root): path for path in trees}
+    offering = {root.name, f"{root.name}.imports"}
+    edges: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        imported: set[str] = set()
+        if name not in offering:
+            imported = set(imports_of(trees[path], name, path.name == "__init__.py", set(modules)))
+        edges[name] = {other for other in imported if other in modules} - offering - {name}
+    return edges
+
+
+def module_name(path: Path, root: Path) -> str:
+    """Return the dotted name of a file."""
+    parts = path.relative_to(root.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(tree: ast.Module, name: str, is_package: bool, modules: set[str]) -> Iterator[str]:
+    """Yield the names of the modules that a module imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = name.split(".")
+                above = node.level - (1 if is_package else 0)
+                base = ".".join([*parts[: len(parts) - above], *([node.module] if node.module else [])])
+            for alias in node.names:  # a module of a package, or a name in a module
+                inner = f"{base}.{alias.name}"
+                yield inner if inner in modules else base
+
+
+def find_circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Return the groups of modules that import each other, the largest first."""
+    reachable = {name: reach(name, edges) for name in edges}
+    circles: list[list[str]] = []
+    for name in edges:
+        group = sorted(other for other in reachable[name] if name in reachable[other])
+        if name in reachable[name] and group not in circles:
+            circles.append(group)
+    return sorted(circles, key=len, reverse=True)
+
+
+def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
+    """Return all modules that `start` imports, directly or through others."""
+    found: set[str] = set()
+    waiting = list(edges[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += edges[name]
+    return found
+
+
+if __name__ == "__main__":
+    main()
