@@ -35,7 +35,7 @@ def test_an_error_in_a_worker_is_one_line_and_its_traceback(
 ) -> None:
     flags = ["--trainer.output_dir", tmp_path / "run", *WORKERS, "--data.pre_proc.processors.0.amount", "-1"]
     result = run_command("train", "tiny", *flags, cwd=workplace)
-    assert result.rc == 1, result
+    assert (result.rc, len(result.stderr.splitlines())) == (1, 2), result
     line, place = result.stderr.splitlines()
     assert line.startswith("error: ValueError: scale < 0; in Jitter.apply, sample ")
     assert "; in data worker " in line

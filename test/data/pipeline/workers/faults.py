@@ -8,11 +8,13 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from test.support.leaks import child_processes
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
@@ -47,6 +49,28 @@ class Files(DataGenerator[FilesParams]):
         time.sleep(self.params.seconds)
         meta = {"id": index, "read by": os.getpid()}
         return Sample(inputs={"x": np.full(3, float(index))}, targets={"y": np.array([index])}, meta=meta)
+
+
+@pai_dataclass
+@dataclass
+class StoppingRowsParams(DataGeneratorParams):
+    """40 rows of 1 MB each, read one after the other; the 9th stops all workers."""
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return StoppingRows
+
+
+class StoppingRows(DataGenerator[StoppingRowsParams]):
+    def __len__(self) -> int:
+        return 40
+
+    def generate(self) -> Iterable[Sample]:
+        for number in range(len(self)):
+            if number == 8:
+                for worker in child_processes():
+                    os.kill(worker, signal.SIGSTOP)
+            yield Sample(inputs={"x": np.zeros(1)}, targets={"y": np.array([number])}, meta={"picture": bytes(2**20)})
 
 
 class OddError(Exception):

@@ -13,7 +13,15 @@ from typing import Any
 
 import pytest
 
-from test.data.pipeline.workers.faults import FaultParams, FilesParams, OddError, OnlyHereParams, SlowParams, Unsendable
+from test.data.pipeline.workers.faults import (
+    FaultParams,
+    FilesParams,
+    OddError,
+    OnlyHereParams,
+    SlowParams,
+    StoppingRowsParams,
+    Unsendable,
+)
 from test.data.support import IterableRowsParams, RowData, RowDataParams, make_pipeline, rows
 from test.support.leaks import child_processes
 from tfaip.data.databaseparams import DataPipelineParams
@@ -84,11 +92,8 @@ def test_a_worker_that_hangs_in_work_that_nobody_wants_any_more(seconds: Callabl
 
 
 def test_a_worker_that_accepts_no_message(seconds: Callable[[], float]) -> None:
-    # It stops at the first sample; the next messages are larger than what the system keeps for it.
-    samples = rows(40)
-    for sample in samples:
-        sample.meta["picture"] = bytes(2**20)
-    pipeline = make(FaultParams(fault="stop", at=0), samples, use_shared_memory=False, worker_timeout_s=1, prefetch=9)
+    # It is stopped before the third block is sent, which is larger than what the system keeps for it.
+    pipeline = make(FaultParams(), StoppingRowsParams(), use_shared_memory=False, worker_timeout_s=1, prefetch=9)
     # Whether its message that it has started was read before is chance.
     with pytest.raises(WorkerDied, match=r"^data worker 1 .* does not communicate any more while it "):
         ids(pipeline)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import pickle
 import select
 import signal
 import socket
 import subprocess
 import sys
+from multiprocessing.connection import Connection
 
 import pytest
 
@@ -21,6 +24,7 @@ from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.workers.worker import Start
 
 # Both processors sleep in the second block, so that the workers are busy when the signals come.
 SCRIPT = """
@@ -105,6 +109,19 @@ def test_a_worker_ends_if_its_parent_had_ended_before_it_started() -> None:
         code = f"from tfaip.data.pipeline.workers.worker import main; main({ended.pid}, {theirs.fileno()}, [])"
         worker = subprocess.Popen([sys.executable, "-c", code], pass_fds=[theirs.fileno()], cwd=REPOSITORY)
         assert worker.wait(60) == 0
+
+
+def test_a_worker_that_nobody_listens_to_any_more_ends_without_a_word() -> None:
+    """The training ends while the worker sends an answer: here the one that says why it cannot start."""
+    ours, theirs = socket.socketpair()
+    ours.shutdown(socket.SHUT_RD)
+    with theirs, Connection(ours.detach()) as connection:
+        code = f"from tfaip.data.pipeline.workers.worker import main; main({os.getpid()}, {theirs.fileno()}, [])"
+        command = [sys.executable, "-c", code]
+        worker = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=REPOSITORY, stderr=subprocess.PIPE)
+        connection.send_bytes(pickle.dumps(Start("worker", None, b"not a spec", logging.INFO)))
+        assert worker.communicate(timeout=60) == (None, b"")
+    assert worker.returncode == 0
 
 
 class Stop(Exception):  # noqa: N818

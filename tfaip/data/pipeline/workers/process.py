@@ -144,8 +144,8 @@ class WorkerProcess:
 
     def end(self) -> None:
         """Kill the process, whatever it is doing, and free its memory."""
-        self.connection.close()
         self._process.kill()
+        self.connection.close()
         self._process.wait()
         for slot in self.slots:
             if slot is not None:

@@ -104,19 +104,27 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
     logged = _Messages()
     logging.basicConfig(level=start.log_level, handlers=[logged])
     try:
-        processor = _create(start, lambda: connection.send_bytes(ALIVE))
+        processor = _create(start, lambda: _send(connection, ALIVE))
     except Exception:
         failure = traceback.format_exc()
-        connection.send_bytes(pickle.dumps(Answer(None, failure=failure, messages=logged.take())))
+        _send(connection, pickle.dumps(Answer(None, failure=failure, messages=logged.take())))
         messages.get()  # until the connection is closed
         return
-    connection.send_bytes(pickle.dumps(Answer(None, messages=logged.take())))
+    _send(connection, pickle.dumps(Answer(None, messages=logged.take())))
     slots = [Slot(descriptor) for descriptor in slot_descriptors]
     while True:
         task: Task = pickle.loads(messages.get())  # noqa: S301
         slot = slots[task.slot] if slots else None
         answer = _work(task, slot, processor, start.name)
-        connection.send_bytes(pickle.dumps(replace(answer, messages=logged.take())))
+        _send(connection, pickle.dumps(replace(answer, messages=logged.take())))
+
+
+def _send(connection: Connection, message: bytes) -> None:
+    """Send a message; end the process, without a word, when the receiver is gone."""
+    try:
+        connection.send_bytes(message)
+    except OSError:
+        os._exit(0)
 
 
 def _receive(connection: Connection, messages: queue.SimpleQueue[bytes], parent: int) -> None:
