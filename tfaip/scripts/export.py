@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfaip.backend.selection import import_backend, prefer_backend
-from tfaip.components.modelparams import require_model
+from tfaip.components.scenarioparamsfile import require_model
 from tfaip.errors import UsageError
-from tfaip.scripts import command
-from tfaip.scripts.models import Models, exported_model, open_verified
+from tfaip.scripts.common import command
+from tfaip.scripts.common.exportedmodels import Models, exported_model, open_verified
 from tfaip.util.files import locked_directory
 from tfaip.util.paths import require_creatable
 from tfaip.util.text import shorten_text
@@ -83,8 +83,8 @@ def _locked(path: Path) -> Iterator[None]:
 def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
     import_backend()
     from tfaip.export.formats import BY_COMMAND, create_formats
-    from tfaip.export.loading import load_weights
-    from tfaip.export.modeldirectory import add_formats
+    from tfaip.export.modelloading import load_weights
+    from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
 
     scenario, path = models.scenario(models.params), models.paths[0]
