@@ -19,6 +19,7 @@ from tfaip.data.specs import Spec as Spec
 from tfaip.evaluator.evaluator import Evaluator as Evaluator
 from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
+from tfaip.params.options import option as option
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
 from tfaip.trainer.params import (
     TrainerParams as TrainerParams,

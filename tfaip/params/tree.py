@@ -14,7 +14,6 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params import names
-from tfaip.params.declaration import ensure_dataclass
 from tfaip.params.limits import FieldError, check_fields
 from tfaip.params.names import did_you_mean
 from tfaip.util.text import shorten
@@ -54,7 +53,7 @@ def is_node(value: Any) -> bool:
 def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
     """Return the dataclass fields of a node, or of a class of nodes."""
     cls = node if isinstance(node, type) else type(node)
-    return dataclasses.fields(ensure_dataclass(cls))
+    return dataclasses.fields(cls)
 
 
 def items_of(value: Any) -> dict[str, Any] | None:
