@@ -185,22 +185,23 @@ def implementation(params_cls: type, name: str) -> Any:
 
     Args:
         params_cls: class of the params.
-        name: `module:Class`. A module that begins with a dot is relative to the package of
-            `params_cls`, as in an import; without a module the class is defined in the module of
-            `params_cls`.
+        name: `module:Class`. A module that begins with a dot is relative to the package of the module
+            that declares `params_cls`, as in an import; beside a module without a package, a file
+            that was named by its path or a script it is a module in the same directory. Without a
+            module the class is defined in the module of `params_cls`.
 
     Raises:
-        TypeError: `name` has another form.
+        TypeError: `name` has another form, or begins with more dots than there are packages.
     """
     if not isinstance(name, str) or not _CLASS_NAME.fullmatch(name):
         raise TypeError(f"{params_cls.__qualname__} names the class {name!r}, expected 'module:Class'")
     module, _, attribute = name.partition(":")
-    home = params_cls.__module__
+    module = _absolute_module(params_cls, module)
 
     def cls() -> Any:
         # An error within the module keeps its traceback: it is one of the program, not of what a
         # user typed.
-        imported = importlib.import_module(module or home, sys.modules[home].__package__)
+        imported = importlib.import_module(module)
         try:
             return getattr(imported, attribute)
         except AttributeError:
@@ -209,3 +210,26 @@ def implementation(params_cls: type, name: str) -> Any:
             ) from None
 
     return staticmethod(cls)
+
+
+def _absolute_module(params_cls: type, name: str) -> str:
+    """Return the full name of a module that the declaration of a class names."""
+    home = params_cls.__module__
+    # A worker process runs the script of the training under another name.
+    if home == "__mp_main__":
+        home = "__main__"
+    if not name.startswith("."):
+        return name or home
+    module = sys.modules.get(params_cls.__module__)
+    # None for a script; empty for a module at the top level, and for a script in a worker.
+    package = home.rpartition(".")[0] if module is None else module.__package__ or ""
+    rest = name.lstrip(".")
+    steps_up = len(name) - len(rest) - 1
+    parts = package.split(".") if package else []
+    if steps_up > len(parts) - bool(package) or not (rest or package):
+        raise TypeError(
+            f"{params_cls.__qualname__} names the module {name!r}, but {home} is "
+            f"{f'in the package {package}' if package else 'in no package'}: name it from the top, without a dot"
+        )
+    parts = parts[: len(parts) - steps_up]
+    return ".".join([*parts, rest] if rest else parts)
