@@ -16,6 +16,7 @@ from tfaip.params.declaration import (
     make_dataclass_on_demand,
 )
 from tfaip.params.limits import check_fields
+from tfaip.params.shared import take_shared
 
 T = TypeVar("T")
 
@@ -45,6 +46,7 @@ class ParamsBase(metaclass=ParamsMeta):
         # backend.
         if cls is not None:
             params_cls.cls = implementation(params_cls, cls)
+        take_shared(params_cls)
         prepare_body(params_cls)
         make_dataclass_on_demand(params_cls)
 
