@@ -11,6 +11,7 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.params.limits import limits
+from tfaip.params.sharing import fill_shared
 
 TData = TypeVar("TData", bound=DataBaseParams)
 TModel = TypeVar("TModel", bound=ModelBaseParams)
@@ -68,3 +69,8 @@ class ScenarioBaseParams(ParamsBase, Generic[TData, TModel]):
         ),
     )
     scenario_id: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="module:Class of the scenario"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Not strict: what a part needs may be set later.
+        fill_shared(self, self, strict=False)

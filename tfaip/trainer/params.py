@@ -18,6 +18,7 @@ from tfaip.device import DeviceConfigParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.params.limits import FieldError, below, limits
+from tfaip.params.sharing import fill_shared
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.run.directory import RunDirectory
@@ -213,6 +214,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        fill_shared(self, self.scenario, strict=False)
         steps = self.profile_steps
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")

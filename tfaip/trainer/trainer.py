@@ -20,6 +20,7 @@ from tfaip.device.devices import Devices, open_devices
 from tfaip.device.processes import barrier, broadcast, check_equal, explain_lost_process, run_on_chief
 from tfaip.errors import UsageError
 from tfaip.params.generics import type_argument
+from tfaip.params.sharing import fill_shared
 from tfaip.params.storable import conform, flags_of, prepare, require_readable
 from tfaip.trainer.earlystopping.params import EarlyStoppingStatus
 from tfaip.trainer.historyfile import read_history_file
@@ -85,6 +86,7 @@ class Trainer(Generic[P]):
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:
             prepare(scenario.params, "scenario")
+        fill_shared(self._params, scenario.params)
         self._scenario = scenario
         self._restore = restore
         self._checkpoint = checkpoint
