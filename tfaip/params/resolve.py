@@ -12,6 +12,7 @@ from tfaip.errors import UsageError
 from tfaip.params import names
 from tfaip.params.arguments import Words
 from tfaip.params.choices import ClassChoice
+from tfaip.params.common import COMMON, is_common
 from tfaip.params.decoding import Decoder, parse_words
 from tfaip.params.fieldtypes import field_kind, origin_of
 from tfaip.params.generics import field_types
@@ -126,7 +127,7 @@ class Resolver:
                     node.hidden[field.name] = values[field.name]
                 continue
             old = tuple(old for old, new in old_names.items() if new == field.name)
-            below = place.below(field.name, _with_help(cls, field), place.lowest, old)
+            below = place.below(field.name, _with_inherited(cls, field), place.lowest, old)
             given = field.name in values
             default = values[field.name] if given else field_default(field)
             node.entries.append(self._entry(below, types_of[field.name], default, given))
@@ -217,15 +218,16 @@ class Resolver:
                 leaf.origin, leaf.required = hit.origin, False
 
 
-def _with_help(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
-    """Return the metadata of a field, with an inherited help text if it has none of its own."""
-    if field.metadata.get("help"):
-        return field.metadata
+def _with_inherited(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field, with what `--help` shows as it is inherited if it has none of its own."""
+    meta = dict(field.metadata)
     for base in cls.__mro__[1:]:
         inherited = getattr(base, "__dataclass_fields__", {}).get(field.name)
-        if inherited is not None and inherited.metadata.get("help"):
-            return {**field.metadata, "help": inherited.metadata["help"]}
-    return field.metadata
+        if inherited is not None and not meta.get("help"):
+            meta["help"] = inherited.metadata.get("help")
+        if inherited is not None and is_common(inherited.metadata):
+            meta.update(COMMON)
+    return meta
 
 
 def _chosen_class(node: Node, choice: ClassChoice, hit: Hit, trusted: frozenset[str] | None) -> type | None:
