@@ -24,7 +24,8 @@ class LAVParams(RootParams):
         metadata=pai_meta(fix_dc=True, mode="ssnake", help="Pipeline of the data"),
     )
     print_samples: bool = field(
-        default=True, metadata=pai_meta(help="Print the first samples (scenario.print_eval_limit of them)") | COMMON
+        default=True,
+        metadata=pai_meta(help="Print the first samples (print_eval_limit of the scenario params)") | COMMON,
     )
     silent: bool = field(default=False, metadata=pai_meta(help="Print neither samples nor progress nor speed") | COMMON)
     device: DeviceConfigParams = field(

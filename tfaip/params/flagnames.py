@@ -54,8 +54,9 @@ class Place:
             parent: the node or container.
         """
         meta: Mapping[str, Any] = {"separator": self.meta.get("separator", ".")}
-        if is_node(parent):
-            meta = type(parent).__dataclass_fields__[name].metadata
+        fields = type(parent).__dataclass_fields__ if is_node(parent) else {}
+        if name in fields:
+            meta = fields[name].metadata
         prefix = prefix_below(self.prefix, self.name, meta)
         if self.is_hidden:
             meta = {**meta, "mode": "ignore"}
@@ -68,10 +69,10 @@ def flag_of(params: Any, root: str, path: str) -> str:
     Args:
         params: the root of the tree.
         root: its name, which begins its flags.
-        path: dotted path from the root; it may end where nothing is any more.
+        path: dotted path from the root, which may no longer exist; `__cls__` is the class of the node above.
     """
     place, value = Place.of_root(root), params
-    for name in path.split("."):
+    for name in path.removesuffix("__cls__").removesuffix(".").split("."):
         place = place.below(name, value)
         value = (children(value) or {}).get(name)
     return place.label
