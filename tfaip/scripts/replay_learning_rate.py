@@ -110,7 +110,7 @@ def _read_run(path: Path, trusted: Sequence[str]) -> _Recorded:
     if not names:
         return _Recorded(history, params.learning_rate)
     is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
-    best = BestModel.of(scenario(params.scenario).model._best_logging_settings(), is_validated, names)
+    best = BestModel.of(scenario(params.scenario).best_logging_settings(), is_validated, names)
     return _Recorded(history, params.learning_rate, best)
 
 
