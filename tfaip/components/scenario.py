@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tfaip.components.arguments import further_arguments
+from tfaip.components.arguments import further_arguments, takes
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE, require_model
 from tfaip.data.data import DataBase
@@ -26,8 +26,10 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.generics import type_argument
+from tfaip.params.part import is_part
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.serialization import load_params
+from tfaip.params.sharing import fill_shared
 from tfaip.params.tree import node_fields
 from tfaip.util.overriding import overrides
 
@@ -46,11 +48,15 @@ class ScenarioComponents(Generic[SP, TP]):
     `static_*_kwargs` pass further constructor arguments.
 
     Args:
-        params: the scenario params.
+        params: the scenario params; what they declare with `shared()` is filled in.
+
+    Raises:
+        UsageError: if they do not have what is shared.
     """
 
     def __init__(self, params: SP) -> None:
         self._params = params
+        fill_shared(params, params)
 
     @property
     def params(self) -> SP:
@@ -63,8 +69,9 @@ class ScenarioComponents(Generic[SP, TP]):
         params = self._params.data
         arguments = further_arguments(self, "data", self._offered("data"))
         data_cls = _class_of_hook(self, "data_cls", params, DataBaseParams)
-        data: DataBase[Any] = params.create(**arguments) if data_cls is None else data_cls(params, **arguments)
+        data: DataBase[Any] = _build(data_cls, params, arguments)
         data.check_hooks()
+        data.set_scenario_params(self._params)
         return data
 
     @cached_property
@@ -73,6 +80,7 @@ class ScenarioComponents(Generic[SP, TP]):
         params = self._params.model
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
         model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
+        self._offer_data(model_cls or params.cls, arguments)
         model: ModelBase[Any] = params.create(**arguments) if model_cls is None else model_cls(params, **arguments)
         return model
 
@@ -80,12 +88,36 @@ class ScenarioComponents(Generic[SP, TP]):
     def graph(self) -> GenericGraphBase[Any]:
         """The outermost graph, which the model creates."""
         offered = self._offered("model") | {"data": lambda: self.data, "model": lambda: self.model}
-        return self.model.create_graph(**further_arguments(self, "graph", offered))
+        arguments = further_arguments(self, "graph", offered)
+        self._offer_data(self.model.root_graph_cls, arguments)
+        return self.model.create_graph(**arguments)
+
+    def best_logging_settings(self) -> tuple[str, str]:
+        """Return mode and name of the logged value that selects the best model."""
+        return self.model._best_logging_settings()
 
     def new_evaluator(self) -> EvaluatorBase[Any]:
         """Build an evaluator from `params.evaluator` and the further arguments of hooks."""
         offered = self._offered("evaluator") | {"data": lambda: self.data}
-        return self.create_evaluator(self._params.evaluator, **further_arguments(self, "evaluator", offered))
+        arguments = further_arguments(self, "evaluator", offered)
+        is_overridden = overrides(type(self), ScenarioComponents, "evaluator_cls")
+        self._offer_data(self.evaluator_cls if is_overridden else self._params.evaluator.cls, arguments)
+        return self.create_evaluator(self._params.evaluator, **arguments)
+
+    def _offer_data(self, named: Callable[[], Any], arguments: dict[str, Any]) -> None:
+        """Add the data to the constructor arguments of a class that has a parameter for them.
+
+        Args:
+            named: the class, or a method that names it, which may be left out where the class is
+                built in another way.
+            arguments: to be extended.
+        """
+        try:
+            cls = named if isinstance(named, type) else named()
+        except NotImplementedError:
+            return
+        if not is_part(cls) and "data" not in arguments and takes(cls, "data"):
+            arguments["data"] = self.data
 
     def _offered(self, part: str) -> dict[str, Callable[[], Any]]:
         """Return the params that hooks may ask for; `params` are those of the part itself."""
@@ -130,8 +162,13 @@ class ScenarioComponents(Generic[SP, TP]):
 
     @classmethod
     def evaluator_cls(cls) -> type[EvaluatorBase[Any]]:
-        """Class of the evaluator; default: one that evaluates nothing."""
-        return EvaluatorBase
+        """Class of the evaluator; default: the one that the default evaluator params name.
+
+        A scenario object asks its own params instead.
+        """
+        is_overridden = overrides(cls, ScenarioComponents, "evaluator_cls")  # as in `data_cls`
+        params = cls.params_cls()() if is_overridden else cls.default_params()
+        return type(params.evaluator).cls()
 
     @classmethod
     def default_params(cls) -> SP:
@@ -153,6 +190,7 @@ class ScenarioComponents(Generic[SP, TP]):
         """Return trainer params with the defaults of this scenario; override to change them."""
         params: Any = cls.trainer_params_cls()()
         params.scenario = cls.default_params()
+        fill_shared(params, params.scenario, strict=False)
         pipeline_params_cls = getattr(cls, "trainer_pipeline_params_cls", None)  # a hook of older scenarios
         if pipeline_params_cls is not None:
             params.gen = pipeline_params_cls()()
@@ -181,13 +219,16 @@ class ScenarioComponents(Generic[SP, TP]):
         Raises:
             UsageError: if the evaluator was declared with another class of params.
         """
+        if not overrides(cls, ScenarioComponents, "evaluator_cls"):
+            evaluator: EvaluatorBase[Any] = params.create(**kwargs)
+            return evaluator
         evaluator_cls = cls.evaluator_cls()
         if not isinstance(params, evaluator_cls.params_cls()):
             raise UsageError(
                 f"{evaluator_cls.__name__} needs {evaluator_cls.params_cls().__name__}, got {type(params).__name__}: "
                 "set the evaluator of the scenario params (ScenarioBase.default_params does)"
             )
-        return evaluator_cls(params, **kwargs)
+        return _build(evaluator_cls, params, kwargs)
 
     @classmethod
     def scenario_id(cls) -> str:
@@ -227,6 +268,21 @@ def _class_of_hook(scenario: ScenarioComponents[Any, Any], hook: str, params: An
         return None
     cls = getattr(scenario, hook)()
     return None if overrides(type(params), base, "cls") and params.cls() is cls else cls
+
+
+def _build(cls: Any, params: Any, arguments: dict[str, Any]) -> Any:
+    """Return the object of a class that a hook names; None: of the one that the params name.
+
+    Raises:
+        TypeError: if the class is its own params, and `params` are others.
+    """
+    if cls is None or (is_part(cls) and isinstance(params, cls)):
+        return params.create(**arguments)
+    if is_part(cls):
+        raise TypeError(
+            f"{cls.__name__} is its own params, got {type(params).__name__}: declare it in the scenario params"
+        )
+    return cls(params, **arguments)
 
 
 def _default_data_params(data_cls: Any, declared: Any) -> Any:

@@ -13,7 +13,6 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params import names
-from tfaip.params.declaration import ensure_dataclass
 from tfaip.params.limits import FieldError, check_fields
 from tfaip.params.names import did_you_mean
 from tfaip.util.text import shorten
@@ -41,8 +40,12 @@ class Change:
     old: Any
     new: Any
 
+    def text(self, name: str) -> str:
+        """Return the difference in words, with a name for the path."""
+        return f"{name}: {_shown(self.old)} -> {_shown(self.new)}"
+
     def __str__(self) -> str:
-        return f"{self.path}: {_shown(self.old)} -> {_shown(self.new)}"
+        return self.text(self.path)
 
 
 def is_node(value: Any) -> bool:
@@ -53,7 +56,7 @@ def is_node(value: Any) -> bool:
 def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
     """Return the dataclass fields of a node, or of a class of nodes."""
     cls = node if isinstance(node, type) else type(node)
-    return dataclasses.fields(ensure_dataclass(cls))
+    return dataclasses.fields(cls)
 
 
 def items_of(value: Any) -> dict[str, Any] | None:
