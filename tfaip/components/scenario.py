@@ -74,6 +74,7 @@ class ScenarioComponents(Generic[SP, TP]):
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
         model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
         model: ModelBase[Any] = params.create(**arguments) if model_cls is None else model_cls(params, **arguments)
+        model.bind_data(lambda: self.data)
         return model
 
     @cached_property

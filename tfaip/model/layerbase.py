@@ -37,6 +37,11 @@ def inlined_layers() -> Iterator[None]:
         _inlined.reset(token)
 
 
+def is_inlined() -> bool:
+    """Return True within `inlined_layers`."""
+    return _inlined.get()
+
+
 class TFAIPLayerBase(keras.layers.Layer):
     """A Keras layer that can send values to TensorBoard."""
 

@@ -38,8 +38,9 @@ class ClassChoice:
         if not self.enforced:
             found = [*(self._listed or _subclasses(self.declared)), *also]
         # Stands for what is named as module:Class and is no class of params.
-        self._custom = getattr(self.declared, "__custom__", None)
-        if self._custom is not None and not self._listed:
+        custom = getattr(self.declared, "__custom__", None)
+        self._custom: Any = custom if custom is not None and issubclass(custom, self.declared) else None
+        if self._custom is not None and not (self._listed or self.enforced):
             found.append(self._custom)
         self.classes: list[type] = list(dict.fromkeys(found))
 

@@ -65,7 +65,7 @@ class KerasObject(ParamsBase):
         params_cls.__other_names__ = names
         if kind is not None:
             params_cls.__kind__, params_cls.__functions__ = kind, functions
-        bases = params_cls.__bases__
+        bases: tuple[Any, ...] = params_cls.__bases__
         if len(bases) == 2 and bases[0].__name__ == "CustomObject":
             bases[1].__custom__ = params_cls
 
