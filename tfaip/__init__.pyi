@@ -1,16 +1,25 @@
 # The one list of the public names of `tfaip`, read by type checkers and by `tfaip/__init__.py`.
 
+from tfaip.data.data import Data as Data
 from tfaip.data.databaseparams import (
     DataBaseParams as DataBaseParams,
     DataGeneratorParams as DataGeneratorParams,
     DataPipelineParams as DataPipelineParams,
 )
+from tfaip.data.pipeline.datagenerator import Generator as Generator
 from tfaip.data.pipeline.definitions import (
     PipelineMode as PipelineMode,
     Sample as Sample,
 )
+from tfaip.data.pipeline.processor.dataprocessor import (
+    Processor as Processor,
+    StreamProcessor as StreamProcessor,
+)
+from tfaip.data.specs import Spec as Spec
+from tfaip.evaluator.evaluator import Evaluator as Evaluator
 from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
+from tfaip.params.options import option as option
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
 from tfaip.trainer.params import (
     TrainerParams as TrainerParams,

@@ -1,6 +1,9 @@
 # The one list of the names of `tfaip.imports`, read by type checkers and by `tfaip/imports.py`.
 
-from tfaip.data.data import DataBase as DataBase
+from tfaip.data.data import (
+    Data as Data,
+    DataBase as DataBase,
+)
 from tfaip.data.databaseparams import (
     DataBaseParams as DataBaseParams,
     DataGeneratorParams as DataGeneratorParams,
@@ -17,6 +20,7 @@ from tfaip.data.generators.listsfile import (
 )
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator as DataGenerator,
+    Generator as Generator,
     RawDataGenerator as RawDataGenerator,
     RawDataGeneratorParams as RawDataGeneratorParams,
 )
@@ -31,13 +35,18 @@ from tfaip.data.pipeline.definitions import (
 from tfaip.data.pipeline.processor.dataprocessor import (
     GeneratingDataProcessor as GeneratingDataProcessor,
     MappingDataProcessor as MappingDataProcessor,
+    Processor as Processor,
+    StreamProcessor as StreamProcessor,
 )
 from tfaip.data.pipeline.processor.params import (
     ComposedProcessorPipelineParams as ComposedProcessorPipelineParams,
     DataProcessorParams as DataProcessorParams,
     SequentialProcessorPipelineParams as SequentialProcessorPipelineParams,
 )
-from tfaip.data.specs import TensorSpec as TensorSpec
+from tfaip.data.specs import (
+    Spec as Spec,
+    TensorSpec as TensorSpec,
+)
 from tfaip.evaluator.evaluator import (
     Evaluator as Evaluator,
     EvaluatorBase as EvaluatorBase,
@@ -56,6 +65,7 @@ from tfaip.model.layerbaseparams import LayerBaseParams as LayerBaseParams
 from tfaip.model.modelbase import ModelBase as ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
+from tfaip.params.options import option as option
 from tfaip.scenario.listfile.listfilescenario import (
     ListFilePipelineParams as ListFilePipelineParams,
     ListFileScenario as ListFileScenario,

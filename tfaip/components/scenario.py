@@ -26,6 +26,7 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.generics import type_argument
+from tfaip.params.part import is_part
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.serialization import load_params
 from tfaip.params.tree import node_fields
@@ -63,7 +64,7 @@ class ScenarioComponents(Generic[SP, TP]):
         params = self._params.data
         arguments = further_arguments(self, "data", self._offered("data"))
         data_cls = _class_of_hook(self, "data_cls", params, DataBaseParams)
-        data: DataBase[Any] = params.create(**arguments) if data_cls is None else data_cls(params, **arguments)
+        data: DataBase[Any] = _build(data_cls, params, arguments)
         data.check_hooks()
         return data
 
@@ -131,8 +132,13 @@ class ScenarioComponents(Generic[SP, TP]):
 
     @classmethod
     def evaluator_cls(cls) -> type[EvaluatorBase[Any]]:
-        """Class of the evaluator; default: one that evaluates nothing."""
-        return EvaluatorBase
+        """Class of the evaluator; default: the one that the default evaluator params name.
+
+        A scenario object asks its own params instead.
+        """
+        is_overridden = overrides(cls, ScenarioComponents, "evaluator_cls")  # as in `data_cls`
+        params = cls.params_cls()() if is_overridden else cls.default_params()
+        return type(params.evaluator).cls()
 
     @classmethod
     def default_params(cls) -> SP:
@@ -182,13 +188,16 @@ class ScenarioComponents(Generic[SP, TP]):
         Raises:
             UsageError: if the evaluator was declared with another class of params.
         """
+        if not overrides(cls, ScenarioComponents, "evaluator_cls"):
+            evaluator: EvaluatorBase[Any] = params.create(**kwargs)
+            return evaluator
         evaluator_cls = cls.evaluator_cls()
         if not isinstance(params, evaluator_cls.params_cls()):
             raise UsageError(
                 f"{evaluator_cls.__name__} needs {evaluator_cls.params_cls().__name__}, got {type(params).__name__}: "
                 "set the evaluator of the scenario params (ScenarioBase.default_params does)"
             )
-        return evaluator_cls(params, **kwargs)
+        return _build(evaluator_cls, params, kwargs)
 
     @classmethod
     def scenario_id(cls) -> str:
@@ -228,6 +237,21 @@ def _class_of_hook(scenario: ScenarioComponents[Any, Any], hook: str, params: An
         return None
     cls = getattr(scenario, hook)()
     return None if overrides(type(params), base, "cls") and params.cls() is cls else cls
+
+
+def _build(cls: Any, params: Any, arguments: dict[str, Any]) -> Any:
+    """Return the object of a class that a hook names; None: of the one that the params name.
+
+    Raises:
+        TypeError: if the class is its own params, and `params` are others.
+    """
+    if cls is None or (is_part(cls) and isinstance(params, cls)):
+        return params.create(**arguments)
+    if is_part(cls):
+        raise TypeError(
+            f"{cls.__name__} is its own params, got {type(params).__name__}: declare it in the scenario params"
+        )
+    return cls(params, **arguments)
 
 
 def _default_data_params(data_cls: Any, declared: Any) -> Any:

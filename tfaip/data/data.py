@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.specs import TensorSpec, as_specs
 from tfaip.params.generics import type_argument
+from tfaip.params.names import did_you_mean
+from tfaip.params.part import Part
+from tfaip.params.tree import node_fields
 from tfaip.util.overriding import refuse_uncalled
 
 P = TypeVar("P", bound=DataBaseParams)
@@ -81,11 +84,11 @@ class DataBase(Generic[P]):
 
     def input_layer_specs(self) -> dict[str, TensorSpec]:
         """Return the specs of the inputs by key."""
-        return as_specs(self._input_layer_specs(), f"{type(self).__name__}._input_layer_specs")
+        return as_specs(self._input_layer_specs(), f"{type(self).__name__}._input_layer_specs", self.params)
 
     def target_layer_specs(self) -> dict[str, TensorSpec]:
         """Return the specs of the targets by key; empty for unsupervised training."""
-        return as_specs(self._target_layer_specs(), f"{type(self).__name__}._target_layer_specs")
+        return as_specs(self._target_layer_specs(), f"{type(self).__name__}._target_layer_specs", self.params)
 
     def padding_values(self) -> dict[str, Any]:
         """Return the padding value of every key of inputs and targets.
@@ -149,6 +152,89 @@ class DataBase(Generic[P]):
         data = copy.copy(self)
         data._params, data._pipelines = params, {}
         return data
+
+
+class Data(Part, DataBaseParams, DataBase[Any]):
+    """Data of a scenario, params and code in one class: its annotated fields are its params.
+
+        class LineData(Data):
+            height: int = 16
+            inputs = {"img": Spec(None, "height"), "img_len": Spec(1, int)}
+            targets = {"labels": Spec(None, int)}
+            length_of = "img"
+
+    The specs of the samples are class attributes without an annotation, or properties, or come from
+    the methods of `DataBase`. The rules of such classes are described in `Part`.
+
+    Args:
+        inputs: specs by key (`Spec`, or whatever `DataBase` takes).
+        targets: specs by key; none for unsupervised training.
+        meta: further keys that `padding` may name.
+        padding: values that fill up shorter samples, by key; default: 0, or the empty text.
+        length_of: key of the input or target whose first dimension is the length of a sample, for
+            buckets and length limits; by default there is none.
+    """
+
+    inputs: ClassVar[Mapping[str, Any]] = {}
+    targets: ClassVar[Mapping[str, Any]] = {}
+    meta: ClassVar[Mapping[str, Any]] = {}
+    padding: ClassVar[Mapping[str, Any]] = {}
+    length_of: ClassVar[str | None] = None
+
+    @classmethod
+    def params_cls(cls) -> type[Any]:
+        return cls
+
+    @property
+    def params(self) -> Any:
+        """The params that the data was built from; params themselves are their own."""
+        return vars(self).get("_params", self)
+
+    def create(self, **kwargs: Any) -> Any:
+        cls: Any = self.cls()
+        if cls is not type(self):
+            return cls(self, **kwargs)
+        if kwargs:
+            raise TypeError(
+                f"{cls.__name__} has no constructor of its own and takes no arguments ({', '.join(kwargs)}): make "
+                "them fields, or properties"
+            )
+        return self._create(_params=self, _pipelines={})
+
+    def with_params(self, params: Any) -> DataBase[Any]:
+        data = super().with_params(params)
+        vars(data).update({field.name: getattr(params, field.name) for field in node_fields(params)})
+        return data
+
+    def check_hooks(self) -> None:
+        super().check_hooks()
+        known = [*self.input_layer_specs(), *self.target_layer_specs()]
+        if self.length_of is not None and self.length_of not in known:
+            hint = did_you_mean(self.length_of, known)
+            raise TypeError(f"{type(self).__name__}.length_of is {self.length_of!r}, no key of the specs{hint}")
+
+    def _input_layer_specs(self) -> Mapping[str, Any]:
+        if not self.inputs:
+            name = type(self).__name__
+            raise NotImplementedError(f"{name} has no inputs: declare them, as in inputs = {{'x': Spec(28, 28)}}")
+        return self.inputs
+
+    def _target_layer_specs(self) -> Mapping[str, Any]:
+        return self.targets
+
+    def _meta_layer_specs(self) -> Mapping[str, Any]:
+        return self.meta
+
+    def _padding_values(self) -> Mapping[str, Any]:
+        return self.padding
+
+    def element_length_fn(self, sample: Sample) -> int:
+        if self.length_of is None:
+            raise NotImplementedError(
+                f"max_element_length and bucket_boundaries need a length: declare length_of in {type(self).__name__}"
+            )
+        part = sample.inputs if self.length_of in self.inputs else sample.targets
+        return len(part[self.length_of])
 
 
 def _keras_inputs(specs: Mapping[str, TensorSpec]) -> dict[str, Any]:

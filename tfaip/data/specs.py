@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from tfaip.params.names import did_you_mean
+from tfaip.params.tree import node_fields
+
+# Types as Keras has them.
+_PYTHON_TYPES = {int: "int32", float: "float32", bool: "bool", str: "string"}
 
 
 @dataclass(frozen=True)
@@ -45,18 +52,84 @@ class TensorSpec:
         return all(want is None or got == want for got, want in zip(shape, self.shape, strict=True))
 
 
-def as_specs(specs: Mapping[str, Any], origin: str) -> dict[str, TensorSpec]:
+class Spec:
+    """Shape and type of one tensor of a sample, of which sizes may be named.
+
+        Spec(28, 28), Spec(None, "height"), Spec(1, int), Spec(64, dtype="uint8")
+
+    A size is a number, None (variable length), or the name of a field of the data, which is read
+    when the specs are needed; a property of the data serves as well.
+
+    Args:
+        sizes: without the batch dimension; a type may follow as the last argument.
+        dtype: a type, or its name; int is int32, float is float32. Default: float32.
+
+    Raises:
+        TypeError: if a size is something else, or two types are given.
+    """
+
+    def __init__(self, *sizes: int | str | type | None, dtype: Any = None) -> None:
+        if sizes and isinstance(sizes[-1], type):
+            if dtype is not None:
+                raise TypeError(f"Spec{sizes} has a type already, got also dtype={dtype!r}")
+            *sizes, dtype = sizes  # type: ignore[assignment]
+        for size in sizes:
+            if not (size is None or isinstance(size, str) or type(size) is int):
+                raise TypeError(
+                    f"a size of Spec is {size!r}, expected a number, None, or the name of a field of the data; a "
+                    'type comes last, or as dtype="..."'
+                )
+        self.sizes: tuple[Any, ...] = tuple(sizes)
+        self.dtype: Any = _PYTHON_TYPES.get(dtype, dtype) or "float32"
+
+    def __repr__(self) -> str:
+        return f"Spec({', '.join(map(repr, self.sizes))}, dtype={self.dtype!r})"
+
+    def resolved(self, data: Any, where: str) -> TensorSpec:
+        """Return the spec with the sizes that fields name.
+
+        Args:
+            data: the data or their params, which have the fields.
+            where: named in errors.
+
+        Raises:
+            TypeError: if there is no such field, or it holds no number.
+        """
+        shape = [_size_of(data, size, where) if isinstance(size, str) else size for size in self.sizes]
+        return _as_spec(TensorSpec(tuple(shape), self.dtype), where)
+
+
+def _size_of(data: Any, name: str, where: str) -> int | None:
+    """Return the size that a field or a property of the data holds."""
+    fields = [field.name for field in node_fields(data)]
+    if name not in fields and not hasattr(inspect.getattr_static(data, name, None), "__get__"):
+        raise TypeError(
+            f"{where} names the size {name!r}, but {type(data).__name__} has no such field{did_you_mean(name, fields)} "
+            '(a type is given as dtype="...")'
+        )
+    size = getattr(data, name)
+    if size is None or (isinstance(size, int | np.integer) and not isinstance(size, bool)):
+        return None if size is None else int(size)
+    raise TypeError(f"{where} names the size {name!r}, but {type(data).__name__}.{name} is {size!r}, expected an int")
+
+
+def as_specs(specs: Mapping[str, Any], origin: str, data: Any = None) -> dict[str, TensorSpec]:
     """Convert specs of any kind to `TensorSpec`.
 
     Args:
-        specs: by key, each with `shape` (at least rank 1) and `dtype`.
+        specs: by key, each with `shape` (at least rank 1) and `dtype`, or a `Spec`.
         origin: named in errors, e.g. `MyData._input_layer_specs`.
+        data: has the fields that sizes of a `Spec` name.
 
     Raises:
         TypeError: if a spec has no shape of known rank, or no dtype.
         ValueError: if a spec has rank 0.
     """
-    return {key: _as_spec(spec, f"{origin}()[{key!r}]") for key, spec in specs.items()}
+    converted = {}
+    for key, spec in specs.items():
+        where = f"{origin}()[{key!r}]"
+        converted[key] = spec.resolved(data, where) if isinstance(spec, Spec) else _as_spec(spec, where)
+    return converted
 
 
 def _as_spec(spec: Any, where: str) -> TensorSpec:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from numbers import Real
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, get_origin
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.params.generics import type_argument
+from tfaip.params.part import Part
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 
@@ -64,6 +66,69 @@ class EvaluatorBase(Generic[P]):
         return {}
 
 
+class Evaluator(EvaluatorBase[P], Part, EvaluatorParams):
+    """Evaluator, params and code in one class: its annotated fields are its params.
+
+        class Sure(Evaluator):
+            threshold: float = 0.9
+
+            def __enter__(self) -> Self:
+                self.scores: list[float] = []
+                return self
+
+            def update_state(self, sample: Sample) -> None:
+                self.scores.append(sample.outputs["prob"].max())
+
+            def result(self) -> dict[str, float]:
+                return {"sure": np.mean(np.array(self.scores) >= self.threshold)}
+
+    What to override is described in `EvaluatorBase`, the rules of such classes in `Part`. A subclass
+    without fields, with an `__init__` of its own, or with a type argument (`Evaluator[MyParams]`) has
+    separate params, as one of `EvaluatorBase` has.
+    """
+
+    _is_created: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        cls._is_created = _has_own_params(cls)
+        super().__init_subclass__(**kwargs)
+        if cls._is_created:
+            # What else its body annotates are no fields: it stays as it is.
+            cls.__dataclass_fields__ = dict(cls.__dataclass_fields__)
+
+    def __init__(self, params: P, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+
+    # Those of a dataclass are for subclasses that are params.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+    __repr__ = object.__repr__
+
+    @classmethod
+    def params_cls(cls) -> type[Any]:
+        return super().params_cls() if cls._is_created else cls
+
+    @property
+    def params(self) -> Any:
+        """The params that the evaluator was built from; params themselves are their own."""
+        return vars(self).get("_params", self)
+
+    def create(self, **kwargs: Any) -> Any:
+        cls: Any = self.cls()
+        return self._create(_params=self, **kwargs) if cls is type(self) else cls(self, **kwargs)
+
+
+def _has_own_params(cls: type[Evaluator[Any]]) -> bool:
+    """Return True for a subclass that takes separate params."""
+    binds = any(get_origin(base) is not None for base in vars(cls).get("__orig_bases__", ()))
+    if "__init__" in vars(cls) or binds:
+        return True
+    bases = [base for base in cls.__bases__ if issubclass(base, Evaluator) and base is not Evaluator]
+    if bases:
+        return any(base._is_created for base in bases)
+    return not inspect.get_annotations(cls)
+
+
 def result_of(evaluator: EvaluatorBase[Any]) -> dict[str, Any]:
     """Return the result of an evaluator.
 
@@ -94,6 +159,3 @@ def plots(results: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, PrecisionRecallCurve) or np.ndim(value) in (3, 4):
             found[name] = value
     return found
-
-
-Evaluator = EvaluatorBase

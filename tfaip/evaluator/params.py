@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase, pai_dataclass
 
 
 @pai_dataclass
 @dataclass
-class EvaluatorParams(ParamsBase):
-    """Params of an evaluator; it has no options by default."""
+class EvaluatorParams(ParamsBase, cls=".evaluator:EvaluatorBase"):
+    """Params of an evaluator; it has no options by default.
+
+    A subclass may name its evaluator: `class MyParams(EvaluatorParams, cls=".evaluator:MyEvaluator")`.
+    """
+
+    if TYPE_CHECKING:
+
+        @staticmethod
+        def cls() -> type[Any]:
+            """Return the `EvaluatorBase` subclass that these params describe."""
+
+    def create(self, **kwargs: Any) -> Any:
+        """Build the evaluator."""
+        return self.cls()(self, **kwargs)

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform, overload
 
 from tfaip.params import names
-from tfaip.params.declaration import ParamsMeta, accept_old_names, ensure_dataclass, implementation
-from tfaip.params.generics import bind_fields
+from tfaip.params.bodies import prepare_body
+from tfaip.params.declaration import (
+    ParamsMeta,
+    SignatureOnDemand,
+    accept_old_names,
+    implementation,
+    make_dataclass_on_demand,
+)
+from tfaip.params.fieldhelp import record_place
 from tfaip.params.limits import check_fields
 
 T = TypeVar("T")
 
 
+@dataclass_transform(field_specifiers=(field,))
 @dataclass
 class ParamsBase(metaclass=ParamsMeta):
     """Node of the params tree.
 
-    Subclasses are declared with `@pai_dataclass @dataclass` (of `tfaip.params` or of
-    `paiargparse`); `@dataclass` alone, or no decorator, works as well. Attributes that are not
-    fields cannot be set. Names of older versions (`tfaip.params.names`) are accepted with a
-    `DeprecationWarning`. See `tfaip.params.generics` for fields whose class is selected by a type
-    argument.
+    The annotated attributes of a subclass are its fields; decorators (`@dataclass`, or
+    `@pai_dataclass` of `tfaip.params` or of `paiargparse` above it) are accepted. Attributes that
+    are not fields cannot be set. Names of older versions (`tfaip.params.names`) are accepted with a
+    `DeprecationWarning`. See `tfaip.params.bodies` for what a field may be, and
+    `tfaip.params.generics` for fields whose class is selected by a type argument.
     """
 
     def __init_subclass__(params_cls, *, cls: str | None = None, **kwargs: Any) -> None:  # noqa: N804
@@ -38,7 +46,9 @@ class ParamsBase(metaclass=ParamsMeta):
         # backend.
         if cls is not None:
             params_cls.cls = implementation(params_cls, cls)
-        bind_fields(params_cls)
+        record_place(params_cls)
+        prepare_body(params_cls)
+        make_dataclass_on_demand(params_cls)
 
     def __post_init__(self) -> None:
         """Check the limits of the fields (`tfaip.params.limits`).
@@ -80,10 +90,12 @@ class ParamsBase(metaclass=ParamsMeta):
         return from_json(cls, text, trusted=trusted)
 
     if not TYPE_CHECKING:  # a type checker must see the constructor, and find mistyped attributes itself
+        __signature__ = SignatureOnDemand()
 
         def __new__(cls, *args: Any, **values: Any) -> Any:
             # The first moment at which all decorators of the class have run.
-            accept_old_names(ensure_dataclass(cls))
+            _ = cls.__dataclass_fields__
+            accept_old_names(cls)
             return super().__new__(cls)
 
         # Called only for attributes that are not found in the usual way.
@@ -98,7 +110,7 @@ class ParamsBase(metaclass=ParamsMeta):
             raise AttributeError(f"{type(self).__name__}.{name} {reason}", name=name, obj=self)
 
         def __setattr__(self, name: str, value: Any) -> None:
-            cls = ensure_dataclass(type(self))
+            cls = type(self)
             if name not in cls.__dataclass_fields__ and not hasattr(getattr(cls, name, None), "__set__"):
                 new = names.current_name(cls, name)
                 if new == name:

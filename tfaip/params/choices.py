@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.declaration import ensure_dataclass
 from tfaip.params.fieldtypes import origin_of
 from tfaip.params.names import did_you_mean, one_of
 from tfaip.params.objects import check_object_name, is_object_name
@@ -97,18 +96,18 @@ class ClassChoice:
     def _imported(self, name: str, flag: str, trusted: frozenset[str] | None) -> type:
         if trusted is not None:
             try:
-                return ensure_dataclass(find_class(name, self.declared, trusted, flag))
+                return find_class(name, self.declared, trusted, flag)
             except UntrustedName as error:
                 raise UsageError(
                     f"{error.refusal}: choose the class on the command line, or {error.how_to_trust()}"
                 ) from error
-        cls = import_named(name, flag, "class")
+        cls: type = import_named(name, flag, "class")
         fits = isinstance(cls, type) and (self.any_class or issubclass(cls, self.declared))
         if not fits or not dataclasses.is_dataclass(cls):
             raise UsageError(
                 f"{flag}: {shorten_text(name)} is not a params class derived from {self.declared.__name__}"
             )
-        return ensure_dataclass(cls)
+        return cls
 
     def _names(self, cls: type) -> list[str]:
         """Return all names of a class, `alt` of `pai_dataclass` and short ones first."""

@@ -9,23 +9,34 @@ import re
 import sys
 from abc import ABCMeta
 from collections.abc import Sequence
-from typing import Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tfaip.params import names
 
 # What `paiargparse` and `dataclasses_json` assign to each class that they decorate.
 _JSON_METHODS = {"to_dict", "from_dict", "to_json", "from_json", "schema", "__setattr__"}
 _UNSAFE_PACKAGES = {"paiargparse", "dataclasses_json"}
+_LOCK = RLock()
 _CLASS_NAME = re.compile(r"\.*(?:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)?:[A-Za-z_]\w*", re.ASCII)
 
+if TYPE_CHECKING:
+    _ProtocolMeta = ABCMeta
+else:
+    _ProtocolMeta = type(Protocol)
 
-class ParamsMeta(ABCMeta):
+
+class ParamsMeta(_ProtocolMeta):
     """Metaclass that keeps the safe JSON methods of params.
 
     Scenarios may import `pai_dataclass` from `paiargparse` itself. It assigns methods to the
     finished class, among them a `from_dict` that imports whatever a file names; only a metaclass
-    sees that assignment. Nothing else belongs here.
+    sees that assignment. Nothing else belongs here. The base is that of protocols, which is also
+    that of abstract classes, so that params may derive from both.
     """
+
+    # Params are no protocols themselves, and `isinstance` is asked often.
+    __instancecheck__ = ABCMeta.__instancecheck__
 
     def __setattr__(cls, name: str, value: Any) -> None:
         module = getattr(getattr(value, "__func__", value), "__module__", None) or ""
@@ -34,17 +45,41 @@ class ParamsMeta(ABCMeta):
         super().__setattr__(name, value)
 
 
-def ensure_dataclass(cls: Any) -> Any:
-    """Make a dataclass of a params class that was declared without the decorator; return `cls`."""
-    # Not in `__init_subclass__`: a decorator, if there is one, comes after it and needs the
-    # untouched class body.
-    if isinstance(cls, ParamsMeta) and "__dataclass_fields__" not in vars(cls):
-        # Bases first: a dataclass collects the fields of those of its bases that are dataclasses
-        # already.
-        for base in cls.__bases__:
-            ensure_dataclass(base)
-        dataclasses.dataclass(cls)  # type: ignore[arg-type]
-    return cls
+class _FieldsOnDemand:
+    """Descriptor in the place of `__dataclass_fields__` that makes the class a dataclass.
+
+    Not done in `__init_subclass__`: a decorator, if there is one, comes after it and needs the
+    untouched class body; it replaces this descriptor. Without one, the class becomes a dataclass
+    when its fields are first asked for: by an instance, a subclass, or `dataclasses.fields`.
+    """
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+
+    def __get__(self, instance: Any, owner: type) -> dict[str, dataclasses.Field[Any]]:
+        with _LOCK:  # a second thread would find a class body that is changed already
+            if vars(self.cls)["__dataclass_fields__"] is self:
+                try:
+                    dataclasses.dataclass(self.cls)
+                except AttributeError as error:  # which `hasattr` would hide
+                    raise TypeError(f"{self.cls.__qualname__} cannot be a dataclass: {error}") from error
+        fields: dict[str, dataclasses.Field[Any]] = vars(self.cls)["__dataclass_fields__"]
+        return fields
+
+
+class SignatureOnDemand:
+    """Descriptor that makes the class a dataclass before `inspect.signature` reads its constructor."""
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        _ = owner.__dataclass_fields__
+        raise AttributeError("the signature is that of the constructor")
+
+
+def make_dataclass_on_demand(cls: type) -> None:
+    """Let a new class become a dataclass when its fields are first used; see `_FieldsOnDemand`."""
+    # Not where `@dataclass(slots=True)` makes a finished class again.
+    if "__dataclass_fields__" not in vars(cls):
+        cls.__dataclass_fields__ = _FieldsOnDemand(cls)  # type: ignore[attr-defined]
 
 
 def accept_old_names(cls: Any) -> None:
@@ -62,6 +97,19 @@ def accept_old_names(cls: Any) -> None:
     cls.__init__ = __init__
 
 
+class Metadata(dict[str, Any]):
+    """Metadata of a field.
+
+    Hashed by identity, because `Annotated[float, limits(low=0)] | None` needs a hash of it.
+    """
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+    def __or__(self, other: Any) -> Metadata:  # type: ignore[override]
+        return Metadata({**self, **other})
+
+
 def pai_meta(
     *,
     help: str | None = None,  # noqa: A002
@@ -74,7 +122,7 @@ def pai_meta(
     enforce_choices: bool | None = None,
     fix_dc: bool = False,
     tuple_like: bool = False,
-) -> dict[str, Any]:
+) -> Metadata:
     """Return the metadata of a field, for `dataclasses.field(metadata=...)`.
 
     Args:
@@ -107,18 +155,18 @@ def pai_meta(
         are_classes = _are_classes(choices)
         if enforce_choices is None:
             enforce_choices = not are_classes
-    return {
-        "help": help,
-        "separator": separator,
-        "mode": mode,
-        "required": required,
-        "nargs": nargs,
-        "choices": choices,
-        "disable_subclass_check": disable_subclass_check,
-        "enforce_choices": enforce_choices,
-        "fix_dc": fix_dc or tuple_like,
-        "tuple_like": tuple_like,
-    }
+    return Metadata(
+        help=help,
+        separator=separator,
+        mode=mode,
+        required=required,
+        nargs=nargs,
+        choices=choices,
+        disable_subclass_check=disable_subclass_check,
+        enforce_choices=enforce_choices,
+        fix_dc=fix_dc or tuple_like,
+        tuple_like=tuple_like,
+    )
 
 
 def _are_classes(choices: Sequence[Any]) -> bool:
@@ -137,22 +185,23 @@ def implementation(params_cls: type, name: str) -> Any:
 
     Args:
         params_cls: class of the params.
-        name: `module:Class`. A module that begins with a dot is relative to the package of
-            `params_cls`, as in an import; without a module the class is defined in the module of
-            `params_cls`.
+        name: `module:Class`. A module that begins with a dot is relative to the package of the module
+            that declares `params_cls`, as in an import; beside a module without a package, a file
+            that was named by its path or a script it is a module in the same directory. Without a
+            module the class is defined in the module of `params_cls`.
 
     Raises:
-        TypeError: `name` has another form.
+        TypeError: `name` has another form, or begins with more dots than there are packages.
     """
     if not isinstance(name, str) or not _CLASS_NAME.fullmatch(name):
         raise TypeError(f"{params_cls.__qualname__} names the class {name!r}, expected 'module:Class'")
     module, _, attribute = name.partition(":")
-    home = params_cls.__module__
+    module = _absolute_module(params_cls, module)
 
     def cls() -> Any:
         # An error within the module keeps its traceback: it is one of the program, not of what a
         # user typed.
-        imported = importlib.import_module(module or home, sys.modules[home].__package__)
+        imported = importlib.import_module(module)
         try:
             return getattr(imported, attribute)
         except AttributeError:
@@ -161,3 +210,26 @@ def implementation(params_cls: type, name: str) -> Any:
             ) from None
 
     return staticmethod(cls)
+
+
+def _absolute_module(params_cls: type, name: str) -> str:
+    """Return the full name of a module that the declaration of a class names."""
+    home = params_cls.__module__
+    # A worker process runs the script of the training under another name.
+    if home == "__mp_main__":
+        home = "__main__"
+    if not name.startswith("."):
+        return name or home
+    module = sys.modules.get(params_cls.__module__)
+    # None for a script; empty for a module at the top level, and for a script in a worker.
+    package = home.rpartition(".")[0] if module is None else module.__package__ or ""
+    rest = name.lstrip(".")
+    steps_up = len(name) - len(rest) - 1
+    parts = package.split(".") if package else []
+    if steps_up > len(parts) - bool(package) or not (rest or package):
+        raise TypeError(
+            f"{params_cls.__qualname__} names the module {name!r}, but {home} is "
+            f"{f'in the package {package}' if package else 'in no package'}: name it from the top, without a dot"
+        )
+    parts = parts[: len(parts) - steps_up]
+    return ".".join([*parts, rest] if rest else parts)

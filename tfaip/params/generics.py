@@ -17,8 +17,6 @@ import typing
 from collections.abc import Mapping
 from typing import Any, ForwardRef, Generic, Optional, TypeVar, get_args, get_origin
 
-from tfaip.params.declaration import ensure_dataclass
-
 UNBOUND = object()
 
 
@@ -61,7 +59,7 @@ def field_types(cls: Any) -> dict[str, Any]:
     Raises:
         TypeError: an annotation names something that does not exist at run time.
     """
-    origin = ensure_dataclass(get_origin(cls) or cls)
+    origin = get_origin(cls) or cls
     found = {}
     for field in dataclasses.fields(origin):
         found[field.name] = declared = _field_type(cls, origin, field.name)
@@ -70,13 +68,16 @@ def field_types(cls: Any) -> dict[str, Any]:
     return found
 
 
-def resolve_annotation(annotation: Any, owner: type, names: Mapping[str, Any] | None = None) -> Any:
+def resolve_annotation(
+    annotation: Any, owner: type, names: Mapping[str, Any] | None = None, *, with_extras: bool = False
+) -> Any:
     """Return an annotation of the body of `owner`, with its strings evaluated by `typing`.
 
     Args:
         annotation: a type, or a string or `ForwardRef` that names one.
         owner: class in whose module the names are looked up.
         names: further names.
+        with_extras: keep what `Annotated` attaches to a type.
 
     Raises:
         TypeError: it names something that does not exist at run time.
@@ -87,7 +88,8 @@ def resolve_annotation(annotation: Any, owner: type, names: Mapping[str, Any] | 
     module = sys.modules.get(owner.__module__)
     try:
         scope = dict(vars(module)) if module else {}
-        return typing.get_type_hints(holder, scope, {owner.__name__: owner, **(names or {})})["it"]
+        known = {owner.__name__: owner, **(names or {})}
+        return typing.get_type_hints(holder, scope, known, include_extras=with_extras)["it"]
     except (NameError, SyntaxError) as error:
         raise TypeError(
             f"{owner.__qualname__}: annotation {annotation!r} cannot be resolved ({error}); "
@@ -99,7 +101,7 @@ def declaration(mro: tuple[type, ...], name: str) -> tuple[type, Any]:
     """Return the nearest class that annotates the field, and its annotation as written."""
     for owner in mro:
         annotations = inspect.get_annotations(owner)
-        if name in annotations:
+        if name in annotations and name not in vars(owner).get("__retained_types__", ()):
             return owner, annotations[name]
     raise TypeError(f"no class in {[c.__name__ for c in mro]} declares the field {name!r}")
 
@@ -143,7 +145,7 @@ def arguments(cls: Any, base: type) -> tuple[Any, ...]:
             # In a parent without arguments, its TypeVars mean nothing here.
             is_free = parent is parent_class and _mentions(argument, parameters(parent))
             if found[index] is UNBOUND and not is_free:
-                found[index] = _anchored(argument, cls.__module__)
+                found[index] = anchored(argument, cls.__module__)
     return tuple(found)
 
 
@@ -169,11 +171,13 @@ def _fall_back(argument: Any, variable: Any) -> Any:
         variable = argument
     elif argument is not UNBOUND and not isinstance(argument, TypeVar):
         return argument
-    return Any if variable.__bound__ is None else _anchored(variable.__bound__, variable.__module__)
+    return Any if variable.__bound__ is None else anchored(variable.__bound__, variable.__module__)
 
 
-def _anchored(argument: Any, module: str) -> Any:
-    """Return the argument; a forward reference with the module in which it was written."""
+def anchored(argument: Any, module: str) -> Any:
+    """Return the argument; a text or forward reference with the module in which it was written."""
+    if isinstance(argument, str):
+        return ForwardRef(argument, module=module)
     if isinstance(argument, ForwardRef) and argument.__forward_module__ is None:
         return ForwardRef(argument.__forward_arg__, module=module)
     return argument
@@ -208,7 +212,10 @@ def bind_fields(cls: type) -> None:
     Called before `@dataclass` processes the class, as if the fields were written in the class body.
     """
     own = inspect.get_annotations(cls)
-    for name, inherited in _inherited_fields(cls).items():
+    retained = {name for base in cls.__mro__ for name in vars(base).get("__retained_types__", ())}
+    for name, inherited in inherited_fields(cls).items():
+        if name in retained:
+            continue  # a default that was given explicitly wins
         if name in own:
             if name not in vars(cls) and isinstance(inherited.default_factory, BoundDefault):
                 setattr(cls, name, _copy_field(inherited, BoundDefault(cls, name)))
@@ -233,10 +240,12 @@ def bind_fields(cls: type) -> None:
     cls.__annotations__ = own
 
 
-def _inherited_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
+def inherited_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
+    """Return the fields of all bases by name; the nearest base wins."""
     found: dict[str, dataclasses.Field[Any]] = {}
     for base in reversed(cls.__mro__[1:]):
-        found.update(vars(ensure_dataclass(base)).get("__dataclass_fields__", {}))
+        if "__dataclass_fields__" in vars(base):
+            found.update({field.name: field for field in dataclasses.fields(base)})
     return found
 
 

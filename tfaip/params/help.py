@@ -127,7 +127,7 @@ def _backend_notes(roots: Sequence[Node]) -> Iterator[str]:
 
 def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
     yield from _wrapped(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}", width, 2, 6)
-    text = str(entry.meta.get("help") or "").strip()
+    text = entry.help
     if text and text[-1] not in ".!?":
         text += "."
     if isinstance(entry, Leaf):

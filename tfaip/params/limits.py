@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.declaration import Metadata
 from tfaip.util.text import shorten
 
 _KEY = "limits"
@@ -154,7 +155,7 @@ def limits(
     also: Mapping[Any, str] = _NO_MEANINGS,
     choices: Sequence[Any] = (),
     text: Callable[[Any], str | None] | None = None,
-) -> dict[str, Any]:
+) -> Metadata:
     """Return metadata of a field that limits its value: `metadata=pai_meta(help="...") | limits(low=1)`.
 
     They are checked when an object is made and when `post_init` runs, also for a subclass that declares the field again
@@ -170,7 +171,7 @@ def limits(
         choices: the only values.
         text: for a text: returns in words what is allowed instead ("a regular expression (...)"), or None.
     """
-    return {_KEY: Limits(low, high, above, below, finite, also, tuple(choices), text)}
+    return Metadata({_KEY: Limits(low, high, above, below, finite, also, tuple(choices), text)})
 
 
 def limits_of(cls: type, name: str) -> Limits | None:

@@ -36,6 +36,7 @@ class _Place:
         meta: what `pai_meta` gave.
         lowest: sources of a lower rank are ignored.
         old_names: of the field.
+        owner: class that has the field.
     """
 
     prefix: str
@@ -43,14 +44,16 @@ class _Place:
     meta: Mapping[str, Any]
     lowest: int = 0
     old_names: tuple[str, ...] = ()
+    owner: type | None = None
 
     @property
     def flag(self) -> str:
         return self.prefix + self.name
 
-    def below(self, name: str, meta: Mapping[str, Any], lowest: int, old_names: tuple[str, ...]) -> _Place:
+    def below(self, field: dataclasses.Field[Any], lowest: int, old_names: tuple[str, ...], owner: type) -> _Place:
         """Return the place of a field of the node here."""
-        return _Place(prefix_below(self.prefix, self.name, meta), name, meta, lowest, old_names)
+        meta = field.metadata
+        return _Place(prefix_below(self.prefix, self.name, meta), field.name, meta, lowest, old_names, owner)
 
 
 class Resolver:
@@ -92,7 +95,7 @@ class Resolver:
         if not place.meta.get("fix_dc"):
             also = [] if default is MISSING or default is None else [type(default)]
             choice = ClassChoice(declared, place.meta, also)
-        node = Node(place.flag, place.name, place.meta, None, declared, choice, optional)
+        node = Node(place.flag, place.name, place.meta, None, declared, choice, optional, owner=place.owner)
         values: Mapping[str, Any] = {}
         hit = None if choice is None else self.settings.choice(place.flag, place.lowest)
         if choice is not None and hit is not None:
@@ -128,7 +131,7 @@ class Resolver:
                     node.hidden[field.name] = values[field.name]
                 continue
             old = tuple(old for old, new in old_names.items() if new == field.name)
-            below = place.below(field.name, _with_help(cls, field), place.lowest, old)
+            below = place.below(field, place.lowest, old, cls)
             given = field.name in values
             default = values[field.name] if given else field_default(field)
             node.entries.append(self._entry(below, types_of[field.name], default, given))
@@ -152,7 +155,7 @@ class Resolver:
         items = {} if default is MISSING else items_of(default) or {}
         items = {name: from_name(item, declared, place.flag) for name, item in items.items()}
         choice = ClassChoice(declared, place.meta, [type(item) for item in items.values()])
-        group = Group(place.flag, place.name, place.meta, choice, None, keyed, optional)
+        group = Group(place.flag, place.name, place.meta, choice, None, keyed, optional, owner=place.owner)
         hit = self.settings.container(place.flag, place.lowest)
         lowest = place.lowest
         class_names: Mapping[str, str | None] | None = None if default is None else dict.fromkeys(items)
@@ -184,7 +187,7 @@ class Resolver:
         if place.flag in self._claimed:
             raise TypeError(f"two fields share the flag --{place.flag}: give one of them another name or mode")
         self._claimed.add(place.flag)
-        leaf = Leaf(place.flag, place.name, place.meta, declared, default)
+        leaf = Leaf(place.flag, place.name, place.meta, declared, default, owner=place.owner)
         hit = self._hit(place)
         if hit is not None:
             leaf.value, leaf.origin = _converted(hit, leaf, self._trusted), hit.origin
@@ -220,17 +223,6 @@ class Resolver:
                     value = Words([value])
                 leaf.value = _converted(dataclasses.replace(hit, value=value), leaf, self._trusted)
                 leaf.origin, leaf.required = hit.origin, False
-
-
-def _with_help(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
-    """Return the metadata of a field, with an inherited help text if it has none of its own."""
-    if field.metadata.get("help"):
-        return field.metadata
-    for base in cls.__mro__[1:]:
-        inherited = getattr(base, "__dataclass_fields__", {}).get(field.name)
-        if inherited is not None and inherited.metadata.get("help"):
-            return {**field.metadata, "help": inherited.metadata["help"]}
-    return field.metadata
 
 
 def _chosen_class(node: Node, choice: ClassChoice, hit: Hit, trusted: frozenset[str] | None) -> type | None:

@@ -10,6 +10,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.choices import ClassChoice
 from tfaip.params.decoding import build
+from tfaip.params.fieldhelp import help_of
 from tfaip.params.limits import FieldError
 from tfaip.params.sources import COMMAND_LINE, DEFAULT
 from tfaip.util.text import shorten_text
@@ -27,12 +28,20 @@ class _Entry:
         name: of the field.
         meta: what `pai_meta` gave.
         origin: of the value, or of the choice of classes.
+        owner: class that has the field; None for a root.
     """
 
     flag: str
     name: str
     meta: Mapping[str, Any]
     origin: str = dataclasses.field(default=DEFAULT, kw_only=True)
+    owner: type | None = dataclasses.field(default=None, kw_only=True)
+
+    @property
+    def help(self) -> str:
+        """The help text; the source of the class is read if it is not in the metadata."""
+        text = str(self.meta.get("help") or "") if self.owner is None else help_of(self.owner, self.name)
+        return text.strip()
 
 
 @dataclasses.dataclass

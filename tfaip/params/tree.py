@@ -7,13 +7,13 @@ other.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params import names
-from tfaip.params.declaration import ensure_dataclass
 from tfaip.params.limits import FieldError, check_fields
 from tfaip.params.names import did_you_mean
 from tfaip.util.text import shorten
@@ -53,7 +53,7 @@ def is_node(value: Any) -> bool:
 def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
     """Return the dataclass fields of a node, or of a class of nodes."""
     cls = node if isinstance(node, type) else type(node)
-    return dataclasses.fields(ensure_dataclass(cls))
+    return dataclasses.fields(cls)
 
 
 def items_of(value: Any) -> dict[str, Any] | None:
@@ -127,6 +127,34 @@ def set_path(params: Any, path: str, value: Any) -> None:
         raise UsageError(f"{parent_path} is a tuple, its entries cannot be set: set {parent_path} as a whole")
     else:
         setattr(parent, last, value)
+
+
+def copy_tree(value: Any, copies: dict[int, Any]) -> Any:
+    """Return a copy of nodes, lists, tuples, dicts and sets that shares all other values, which may be large.
+
+    Args:
+        value: a node or a value.
+        copies: the copies by the id of the original, to be extended: a node in two places stays one
+            node.
+    """
+    if id(value) in copies:
+        return copies[id(value)]
+    if type(value) is list:
+        return [copy_tree(item, copies) for item in value]
+    if type(value) is tuple:
+        return tuple(copy_tree(item, copies) for item in value)
+    if type(value) is dict:
+        return {key: copy_tree(item, copies) for key, item in value.items()}
+    if type(value) is set:
+        return set(value)
+    if not is_node(value):
+        return value
+    copied = copies[id(value)] = copy.copy(value)
+    for field in node_fields(value):
+        if hasattr(value, field.name):
+            # Also in frozen nodes.
+            object.__setattr__(copied, field.name, copy_tree(getattr(value, field.name), copies))
+    return copied
 
 
 def diff(old: Any, new: Any, path: str = "") -> list[Change]:

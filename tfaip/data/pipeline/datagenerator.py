@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.part import Part
 from tfaip.util.text import shorten_text
 
 if TYPE_CHECKING:
@@ -80,6 +81,27 @@ class DataGenerator(Generic[P]):
         generator of their own and reading from it.
         """
         return False
+
+
+class Generator(Part, DataGeneratorParams, DataGenerator[Any]):
+    """Source of samples, params and code in one class: its annotated fields are its params.
+
+        class Squares(Generator):
+            size: int = 100
+
+            def __len__(self) -> int:
+                return self.size
+
+            def __getitem__(self, index: int) -> Sample:
+                return Sample(inputs={"x": [index]}, targets={"y": [index**2]})
+
+    What to override is described in `DataGenerator`, the rules of such classes in `Part`. `self.mode`
+    is the purpose of the pipeline.
+    """
+
+    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
+        cls: Any = self.cls()
+        return self._create(mode=mode, params=self) if cls is type(self) else cls(mode=mode, params=self)
 
 
 @runtime_checkable

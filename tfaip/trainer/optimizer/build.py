@@ -48,7 +48,7 @@ def build_optimizer(
     paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
     parts = []
     for group, members in _grouped(params, paths):
-        own = group.optimizer or params
+        own = params if group.optimizer is None else group.optimizer
         undecayed = _matching(own.exclude_from_weight_decay, "--optimizer.exclude_from_weight_decay", paths)
         setup = PartSetup(own, group.lr_factor, undecayed)
         parts.append(build_part(setup, [weight for weight in trainable if id(weight) in members]))

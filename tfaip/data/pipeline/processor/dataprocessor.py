@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.pipeline.definitions import GENERAL_PROCESSOR, PipelineMode, Sample
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.part import Part
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,15 +17,29 @@ if TYPE_CHECKING:
 _WORD = 2**64
 
 
+Modes = str | PipelineMode | Iterable[str | PipelineMode]
+
+
 @pai_dataclass
 @dataclass
 class DataProcessorParams(ParamsBase):
-    """Params of a processor. A subclass names its processor in `cls` and adds what that needs."""
+    """Params of a processor. A subclass names its processor in `cls` and adds what that needs.
+
+    `class Noise(..., modes="training")` sets the default of `modes`, also to several of them.
+    """
 
     modes: set[PipelineMode] = field(
         default_factory=lambda: set(GENERAL_PROCESSOR),
         metadata=pai_meta(help="Modes in which the processor runs"),
     )
+
+    def __init_subclass__(params_cls, *, modes: Modes | None = None, **kwargs: Any) -> None:  # noqa: N804
+        if modes is not None:
+            # As if the field were written in the class body.
+            default = _modes(params_cls, modes)
+            params_cls.__annotations__ = {**inspect.get_annotations(params_cls), "modes": set[PipelineMode]}
+            params_cls.modes = field(default_factory=lambda: set(default))
+        super().__init_subclass__(**kwargs)
 
     @staticmethod
     def cls() -> type[DataProcessor[Any]]:
@@ -33,6 +49,16 @@ class DataProcessorParams(ParamsBase):
     def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         """Build the processor for a pipeline of this mode."""
         return self.cls()(params=self, data_params=data_params, mode=mode)
+
+
+def _modes(cls: type, modes: Modes) -> set[PipelineMode]:
+    """Return the modes that the declaration of a class names."""
+    items = [modes] if isinstance(modes, str) else modes
+    try:
+        return set(map(PipelineMode, items))
+    except (TypeError, ValueError) as error:
+        known = ", ".join(repr(mode.value) for mode in PipelineMode)
+        raise TypeError(f"{cls.__qualname__}: modes={modes!r}, expected one or several of {known}") from error
 
 
 P = TypeVar("P", bound=DataProcessorParams)
@@ -97,6 +123,10 @@ class MappingDataProcessor(DataProcessor[P]):
         """Process one sample that will be kept in memory; default: `apply`."""
         return self.apply(sample)
 
+    def _mapping(self) -> Callable[[Sample], Sample]:
+        """Return the function that the pipeline calls with each sample."""
+        return self.apply
+
 
 class GeneratingDataProcessor(DataProcessor[P]):
     """Processor of the stream: may drop, split, merge or add samples. Override `generate`."""
@@ -104,6 +134,80 @@ class GeneratingDataProcessor(DataProcessor[P]):
     def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
         """Process the samples of one pass over the data, usually with `for ...: yield ...`."""
         raise NotImplementedError(f"override generate in {type(self).__name__}")
+
+
+class Processor(Part, DataProcessorParams, MappingDataProcessor[Any]):
+    """Processor that makes one sample of one, params and code in one class.
+
+        class Noise(Processor, modes="training"):
+            stddev: float = 0.1
+
+            def apply(self, sample: Sample, rng: np.random.Generator) -> Sample:
+                x = sample.inputs["x"]
+                return sample.new_inputs({"x": x + rng.normal(0, self.stddev, x.shape)})
+
+    `apply` takes the sample, and, if it has a second argument, random numbers (`DataProcessor.rng`).
+    What to return is described in `MappingDataProcessor`, the rules of such classes in `Part`. One
+    that makes several samples, or none, of one derives from `StreamProcessor`.
+    """
+
+    _takes_rng: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _refuse_method(cls, "generate", "StreamProcessor")
+        if "apply" in vars(cls):
+            parameters = inspect.signature(cls.apply).parameters.values()
+            positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+            cls._takes_rng = len(positional) > 2
+
+    def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
+        return _create_processor(self, data_params, mode)
+
+    # To type checkers an override with one argument and one with two are both correct.
+    def apply(self, *args: Any, **kwargs: Any) -> Sample:
+        return super().apply(*args, **kwargs)
+
+    def preload(self, sample: Sample) -> Sample:
+        return self._mapping()(sample)
+
+    def _mapping(self) -> Callable[[Sample], Sample]:
+        return self._apply_randomly if self._takes_rng else self.apply
+
+    def _apply_randomly(self, sample: Sample) -> Sample:
+        return self.apply(sample, self.rng)
+
+
+class StreamProcessor(Part, DataProcessorParams, GeneratingDataProcessor[Any]):
+    """Processor of the stream of samples, params and code in one class: override `generate`.
+
+    class Repeat(StreamProcessor):
+        times: int = 2
+
+        def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
+            for sample in samples:
+                yield from [sample] * self.times
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _refuse_method(cls, "apply", "Processor")
+
+    def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
+        return _create_processor(self, data_params, mode)
+
+
+def _create_processor(params: Any, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
+    cls = params.cls()
+    if cls is type(params):
+        return params._create(params=params, data_params=data_params, mode=mode)
+    return cls(params=params, data_params=data_params, mode=mode)
+
+
+def _refuse_method(cls: type, name: str, base: str) -> None:
+    """Raise if a class defines the method of the other kind of processor."""
+    if name in vars(cls):
+        raise TypeError(f"{cls.__qualname__}.{name} would never be called: derive from {base}")
 
 
 class RandomStream:

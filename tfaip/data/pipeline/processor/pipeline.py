@@ -27,7 +27,7 @@ class SampleMapper:
 
     def __init__(self, steps: Sequence[tuple[MappingDataProcessor[Any], RandomStream]]) -> None:
         self.steps = steps
-        self._calls = [(processor, processor.apply, random.move) for processor, random in steps]
+        self._calls = [(processor, processor._mapping(), random.move) for processor, random in steps]
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -1,0 +1,107 @@
+"""Parts of a scenario whose params and code are one class."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
+
+from tfaip.params.base import ParamsBase
+from tfaip.params.tree import copy_tree, node_fields
+
+# Set on the objects that work: a field of one of these names would be replaced.
+_ATTRIBUTES = {"params", "mode", "data_params", "rng"}
+_PACKAGE = "tfaip"
+
+
+class Part(ParamsBase):
+    """Base of parts whose params and code are one class: the annotated fields are the params.
+
+    An object in a tree of params is a set of values: it has flags, is stored as JSON, compared and
+    copied by its fields, and none of its other methods is called. `create` makes a second object of
+    the same class with the same values, which does the work. It may store whatever its code needs;
+    nothing of that reaches the tree. Lists, dicts and params in its fields are copies, arrays and
+    other values are shared.
+
+    A value that follows from the fields is a `functools.cached_property`: it works on both objects
+    and is computed again when a field changes.
+    """
+
+    _is_created: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not cls._is_created:
+            cls._check_declaration()
+
+    @classmethod
+    def _check_declaration(cls) -> None:
+        """Raise if the class body has a constructor, or a field with the name of something else.
+
+        Raises:
+            TypeError: if it does.
+        """
+        if "__init__" in vars(cls):
+            raise TypeError(
+                f"{cls.__qualname__} has an __init__, but its fields are its params, which `create` gives to a new "
+                "object: compute other values in a functools.cached_property"
+            )
+        fields = cls.__dataclass_fields__
+        for name, annotation in inspect.get_annotations(cls).items():
+            if name in fields or "ClassVar" in str(annotation):
+                continue
+            if name in _ATTRIBUTES or _is_ours(cls, name):
+                raise TypeError(
+                    f"{cls.__qualname__}.{name} cannot be a field, since {name} is something else in "
+                    f"{cls.__mro__[1].__name__}: choose another name, or leave out the annotation"
+                )
+
+    @classmethod
+    def cls(cls) -> type[Self]:
+        """Return the class itself."""
+        return cls
+
+    def _create(self, **attributes: Any) -> Self:
+        """Return a new object that works, with the values of these params and further attributes."""
+        part = object.__new__(type(self))
+        copies: dict[int, Any] = {}
+        for name, value in self._values().items():
+            vars(part)[name] = copy_tree(value, copies)
+        vars(part).update(attributes, _is_created=True)
+        return part
+
+    def _values(self) -> dict[str, Any]:
+        """Return the values of the fields that are set."""
+        return {field.name: vars(self)[field.name] for field in node_fields(self) if field.name in vars(self)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what copies and worker processes get: of params only the fields."""
+        return dict(vars(self)) if self._is_created else self._values()
+
+    if not TYPE_CHECKING:  # a type checker must find mistyped attributes itself
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if self._is_created:
+                object.__setattr__(self, name, value)
+                return
+            try:
+                super().__setattr__(name, value)
+            except AttributeError as error:
+                raise AttributeError(
+                    f"{error}; these are params, and only the object that `create` makes of them may store more: "
+                    "compute the value in a functools.cached_property",
+                    name=name,
+                    obj=self,
+                ) from None
+            for computed in vars(self).keys() - self._values().keys():
+                del vars(self)[computed]
+
+
+def is_part(cls: Any) -> TypeGuard[type[Part]]:
+    """Return True for a class that is params and code in one."""
+    return isinstance(cls, type) and issubclass(cls, Part) and not cls._is_created and cls.cls() is cls
+
+
+def _is_ours(cls: type, name: str) -> bool:
+    """Return True if a base class of this package has an attribute of this name."""
+    ours = [base for base in cls.__mro__[1:] if base.__module__.partition(".")[0] == _PACKAGE]
+    return any(name in vars(base) for base in ours)
