@@ -142,12 +142,10 @@ HEADER = '''"""{article} of Keras by name and arguments; written by `tools/keras
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, Literal
 
 from tfaip.model.keras_objects.base import CustomObject, {parent}
-from tfaip.params import pai_meta
-from tfaip.params.limits import limits
+from tfaip.params.options import option
 
 
 class {base}({parent}, kind="{kind}", functions={functions}):
@@ -162,7 +160,7 @@ METRICS = '''
 class AccuracyByShape(Metric, names=("accuracy", "acc")):
     """Accuracy of classes, categories or yes and no, as the shapes of target and output tell."""
 
-    name: str = field(default="accuracy", metadata=pai_meta(help="Name in the log"))
+    name: str = option("accuracy", "Name in the log")
 
     @staticmethod
     def cls() -> Any:
@@ -219,21 +217,24 @@ def field_line(owner: str, parameter: inspect.Parameter) -> str:
     """Return the declaration of a field."""
     declared, text, limits = ARGUMENTS.get(f"{owner}.{parameter.name}") or ARGUMENTS[parameter.name]
     default = parameter.default
-    given = []
-    if isinstance(default, tuple | list):
-        given = [f"default_factory=lambda: {list(default)!r}"]
+    given = [f'"{text}"']
+    if isinstance(default, tuple):
+        default = list(default)
     elif declared.startswith("float") and isinstance(default, int):
-        given = [f"default={float(default)}"]
-    elif default is not parameter.empty:
-        given = [f"default={default!r}"]
-    meta = f'pai_meta(help="{text}")' + (f" | limits({limits})" if limits else "")
-    return f"    {parameter.name}: {declared} = field({', '.join([*given, f'metadata={meta}'])})"
+        default = float(default)
+    if default is parameter.empty:
+        given = [f'help="{text}"']
+    else:
+        given.insert(0, repr(default))
+    if limits:
+        given.append(limits)
+    return f"    {parameter.name}: {declared} = option({', '.join(given)})"
 
 
 def class_lines(kind: Kind, name: str, value: Any, names: list[str]) -> Iterator[str]:
     """Yield the lines of a class."""
     names = [name, *names] if kind.base == "Activation" else names
-    known = f", names=({', '.join(map(repr, names))},)" if names else ""
+    known = f", names={tuple(names)}" if names else ""
     yield from ("", "")
     yield f'class {class_name(kind, name)}({kind.base}, cls="keras.{kind.module}:{name}"{known}):'
     summary = (inspect.getdoc(value) or name).partition("\n\n")[0].replace("\n", " ").replace("`", "")
@@ -261,7 +262,7 @@ def module_text(kind: Kind) -> str:
     body = "\n".join(line for name, value in objects.items() for line in class_lines(kind, name, value, names[name]))
     text = head + (METRICS if kind.base == "Metric" else "") + body + "\n"
     # Unused imports are removed, and lines are broken.
-    for command in (["check", "--select", "F401", "--fix", "--quiet"], ["format"]):
+    for command in (["check", "--select", "F401,I", "--fix", "--quiet"], ["format"]):
         line = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(TARGET / "new.py"), "-"]
         text = subprocess.run(line, input=text, text=True, capture_output=True, check=True).stdout  # noqa: S603
     return text

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from tfaip.model.keras_objects.base import CustomObject, KerasFunction
-from tfaip.params import pai_meta
-from tfaip.params.limits import limits
+from tfaip.params.options import option
 
 
 class Activation(KerasFunction, kind="keras.layers:Layer", functions=True):
@@ -20,13 +17,13 @@ class CustomActivation(CustomObject, Activation):
 class Celu(Activation, cls="keras.activations:celu", names=("celu",)):
     """Continuously Differentiable Exponential Linear Unit."""
 
-    alpha: float = field(default=1.0, metadata=pai_meta(help="Factor of negative values"))
+    alpha: float = option(1.0, "Factor of negative values")
 
 
 class Elu(Activation, cls="keras.activations:elu", names=("elu",)):
     """Exponential Linear Unit."""
 
-    alpha: float = field(default=1.0, metadata=pai_meta(help="Factor of negative values"))
+    alpha: float = option(1.0, "Factor of negative values")
 
 
 class Exponential(Activation, cls="keras.activations:exponential", names=("exponential",)):
@@ -36,33 +33,26 @@ class Exponential(Activation, cls="keras.activations:exponential", names=("expon
 class Gelu(Activation, cls="keras.activations:gelu", names=("gelu",)):
     """Gaussian error linear unit (GELU) activation function."""
 
-    approximate: bool = field(default=False, metadata=pai_meta(help="Use the approximation with tanh"))
+    approximate: bool = option(False, "Use the approximation with tanh")
 
 
 class Glu(Activation, cls="keras.activations:glu", names=("glu",)):
     """Gated Linear Unit (GLU) activation function."""
 
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    axis: int = option(-1, "Axis of the features")
 
 
 class HardShrink(Activation, cls="keras.activations:hard_shrink", names=("hard_shrink",)):
     """Hard Shrink activation function."""
 
-    threshold: float = field(default=0.5, metadata=pai_meta(help="Threshold"))
+    threshold: float = option(0.5, "Threshold")
 
 
 class HardSigmoid(Activation, cls="keras.activations:hard_sigmoid", names=("hard_sigmoid",)):
     """Hard sigmoid activation function."""
 
 
-class HardSilu(
-    Activation,
-    cls="keras.activations:hard_silu",
-    names=(
-        "hard_silu",
-        "hard_swish",
-    ),
-):
+class HardSilu(Activation, cls="keras.activations:hard_silu", names=("hard_silu", "hard_swish")):
     """Hard SiLU activation function, also known as Hard Swish."""
 
 
@@ -73,7 +63,7 @@ class HardTanh(Activation, cls="keras.activations:hard_tanh", names=("hard_tanh"
 class LeakyRelu(Activation, cls="keras.activations:leaky_relu", names=("leaky_relu",)):
     """Leaky relu activation function."""
 
-    negative_slope: float = field(default=0.2, metadata=pai_meta(help="Factor of negative values"))
+    negative_slope: float = option(0.2, "Factor of negative values")
 
 
 class Linear(Activation, cls="keras.activations:linear", names=("linear",)):
@@ -87,7 +77,7 @@ class LogSigmoid(Activation, cls="keras.activations:log_sigmoid", names=("log_si
 class LogSoftmax(Activation, cls="keras.activations:log_softmax", names=("log_softmax",)):
     """Log-Softmax activation function."""
 
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    axis: int = option(-1, "Axis of the features")
 
 
 class Mish(Activation, cls="keras.activations:mish", names=("mish",)):
@@ -97,11 +87,9 @@ class Mish(Activation, cls="keras.activations:mish", names=("mish",)):
 class Relu(Activation, cls="keras.activations:relu", names=("relu",)):
     """Applies the rectified linear unit activation function."""
 
-    negative_slope: float = field(default=0.0, metadata=pai_meta(help="Factor of negative values"))
-    max_value: float | None = field(
-        default=None, metadata=pai_meta(help="Largest result (None: no limit)") | limits(low=0)
-    )
-    threshold: float = field(default=0.0, metadata=pai_meta(help="Values up to here become 0"))
+    negative_slope: float = option(0.0, "Factor of negative values")
+    max_value: float | None = option(None, "Largest result (None: no limit)", low=0)
+    threshold: float = option(0.0, "Values up to here become 0")
 
 
 class Relu6(Activation, cls="keras.activations:relu6", names=("relu6",)):
@@ -116,27 +104,20 @@ class Sigmoid(Activation, cls="keras.activations:sigmoid", names=("sigmoid",)):
     """Sigmoid activation function."""
 
 
-class Silu(
-    Activation,
-    cls="keras.activations:silu",
-    names=(
-        "silu",
-        "swish",
-    ),
-):
+class Silu(Activation, cls="keras.activations:silu", names=("silu", "swish")):
     """Swish (or Silu) activation function."""
 
 
 class SoftShrink(Activation, cls="keras.activations:soft_shrink", names=("soft_shrink",)):
     """Soft Shrink activation function."""
 
-    threshold: float = field(default=0.5, metadata=pai_meta(help="Threshold"))
+    threshold: float = option(0.5, "Threshold")
 
 
 class Softmax(Activation, cls="keras.activations:softmax", names=("softmax",)):
     """Softmax converts a vector of values to a probability distribution."""
 
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    axis: int = option(-1, "Axis of the features")
 
 
 class Softplus(Activation, cls="keras.activations:softplus", names=("softplus",)):
@@ -158,13 +139,13 @@ class SparseSigmoid(Activation, cls="keras.activations:sparse_sigmoid", names=("
 class Sparsemax(Activation, cls="keras.activations:sparsemax", names=("sparsemax",)):
     """Sparsemax activation function."""
 
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    axis: int = option(-1, "Axis of the features")
 
 
 class Squareplus(Activation, cls="keras.activations:squareplus", names=("squareplus",)):
     """Squareplus activation function."""
 
-    b: float = field(default=4.0, metadata=pai_meta(help="Smoothness"))
+    b: float = option(4.0, "Smoothness")
 
 
 class Tanh(Activation, cls="keras.activations:tanh", names=("tanh",)):
@@ -178,5 +159,5 @@ class TanhShrink(Activation, cls="keras.activations:tanh_shrink", names=("tanh_s
 class Threshold(Activation, cls="keras.activations:threshold", names=("threshold",)):
     """Threshold activation function."""
 
-    threshold: float = field(metadata=pai_meta(help="Threshold"))
-    default_value: float = field(metadata=pai_meta(help="Value below the threshold"))
+    threshold: float = option(help="Threshold")
+    default_value: float = option(help="Value below the threshold")

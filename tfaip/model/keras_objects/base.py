@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_meta
+from tfaip.params import ParamsBase
 from tfaip.params.choices import ClassChoice
 from tfaip.params.objects import ObjectName
+from tfaip.params.options import option
 from tfaip.params.tree import is_node, node_fields
 from tfaip.params.trust import import_named, top_package
 from tfaip.util.text import ERROR_LIMIT, shorten_text
@@ -154,12 +155,8 @@ class KerasFunction(KerasObject):
 class CustomObject(KerasObject):
     """An object that is not one of Keras: `module:Class`, or the name that it was registered with."""
 
-    name: ObjectName = dataclasses.field(
-        default=ObjectName(""), metadata=pai_meta(help="module:Class, or package>Name of a registered class")
-    )
-    arguments: dict[str, Any] = dataclasses.field(
-        default_factory=dict, metadata=pai_meta(help="Arguments of the constructor, as name=value")
-    )
+    name: ObjectName = option(ObjectName(""), "module:Class, or package>Name of a registered class")
+    arguments: dict[str, Any] = option(factory=dict, help="Arguments of the constructor, as name=value")
 
     def described(self) -> str:
         """Return the name with the arguments, as Python has it."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from tfaip.model.keras_objects.base import CustomObject, KerasObject
-from tfaip.params import pai_meta
-from tfaip.params.limits import limits
+from tfaip.params.options import option
 
 
 class Constraint(KerasObject, kind="keras.constraints:Constraint", functions=False):
@@ -20,19 +17,17 @@ class CustomConstraint(CustomObject, Constraint):
 class MaxNorm(Constraint, cls="keras.constraints:MaxNorm", names=("max_norm",)):
     """MaxNorm weight constraint."""
 
-    max_value: float = field(default=2.0, metadata=pai_meta(help="Largest norm") | limits(low=0))
-    axis: int = field(default=0, metadata=pai_meta(help="Axis of the features"))
+    max_value: float = option(2.0, "Largest norm", low=0)
+    axis: int = option(0, "Axis of the features")
 
 
 class MinMaxNorm(Constraint, cls="keras.constraints:MinMaxNorm", names=("min_max_norm",)):
     """MinMaxNorm weight constraint."""
 
-    min_value: float = field(default=0.0, metadata=pai_meta(help="Smallest norm") | limits(low=0))
-    max_value: float = field(default=1.0, metadata=pai_meta(help="Largest norm") | limits(low=0))
-    rate: float = field(
-        default=1.0, metadata=pai_meta(help="Share of the way to the allowed norm per update") | limits(low=0, high=1)
-    )
-    axis: int = field(default=0, metadata=pai_meta(help="Axis of the features"))
+    min_value: float = option(0.0, "Smallest norm", low=0)
+    max_value: float = option(1.0, "Largest norm", low=0)
+    rate: float = option(1.0, "Share of the way to the allowed norm per update", low=0, high=1)
+    axis: int = option(0, "Axis of the features")
 
 
 class NonNeg(Constraint, cls="keras.constraints:NonNeg", names=("non_neg",)):
@@ -42,4 +37,4 @@ class NonNeg(Constraint, cls="keras.constraints:NonNeg", names=("non_neg",)):
 class UnitNorm(Constraint, cls="keras.constraints:UnitNorm", names=("unit_norm",)):
     """Constrains the weights incident to each hidden unit to have unit norm."""
 
-    axis: int = field(default=0, metadata=pai_meta(help="Axis of the features"))
+    axis: int = option(0, "Axis of the features")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, Literal
 
 from tfaip.model.keras_objects.base import CustomObject, KerasObject
-from tfaip.params import pai_meta
-from tfaip.params.limits import limits
+from tfaip.params.options import option
 
 
 class Metric(KerasObject, kind="keras.metrics:Metric", functions=True):
@@ -21,7 +19,7 @@ class CustomMetric(CustomObject, Metric):
 class AccuracyByShape(Metric, names=("accuracy", "acc")):
     """Accuracy of classes, categories or yes and no, as the shapes of target and output tell."""
 
-    name: str = field(default="accuracy", metadata=pai_meta(help="Name in the log"))
+    name: str = option("accuracy", "Name in the log")
 
     @staticmethod
     def cls() -> Any:
@@ -32,384 +30,271 @@ class AccuracyByShape(Metric, names=("accuracy", "acc")):
 class AUC(Metric, cls="keras.metrics:AUC", names=("auc",)):
     """Approximates the AUC (Area under the curve) of the ROC or PR curves."""
 
-    num_thresholds: int = field(
-        default=200, metadata=pai_meta(help="Number of thresholds of the curve") | limits(low=1)
+    num_thresholds: int = option(200, "Number of thresholds of the curve", low=1)
+    curve: Literal["ROC", "PR"] = option("ROC", "Curve below which the area is taken")
+    summation_method: Literal["interpolation", "minoring", "majoring"] = option(
+        "interpolation", "Method of the integration"
     )
-    curve: Literal["ROC", "PR"] = field(default="ROC", metadata=pai_meta(help="Curve below which the area is taken"))
-    summation_method: Literal["interpolation", "minoring", "majoring"] = field(
-        default="interpolation", metadata=pai_meta(help="Method of the integration")
-    )
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
-    thresholds: list[float] | None = field(
-        default=None, metadata=pai_meta(help="Thresholds of the curve (None: num_thresholds of equal distance)")
-    )
-    multi_label: bool = field(default=False, metadata=pai_meta(help="Evaluate each label alone, and average"))
-    num_labels: int | None = field(default=None, metadata=pai_meta(help="Number of labels, if multi_label"))
-    label_weights: list[float] | None = field(
-        default=None, metadata=pai_meta(help="Weight of each label, if multi_label")
-    )
-    from_logits: bool = field(default=False, metadata=pai_meta(help="The outputs are logits, not probabilities"))
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
+    thresholds: list[float] | None = option(None, "Thresholds of the curve (None: num_thresholds of equal distance)")
+    multi_label: bool = option(False, "Evaluate each label alone, and average")
+    num_labels: int | None = option(None, "Number of labels, if multi_label")
+    label_weights: list[float] | None = option(None, "Weight of each label, if multi_label")
+    from_logits: bool = option(False, "The outputs are logits, not probabilities")
 
 
 class Accuracy(Metric, cls="keras.metrics:Accuracy"):
     """Calculates how often predictions equal labels."""
 
-    name: str | None = field(default="accuracy", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    name: str | None = option("accuracy", "Name in the log (None: that of Keras)")
 
 
 class BinaryAccuracy(Metric, cls="keras.metrics:BinaryAccuracy", names=("binary_accuracy",)):
     """Calculates how often predictions match binary labels."""
 
-    name: str | None = field(default="binary_accuracy", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
-    threshold: float = field(default=0.5, metadata=pai_meta(help="Threshold"))
+    name: str | None = option("binary_accuracy", "Name in the log (None: that of Keras)")
+    threshold: float = option(0.5, "Threshold")
 
 
-class BinaryCrossentropy(
-    Metric,
-    cls="keras.metrics:BinaryCrossentropy",
-    names=(
-        "BCE",
-        "bce",
-        "binary_crossentropy",
-    ),
-):
+class BinaryCrossentropy(Metric, cls="keras.metrics:BinaryCrossentropy", names=("BCE", "bce", "binary_crossentropy")):
     """Computes the crossentropy metric between the labels and predictions."""
 
-    name: str | None = field(
-        default="binary_crossentropy", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
-    from_logits: bool = field(default=False, metadata=pai_meta(help="The outputs are logits, not probabilities"))
-    label_smoothing: float = field(
-        default=0.0, metadata=pai_meta(help="Share of a target that is spread over all classes") | limits(low=0, high=1)
-    )
+    name: str | None = option("binary_crossentropy", "Name in the log (None: that of Keras)")
+    from_logits: bool = option(False, "The outputs are logits, not probabilities")
+    label_smoothing: float = option(0.0, "Share of a target that is spread over all classes", low=0, high=1)
 
 
 class BinaryIoU(Metric, cls="keras.metrics:BinaryIoU", names=("binary_io_u",)):
     """Computes the Intersection-Over-Union metric for class 0 and/or 1."""
 
-    target_class_ids: list[int] = field(
-        default_factory=lambda: [0, 1], metadata=pai_meta(help="Classes that are evaluated")
-    )
-    threshold: float = field(default=0.5, metadata=pai_meta(help="Threshold"))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    target_class_ids: list[int] = option([0, 1], "Classes that are evaluated")
+    threshold: float = option(0.5, "Threshold")
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class CategoricalAccuracy(Metric, cls="keras.metrics:CategoricalAccuracy", names=("categorical_accuracy",)):
     """Calculates how often predictions match one-hot labels."""
 
-    name: str | None = field(
-        default="categorical_accuracy", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
+    name: str | None = option("categorical_accuracy", "Name in the log (None: that of Keras)")
 
 
 class CategoricalCrossentropy(Metric, cls="keras.metrics:CategoricalCrossentropy", names=("categorical_crossentropy",)):
     """Computes the crossentropy metric between the labels and predictions."""
 
-    name: str | None = field(
-        default="categorical_crossentropy", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
-    from_logits: bool = field(default=False, metadata=pai_meta(help="The outputs are logits, not probabilities"))
-    label_smoothing: float = field(
-        default=0.0, metadata=pai_meta(help="Share of a target that is spread over all classes") | limits(low=0, high=1)
-    )
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    name: str | None = option("categorical_crossentropy", "Name in the log (None: that of Keras)")
+    from_logits: bool = option(False, "The outputs are logits, not probabilities")
+    label_smoothing: float = option(0.0, "Share of a target that is spread over all classes", low=0, high=1)
+    axis: int = option(-1, "Axis of the features")
 
 
 class CategoricalHinge(Metric, cls="keras.metrics:CategoricalHinge", names=("categorical_hinge",)):
     """Computes the categorical hinge metric between y_true and y_pred."""
 
-    name: str | None = field(
-        default="categorical_hinge", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
+    name: str | None = option("categorical_hinge", "Name in the log (None: that of Keras)")
 
 
 class ConcordanceCorrelation(Metric, cls="keras.metrics:ConcordanceCorrelation", names=("concordance_correlation",)):
     """Calculates the Concordance Correlation Coefficient (CCC)."""
 
-    name: str | None = field(
-        default="concordance_correlation", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    name: str | None = option("concordance_correlation", "Name in the log (None: that of Keras)")
+    axis: int = option(-1, "Axis of the features")
 
 
 class CosineSimilarity(Metric, cls="keras.metrics:CosineSimilarity", names=("cosine_similarity",)):
     """Computes the cosine similarity between the labels and predictions."""
 
-    name: str | None = field(
-        default="cosine_similarity", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    name: str | None = option("cosine_similarity", "Name in the log (None: that of Keras)")
+    axis: int = option(-1, "Axis of the features")
 
 
 class F1Score(Metric, cls="keras.metrics:F1Score", names=("f1_score",)):
     """Computes F-1 Score."""
 
-    average: Literal["micro", "macro", "weighted"] | None = field(
-        default=None, metadata=pai_meta(help="Average over the classes (None: one value per class)")
+    average: Literal["micro", "macro", "weighted"] | None = option(
+        None, "Average over the classes (None: one value per class)"
     )
-    threshold: float | None = field(
-        default=None, metadata=pai_meta(help="Threshold of a positive output (None: the largest one)")
-    )
-    name: str | None = field(default="f1_score", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    threshold: float | None = option(None, "Threshold of a positive output (None: the largest one)")
+    name: str | None = option("f1_score", "Name in the log (None: that of Keras)")
 
 
 class FBetaScore(Metric, cls="keras.metrics:FBetaScore", names=("f_beta_score",)):
     """Computes F-Beta score."""
 
-    average: Literal["micro", "macro", "weighted"] | None = field(
-        default=None, metadata=pai_meta(help="Average over the classes (None: one value per class)")
+    average: Literal["micro", "macro", "weighted"] | None = option(
+        None, "Average over the classes (None: one value per class)"
     )
-    beta: float = field(
-        default=1.0, metadata=pai_meta(help="Weight of the recall against the precision") | limits(above=0)
-    )
-    threshold: float | None = field(
-        default=None, metadata=pai_meta(help="Threshold of a positive output (None: the largest one)")
-    )
-    name: str | None = field(default="fbeta_score", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    beta: float = option(1.0, "Weight of the recall against the precision", above=0)
+    threshold: float | None = option(None, "Threshold of a positive output (None: the largest one)")
+    name: str | None = option("fbeta_score", "Name in the log (None: that of Keras)")
 
 
 class FalseNegatives(Metric, cls="keras.metrics:FalseNegatives", names=("false_negatives",)):
     """Calculates the number of false negatives."""
 
-    thresholds: float | None = field(
-        default=None,
-        metadata=pai_meta(help="Threshold of a positive output (None: that of Keras)") | limits(low=0, high=1),
-    )
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    thresholds: float | None = option(None, "Threshold of a positive output (None: that of Keras)", low=0, high=1)
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class FalsePositives(Metric, cls="keras.metrics:FalsePositives", names=("false_positives",)):
     """Calculates the number of false positives."""
 
-    thresholds: float | None = field(
-        default=None,
-        metadata=pai_meta(help="Threshold of a positive output (None: that of Keras)") | limits(low=0, high=1),
-    )
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    thresholds: float | None = option(None, "Threshold of a positive output (None: that of Keras)", low=0, high=1)
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class Hinge(Metric, cls="keras.metrics:Hinge", names=("hinge",)):
     """Computes the hinge metric between y_true and y_pred."""
 
-    name: str | None = field(default="hinge", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    name: str | None = option("hinge", "Name in the log (None: that of Keras)")
 
 
 class IoU(Metric, cls="keras.metrics:IoU", names=("io_u",)):
     """Computes the Intersection-Over-Union metric for specific target classes."""
 
-    num_classes: int = field(metadata=pai_meta(help="Number of classes") | limits(low=1))
-    target_class_ids: list[int] = field(metadata=pai_meta(help="Classes that are evaluated"))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
-    ignore_class: int | None = field(
-        default=None, metadata=pai_meta(help="Class of targets that do not count, e.g. of padding")
-    )
-    sparse_y_true: bool = field(default=True, metadata=pai_meta(help="The targets are classes, not one-hot vectors"))
-    sparse_y_pred: bool = field(default=True, metadata=pai_meta(help="The outputs are classes, not scores"))
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    num_classes: int = option(help="Number of classes", low=1)
+    target_class_ids: list[int] = option(help="Classes that are evaluated")
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
+    ignore_class: int | None = option(None, "Class of targets that do not count, e.g. of padding")
+    sparse_y_true: bool = option(True, "The targets are classes, not one-hot vectors")
+    sparse_y_pred: bool = option(True, "The outputs are classes, not scores")
+    axis: int = option(-1, "Axis of the features")
 
 
 class KLDivergence(Metric, cls="keras.metrics:KLDivergence", names=("kl_divergence",)):
     """Computes Kullback-Leibler divergence metric between y_true and y_pred."""
 
-    name: str | None = field(default="kl_divergence", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    name: str | None = option("kl_divergence", "Name in the log (None: that of Keras)")
 
 
 class LogCoshError(Metric, cls="keras.metrics:LogCoshError", names=("log_cosh_error",)):
     """Computes the logarithm of the hyperbolic cosine of the prediction error."""
 
-    name: str | None = field(default="logcosh", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    name: str | None = option("logcosh", "Name in the log (None: that of Keras)")
 
 
-class MeanAbsoluteError(
-    Metric,
-    cls="keras.metrics:MeanAbsoluteError",
-    names=(
-        "MAE",
-        "mae",
-        "mean_absolute_error",
-    ),
-):
+class MeanAbsoluteError(Metric, cls="keras.metrics:MeanAbsoluteError", names=("MAE", "mae", "mean_absolute_error")):
     """Computes the mean absolute error between the labels and predictions."""
 
-    name: str | None = field(
-        default="mean_absolute_error", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
+    name: str | None = option("mean_absolute_error", "Name in the log (None: that of Keras)")
 
 
 class MeanAbsolutePercentageError(
-    Metric,
-    cls="keras.metrics:MeanAbsolutePercentageError",
-    names=(
-        "MAPE",
-        "mape",
-        "mean_absolute_percentage_error",
-    ),
+    Metric, cls="keras.metrics:MeanAbsolutePercentageError", names=("MAPE", "mape", "mean_absolute_percentage_error")
 ):
     """Computes mean absolute percentage error between y_true and y_pred."""
 
-    name: str | None = field(
-        default="mean_absolute_percentage_error", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
+    name: str | None = option("mean_absolute_percentage_error", "Name in the log (None: that of Keras)")
 
 
 class MeanIoU(Metric, cls="keras.metrics:MeanIoU", names=("mean_io_u",)):
     """Computes the mean Intersection-Over-Union metric."""
 
-    num_classes: int = field(metadata=pai_meta(help="Number of classes") | limits(low=1))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
-    ignore_class: int | None = field(
-        default=None, metadata=pai_meta(help="Class of targets that do not count, e.g. of padding")
-    )
-    sparse_y_true: bool = field(default=True, metadata=pai_meta(help="The targets are classes, not one-hot vectors"))
-    sparse_y_pred: bool = field(default=True, metadata=pai_meta(help="The outputs are classes, not scores"))
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    num_classes: int = option(help="Number of classes", low=1)
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
+    ignore_class: int | None = option(None, "Class of targets that do not count, e.g. of padding")
+    sparse_y_true: bool = option(True, "The targets are classes, not one-hot vectors")
+    sparse_y_pred: bool = option(True, "The outputs are classes, not scores")
+    axis: int = option(-1, "Axis of the features")
 
 
-class MeanSquaredError(
-    Metric,
-    cls="keras.metrics:MeanSquaredError",
-    names=(
-        "MSE",
-        "mean_squared_error",
-        "mse",
-    ),
-):
+class MeanSquaredError(Metric, cls="keras.metrics:MeanSquaredError", names=("MSE", "mean_squared_error", "mse")):
     """Computes the mean squared error between y_true and y_pred."""
 
-    name: str | None = field(
-        default="mean_squared_error", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
+    name: str | None = option("mean_squared_error", "Name in the log (None: that of Keras)")
 
 
 class MeanSquaredLogarithmicError(
-    Metric,
-    cls="keras.metrics:MeanSquaredLogarithmicError",
-    names=(
-        "MSLE",
-        "mean_squared_logarithmic_error",
-        "msle",
-    ),
+    Metric, cls="keras.metrics:MeanSquaredLogarithmicError", names=("MSLE", "mean_squared_logarithmic_error", "msle")
 ):
     """Computes mean squared logarithmic error between y_true and y_pred."""
 
-    name: str | None = field(
-        default="mean_squared_logarithmic_error", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
+    name: str | None = option("mean_squared_logarithmic_error", "Name in the log (None: that of Keras)")
 
 
 class OneHotIoU(Metric, cls="keras.metrics:OneHotIoU", names=("one_hot_io_u",)):
     """Computes the Intersection-Over-Union metric for one-hot encoded labels."""
 
-    num_classes: int = field(metadata=pai_meta(help="Number of classes") | limits(low=1))
-    target_class_ids: list[int] = field(metadata=pai_meta(help="Classes that are evaluated"))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
-    ignore_class: int | None = field(
-        default=None, metadata=pai_meta(help="Class of targets that do not count, e.g. of padding")
-    )
-    sparse_y_pred: bool = field(default=False, metadata=pai_meta(help="The outputs are classes, not scores"))
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    num_classes: int = option(help="Number of classes", low=1)
+    target_class_ids: list[int] = option(help="Classes that are evaluated")
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
+    ignore_class: int | None = option(None, "Class of targets that do not count, e.g. of padding")
+    sparse_y_pred: bool = option(False, "The outputs are classes, not scores")
+    axis: int = option(-1, "Axis of the features")
 
 
 class OneHotMeanIoU(Metric, cls="keras.metrics:OneHotMeanIoU", names=("one_hot_mean_io_u",)):
     """Computes mean Intersection-Over-Union metric for one-hot encoded labels."""
 
-    num_classes: int = field(metadata=pai_meta(help="Number of classes") | limits(low=1))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
-    ignore_class: int | None = field(
-        default=None, metadata=pai_meta(help="Class of targets that do not count, e.g. of padding")
-    )
-    sparse_y_pred: bool = field(default=False, metadata=pai_meta(help="The outputs are classes, not scores"))
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    num_classes: int = option(help="Number of classes", low=1)
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
+    ignore_class: int | None = option(None, "Class of targets that do not count, e.g. of padding")
+    sparse_y_pred: bool = option(False, "The outputs are classes, not scores")
+    axis: int = option(-1, "Axis of the features")
 
 
 class PearsonCorrelation(Metric, cls="keras.metrics:PearsonCorrelation", names=("pearson_correlation",)):
     """Calculates the Pearson Correlation Coefficient (PCC)."""
 
-    name: str | None = field(
-        default="pearson_correlation", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    name: str | None = option("pearson_correlation", "Name in the log (None: that of Keras)")
+    axis: int = option(-1, "Axis of the features")
 
 
 class Poisson(Metric, cls="keras.metrics:Poisson", names=("poisson",)):
     """Computes the Poisson metric between y_true and y_pred."""
 
-    name: str | None = field(default="poisson", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    name: str | None = option("poisson", "Name in the log (None: that of Keras)")
 
 
 class Precision(Metric, cls="keras.metrics:Precision", names=("precision",)):
     """Computes the precision of the predictions with respect to the labels."""
 
-    thresholds: float | None = field(
-        default=None,
-        metadata=pai_meta(help="Threshold of a positive output (None: that of Keras)") | limits(low=0, high=1),
-    )
-    top_k: int | None = field(
-        default=None,
-        metadata=pai_meta(help="Number of best outputs that count as positive (None: use the threshold)")
-        | limits(low=1),
-    )
-    class_id: int | None = field(default=None, metadata=pai_meta(help="Class that is evaluated (None: all)"))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    thresholds: float | None = option(None, "Threshold of a positive output (None: that of Keras)", low=0, high=1)
+    top_k: int | None = option(None, "Number of best outputs that count as positive (None: use the threshold)", low=1)
+    class_id: int | None = option(None, "Class that is evaluated (None: all)")
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class PrecisionAtRecall(Metric, cls="keras.metrics:PrecisionAtRecall", names=("precision_at_recall",)):
     """Computes best precision where recall is >= specified value."""
 
-    recall: float = field(metadata=pai_meta(help="Recall at which the precision is taken") | limits(low=0, high=1))
-    num_thresholds: int = field(
-        default=200, metadata=pai_meta(help="Number of thresholds of the curve") | limits(low=1)
-    )
-    class_id: int | None = field(default=None, metadata=pai_meta(help="Class that is evaluated (None: all)"))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    recall: float = option(help="Recall at which the precision is taken", low=0, high=1)
+    num_thresholds: int = option(200, "Number of thresholds of the curve", low=1)
+    class_id: int | None = option(None, "Class that is evaluated (None: all)")
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class R2Score(Metric, cls="keras.metrics:R2Score", names=("r2_score",)):
     """Computes R2 score."""
 
-    class_aggregation: Literal["uniform_average", "variance_weighted_average"] | None = field(
-        default="uniform_average", metadata=pai_meta(help="Average over the outputs")
+    class_aggregation: Literal["uniform_average", "variance_weighted_average"] | None = option(
+        "uniform_average", "Average over the outputs"
     )
-    num_regressors: int = field(
-        default=0,
-        metadata=pai_meta(help="Number of explanatory variables (0: the score is not adjusted)") | limits(low=0),
-    )
-    name: str | None = field(default="r2_score", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    num_regressors: int = option(0, "Number of explanatory variables (0: the score is not adjusted)", low=0)
+    name: str | None = option("r2_score", "Name in the log (None: that of Keras)")
 
 
 class Recall(Metric, cls="keras.metrics:Recall", names=("recall",)):
     """Computes the recall of the predictions with respect to the labels."""
 
-    thresholds: float | None = field(
-        default=None,
-        metadata=pai_meta(help="Threshold of a positive output (None: that of Keras)") | limits(low=0, high=1),
-    )
-    top_k: int | None = field(
-        default=None,
-        metadata=pai_meta(help="Number of best outputs that count as positive (None: use the threshold)")
-        | limits(low=1),
-    )
-    class_id: int | None = field(default=None, metadata=pai_meta(help="Class that is evaluated (None: all)"))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    thresholds: float | None = option(None, "Threshold of a positive output (None: that of Keras)", low=0, high=1)
+    top_k: int | None = option(None, "Number of best outputs that count as positive (None: use the threshold)", low=1)
+    class_id: int | None = option(None, "Class that is evaluated (None: all)")
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class RecallAtPrecision(Metric, cls="keras.metrics:RecallAtPrecision", names=("recall_at_precision",)):
     """Computes best recall where precision is >= specified value."""
 
-    precision: float = field(metadata=pai_meta(help="Precision at which the recall is taken") | limits(low=0, high=1))
-    num_thresholds: int = field(
-        default=200, metadata=pai_meta(help="Number of thresholds of the curve") | limits(low=1)
-    )
-    class_id: int | None = field(default=None, metadata=pai_meta(help="Class that is evaluated (None: all)"))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    precision: float = option(help="Precision at which the recall is taken", low=0, high=1)
+    num_thresholds: int = option(200, "Number of thresholds of the curve", low=1)
+    class_id: int | None = option(None, "Class that is evaluated (None: all)")
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class RootMeanSquaredError(Metric, cls="keras.metrics:RootMeanSquaredError", names=("root_mean_squared_error",)):
     """Computes root mean squared error metric between y_true and y_pred."""
 
-    name: str | None = field(
-        default="root_mean_squared_error", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
+    name: str | None = option("root_mean_squared_error", "Name in the log (None: that of Keras)")
 
 
 class SensitivityAtSpecificity(
@@ -417,14 +302,10 @@ class SensitivityAtSpecificity(
 ):
     """Computes best sensitivity where specificity is >= specified value."""
 
-    specificity: float = field(
-        metadata=pai_meta(help="Specificity at which the sensitivity is taken") | limits(low=0, high=1)
-    )
-    num_thresholds: int = field(
-        default=200, metadata=pai_meta(help="Number of thresholds of the curve") | limits(low=1)
-    )
-    class_id: int | None = field(default=None, metadata=pai_meta(help="Class that is evaluated (None: all)"))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    specificity: float = option(help="Specificity at which the sensitivity is taken", low=0, high=1)
+    num_thresholds: int = option(200, "Number of thresholds of the curve", low=1)
+    class_id: int | None = option(None, "Class that is evaluated (None: all)")
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class SparseCategoricalAccuracy(
@@ -432,9 +313,7 @@ class SparseCategoricalAccuracy(
 ):
     """Calculates how often predictions match integer labels."""
 
-    name: str | None = field(
-        default="sparse_categorical_accuracy", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
+    name: str | None = option("sparse_categorical_accuracy", "Name in the log (None: that of Keras)")
 
 
 class SparseCategoricalCrossentropy(
@@ -442,14 +321,10 @@ class SparseCategoricalCrossentropy(
 ):
     """Computes the crossentropy metric between the labels and predictions."""
 
-    name: str | None = field(
-        default="sparse_categorical_crossentropy", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
-    from_logits: bool = field(default=False, metadata=pai_meta(help="The outputs are logits, not probabilities"))
-    ignore_class: int | None = field(
-        default=None, metadata=pai_meta(help="Class of targets that do not count, e.g. of padding")
-    )
-    axis: int = field(default=-1, metadata=pai_meta(help="Axis of the features"))
+    name: str | None = option("sparse_categorical_crossentropy", "Name in the log (None: that of Keras)")
+    from_logits: bool = option(False, "The outputs are logits, not probabilities")
+    ignore_class: int | None = option(None, "Class of targets that do not count, e.g. of padding")
+    axis: int = option(-1, "Axis of the features")
 
 
 class SparseTopKCategoricalAccuracy(
@@ -457,13 +332,9 @@ class SparseTopKCategoricalAccuracy(
 ):
     """Computes how often integer targets are in the top K predictions."""
 
-    k: int = field(
-        default=5, metadata=pai_meta(help="Number of best classes among which the target must be") | limits(low=1)
-    )
-    name: str | None = field(
-        default="sparse_top_k_categorical_accuracy", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
-    from_sorted_ids: bool = field(default=False, metadata=pai_meta(help="The outputs are sorted classes, not scores"))
+    k: int = option(5, "Number of best classes among which the target must be", low=1)
+    name: str | None = option("sparse_top_k_categorical_accuracy", "Name in the log (None: that of Keras)")
+    from_sorted_ids: bool = option(False, "The outputs are sorted classes, not scores")
 
 
 class SpecificityAtSensitivity(
@@ -471,20 +342,16 @@ class SpecificityAtSensitivity(
 ):
     """Computes best specificity where sensitivity is >= specified value."""
 
-    sensitivity: float = field(
-        metadata=pai_meta(help="Sensitivity at which the specificity is taken") | limits(low=0, high=1)
-    )
-    num_thresholds: int = field(
-        default=200, metadata=pai_meta(help="Number of thresholds of the curve") | limits(low=1)
-    )
-    class_id: int | None = field(default=None, metadata=pai_meta(help="Class that is evaluated (None: all)"))
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    sensitivity: float = option(help="Sensitivity at which the specificity is taken", low=0, high=1)
+    num_thresholds: int = option(200, "Number of thresholds of the curve", low=1)
+    class_id: int | None = option(None, "Class that is evaluated (None: all)")
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class SquaredHinge(Metric, cls="keras.metrics:SquaredHinge", names=("squared_hinge",)):
     """Computes the hinge metric between y_true and y_pred."""
 
-    name: str | None = field(default="squared_hinge", metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    name: str | None = option("squared_hinge", "Name in the log (None: that of Keras)")
 
 
 class TopKCategoricalAccuracy(
@@ -492,29 +359,19 @@ class TopKCategoricalAccuracy(
 ):
     """Computes how often targets are in the top K predictions."""
 
-    k: int = field(
-        default=5, metadata=pai_meta(help="Number of best classes among which the target must be") | limits(low=1)
-    )
-    name: str | None = field(
-        default="top_k_categorical_accuracy", metadata=pai_meta(help="Name in the log (None: that of Keras)")
-    )
+    k: int = option(5, "Number of best classes among which the target must be", low=1)
+    name: str | None = option("top_k_categorical_accuracy", "Name in the log (None: that of Keras)")
 
 
 class TrueNegatives(Metric, cls="keras.metrics:TrueNegatives", names=("true_negatives",)):
     """Calculates the number of true negatives."""
 
-    thresholds: float | None = field(
-        default=None,
-        metadata=pai_meta(help="Threshold of a positive output (None: that of Keras)") | limits(low=0, high=1),
-    )
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    thresholds: float | None = option(None, "Threshold of a positive output (None: that of Keras)", low=0, high=1)
+    name: str | None = option(None, "Name in the log (None: that of Keras)")
 
 
 class TruePositives(Metric, cls="keras.metrics:TruePositives", names=("true_positives",)):
     """Calculates the number of true positives."""
 
-    thresholds: float | None = field(
-        default=None,
-        metadata=pai_meta(help="Threshold of a positive output (None: that of Keras)") | limits(low=0, high=1),
-    )
-    name: str | None = field(default=None, metadata=pai_meta(help="Name in the log (None: that of Keras)"))
+    thresholds: float | None = option(None, "Threshold of a positive output (None: that of Keras)", low=0, high=1)
+    name: str | None = option(None, "Name in the log (None: that of Keras)")

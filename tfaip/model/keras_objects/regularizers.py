@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Literal
 
 from tfaip.model.keras_objects.base import CustomObject, KerasObject
-from tfaip.params import pai_meta
-from tfaip.params.limits import limits
+from tfaip.params.options import option
 
 
 class Regularizer(KerasObject, kind="keras.regularizers:Regularizer", functions=False):
@@ -21,20 +19,20 @@ class CustomRegularizer(CustomObject, Regularizer):
 class L1(Regularizer, cls="keras.regularizers:L1", names=("l1",)):
     """A regularizer that applies a L1 regularization penalty."""
 
-    l1: float = field(default=0.01, metadata=pai_meta(help="Factor of the sum of absolute values") | limits(low=0))
+    l1: float = option(0.01, "Factor of the sum of absolute values", low=0)
 
 
 class L1L2(Regularizer, cls="keras.regularizers:L1L2", names=("l1l2",)):
     """A regularizer that applies both L1 and L2 regularization penalties."""
 
-    l1: float = field(default=0.0, metadata=pai_meta(help="Factor of the sum of absolute values") | limits(low=0))
-    l2: float = field(default=0.0, metadata=pai_meta(help="Factor of the sum of squares") | limits(low=0))
+    l1: float = option(0.0, "Factor of the sum of absolute values", low=0)
+    l2: float = option(0.0, "Factor of the sum of squares", low=0)
 
 
 class L2(Regularizer, cls="keras.regularizers:L2", names=("l2",)):
     """A regularizer that applies a L2 regularization penalty."""
 
-    l2: float = field(default=0.01, metadata=pai_meta(help="Factor of the sum of squares") | limits(low=0))
+    l2: float = option(0.01, "Factor of the sum of squares", low=0)
 
 
 class OrthogonalRegularizer(
@@ -42,5 +40,5 @@ class OrthogonalRegularizer(
 ):
     """Regularizer that encourages input vectors to be orthogonal to each other."""
 
-    factor: float = field(default=0.01, metadata=pai_meta(help="Factor of the penalty") | limits(low=0))
-    mode: Literal["rows", "columns"] = field(default="rows", metadata=pai_meta(help="What is to be orthogonal"))
+    factor: float = option(0.01, "Factor of the penalty", low=0)
+    mode: Literal["rows", "columns"] = option("rows", "What is to be orthogonal")
