@@ -183,6 +183,20 @@ def check_function(name: str, trusted: frozenset[str], place: str) -> None:
     _require_trust(home, allowed, f"{what}, defined in {home},")
 
 
+def require_trusted_package(name: str, trusted: frozenset[str], place: str) -> None:
+    """Raise unless a file may name an object of Keras, or a class or function in its place; nothing is imported.
+
+    Args:
+        name: `module:name`.
+        trusted: top-level packages, besides `tfaip` and `keras`, that may be imported.
+        place: dotted path, for messages.
+
+    Raises:
+        UntrustedName: if the package is not trusted.
+    """
+    _require_trust(name.partition(":")[0], trusted | {_OWN_PACKAGE, "keras"}, f"{place}: {shorten(name)}")
+
+
 def _is_full_name(name: Any) -> bool:
     return isinstance(name, str) and len(name) <= _LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
 
