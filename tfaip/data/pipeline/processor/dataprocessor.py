@@ -106,8 +106,9 @@ class DataProcessor(Generic[P]):
 class MappingDataProcessor(DataProcessor[P]):
     """Processor that makes one sample of one. Override `apply`."""
 
-    def apply(self, sample: Sample) -> Sample:
-        """Process one sample.
+    # The further arguments let type checkers accept those that `Processor` may have.
+    def apply(self, sample: Sample, *args: Any, **kwargs: Any) -> Sample:
+        """Process one sample: override it as `apply(self, sample)`.
 
         Return a new sample (`sample.new_inputs(...)`), or `sample.new_invalid()` to drop and count
         it.
@@ -161,10 +162,6 @@ class Processor(Part, DataProcessorParams, MappingDataProcessor[Any]):
 
     def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         return _create_processor(self, data_params, mode)
-
-    # To type checkers an override with one argument and one with two are both correct.
-    def apply(self, *args: Any, **kwargs: Any) -> Sample:
-        return super().apply(*args, **kwargs)
 
     def preload(self, sample: Sample) -> Sample:
         return self._mapping()(sample)
