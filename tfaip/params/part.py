@@ -32,10 +32,10 @@ class Part(ParamsBase):
 
     _is_created: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804 (cls is an argument)
         super().__init_subclass__(**kwargs)
-        if not cls._is_created:
-            cls._check_declaration()
+        if not part_cls._is_created:
+            part_cls._check_declaration()
 
     @classmethod
     def _check_declaration(cls) -> None:

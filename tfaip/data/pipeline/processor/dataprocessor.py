@@ -152,13 +152,13 @@ class Processor(Part, DataProcessorParams, MappingDataProcessor[Any]):
 
     _takes_rng: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804
         super().__init_subclass__(**kwargs)
-        _refuse_method(cls, "generate", "StreamProcessor")
-        if "apply" in vars(cls):
-            parameters = inspect.signature(cls.apply).parameters.values()
+        _refuse_method(part_cls, "generate", "StreamProcessor")
+        if "apply" in vars(part_cls):
+            parameters = inspect.signature(part_cls.apply).parameters.values()
             positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-            cls._takes_rng = len(positional) > 2
+            part_cls._takes_rng = len(positional) > 2
 
     def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         return _create_processor(self, data_params, mode)
@@ -184,9 +184,9 @@ class StreamProcessor(Part, DataProcessorParams, GeneratingDataProcessor[Any]):
                 yield from [sample] * self.times
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804
         super().__init_subclass__(**kwargs)
-        _refuse_method(cls, "apply", "Processor")
+        _refuse_method(part_cls, "apply", "Processor")
 
     def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         return _create_processor(self, data_params, mode)
