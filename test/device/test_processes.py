@@ -133,7 +133,7 @@ def test_other_params_in_one_process_are_refused(tmp_path: Path) -> None:
     for process in started:
         result = finish_command(process)
         assert result.rc != 0
-        assert "process 1 was started with other params than process 0: learning_rate.lr" in result.stderr
+        assert "process 1 was started with other params than process 0: --learning_rate.lr" in result.stderr
 
 
 @pytest.mark.skipif(

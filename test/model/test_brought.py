@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from keras import ops
 from keras.losses import SparseCategoricalCrossentropy
+from tfaip.export.loading import load_exported
 
 from test.model.brought import (
     NETWORKS,
@@ -20,7 +21,6 @@ from test.model.brought import (
     brought_params,
     weights_of,
 )
-from tfaip.export.loading import load_exported
 from tfaip.export.modelcheck import check_formats
 from tfaip.lav.params import LAVParams
 from tfaip.predict.params import PredictorParams

@@ -195,3 +195,75 @@ def test_the_command_line_needs_no_heavy_module() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_the_overview_shows_what_the_scenario_declares_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    command = "tfaip-train test.support.tiny"
+    result = finish_command(start_python("-m", "tfaip.scripts.train", "test.support.tiny", "--help"))
+    assert (result.rc, result.stderr) == (0, "")
+    golden = Path(__file__).parent / "overview.txt"
+    assert result.stdout == golden.read_text(), f"after a change that is meant: {command} --help > {golden}"
+
+
+def topic(capsys: pytest.CaptureFixture[str], *topics: str) -> list[str]:
+    """Return the flags and headings of a part of the help."""
+    shown = help_of(capsys, topics=topics).splitlines()
+    return [line.split(" (")[0].split(" = ")[0].strip() for line in shown if line and not line.startswith("      ")]
+
+
+def test_a_group_a_flag_and_the_beginning_of_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert topic(capsys, "optimizer") == [
+        "AdamOptimizer",
+        "--optimizer CLASS",
+        "--optimizer.clip_norm float | None",
+        "--optimizer.weight_decay float",
+        "--optimizer.beta_1 float",
+    ]
+    assert topic(capsys, "learning_rate.lr", "train") == [
+        "CosineRateParams",
+        "--learning_rate.lr float",
+        "PipelineParams",
+        "--train.batch_size int",
+        "ListsGeneratorParams",
+        "--train CLASS",
+        "--train.lists list[str]",
+    ]
+    # A group has also the flags that leave out its name.
+    assert "--overwrite bool" in topic(capsys, "run")
+    assert topic(capsys, "limit") == ["General options", "--limit int"]
+
+
+def test_a_word_of_a_flag_or_of_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert topic(capsys, "batch") == [
+        "PipelineParams",
+        "--train.batch_size int",
+        "PipelineParams",
+        "--val.batch_size int",
+    ]
+    assert topic(capsys, "where RES") == ["RunParams", "--run.output_dir str | None"]
+    assert topic(capsys, "momentum") == [
+        "Flags of other classes",
+        "--optimizer.momentum with --optimizer SGD",
+        "--run.backup.momentum with --run.backup SGD",
+    ]
+    with pytest.raises(
+        UsageError, match=r"^--help 'epoch_': no flag and no help text has this word; did you mean epochs"
+    ):
+        help_of(capsys, topics=("epoch_",))
+
+
+def test_python_paths_lead_to_the_values(capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(capsys, "--python", "--run.graph.heads", "a=Dense")
+    lines = [line.strip() for line in text.splitlines()]
+    run = RunParams()
+    paths = {}
+    for flag, below in zip(lines, lines[1:], strict=False):
+        if below.startswith("Python: "):
+            paths[flag.split()[0]] = below.removeprefix("Python: ")
+    assert paths["--run.graph.layers.0.units"] == "run.graph.layers[0].units"
+    assert paths["--run.graph.heads.a.units"] == "run.graph.heads['a'].units"
+    assert paths["--train.batch_size"] == "run.gen.setup.train.batch_size"
+    assert run.graph.layers[0].units == 4
+    with pytest.raises(UsageError, match=r"^--python shows Python paths in the help: add --help$"):
+        make_parser().parse(["--python"])

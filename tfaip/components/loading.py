@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tfaip.components.finding import SHIPPED
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.util import importpath
@@ -27,7 +28,6 @@ from tfaip.util.text import shorten, shorten_text
 Scenario = type[ScenarioComponents[Any, Any]]
 # Characters of a name or path in a stored file; far more than any real one has.
 _LONGEST_NAME = 200
-_SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 
 
 def load_scenario(name: str, first: bool = True) -> Scenario:
@@ -118,11 +118,11 @@ def _near_modules(name: str, missing: str) -> str:
     near = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
     if not parent:
         # All installed packages are in the same place; the user means one with a scenario.
-        shipped = [known_name for known_name in _SHIPPED if missing in known_name.split(".")[2:]]
+        shipped = [known_name for known_name in SHIPPED if missing in known_name.split(".")[2:]]
         near = shipped or [module for module in near if _may_hold_scenario(module)]
     if not near:
         return ""
-    rest = "" if near[0] in _SHIPPED else name[len(missing) :]
+    rest = "" if near[0] in SHIPPED else name[len(missing) :]
     prefix = f"{parent}." if parent else ""
     return "; did you mean " + " or ".join(f"{prefix}{module}{rest}" for module in near) + "?"
 

@@ -12,6 +12,7 @@ from tfaip.params.arguments import Words, split_arguments
 from tfaip.params.config_files import load_config
 from tfaip.params.config_output import config_lines
 from tfaip.params.decoding import parse_words
+from tfaip.params.flagtable import REQUEST, flag_table
 from tfaip.params.help import HelpText
 from tfaip.params.limits import FieldError
 from tfaip.params.resolve import NO_META, Resolver
@@ -105,8 +106,13 @@ class ParamsParser:
 
         Raises:
             UsageError: something is wrong with a flag or with a config file; one line.
+            FlagTable: a shell asks for the flags, to complete one.
             SystemExit: after `--help` and `--print_config`, with code 0.
         """
+        argv = list(argv)
+        is_completed = f"--{REQUEST}" in argv
+        if is_completed:
+            argv.remove(f"--{REQUEST}")
         words = split_arguments(argv, repeatable=[_CONFIG, _TRUST.name], short={"-h": _HELP.name})
         topics = _parse_option(_HELP, words).value
         with_paths = _parse_option(_PYTHON, words).value
@@ -123,6 +129,8 @@ class ParamsParser:
         roots = [resolver.root(*root) for root in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it
         # chooses.
+        if is_completed:
+            raise flag_table(options, roots)
         if topics is not None:
             print(HelpText(self.prog, self.description, options, roots, self._home, with_paths).text(topics))
             raise SystemExit(0)

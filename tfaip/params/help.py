@@ -30,7 +30,7 @@ _GENERAL = "General options"
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Line:
     """A flag of a tree.
 
@@ -127,8 +127,9 @@ class HelpText:
 
     def _overview(self) -> Iterator[list[str]]:
         """Yield the sections with the scenario's own options, then the others, each with its common options."""
-        shown = [line for line in self._lines if self._is_own(line) or _is_common(line)]
-        own = {line.group for line in shown if self._is_own(line)}
+        first = [line for line in self._lines if self._is_own(line)]
+        shown = [*first, *(line for line in self._lines if _is_common(line) and line not in first)]
+        own = {line.group for line in first}
         rest = {line.group for line in shown} - own
         for groups in (own, rest):
             yield from self._sections([line for line in shown if line.group in groups], by_class=False)
@@ -174,7 +175,7 @@ class HelpText:
             sections.setdefault(id(line.section) if by_class else line.group, []).append(line)
         for key, members in sections.items():
             node = members[0].section
-            if not by_class:
+            if not by_class and node.flag != key:
                 node = next((item for item in _all_nodes(self._roots) if item.flag == key), node)
             text = self._wrap(_title(node), 0, 2)
             for member in members:

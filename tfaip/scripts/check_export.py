@@ -30,7 +30,7 @@ SavedModel is a program: check only what you trust.
   --trust PKG [PKG ...]  {command.TRUST}"""
 
 
-@command.entry_point(USAGE, "model")
+@command.entry_point(USAGE, "model", choices={"--dry_run": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
     """Check an exported model."""
     models = open_verified(Path(name), flags)

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,26 @@ class _Recorded:
     Args:
         history: its scores and rates.
         learning_rate: the params that it was trained with.
-        best: the criterion of its best model; None: unknown.
+        scenario: class of the scenario; None: unknown.
+        params: the scenario params.
     """
 
     history: History
     learning_rate: LearningRateParams
-    best: BestModel | None = None
+    scenario: Any = None
+    params: Any = None
+
+    @cached_property
+    def best(self) -> BestModel | None:
+        """The criterion of its best model, which the model names; None: unknown. Imports the backend."""
+        from tfaip.backend.selection import import_backend
+
+        names = self.history.names()
+        if self.scenario is None or not names:
+            return None
+        import_backend()
+        is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
+        return BestModel.of(self.scenario(self.params).best_logging_settings(), is_validated, names)
 
 
 @command.entry_point(USAGE, "run")
@@ -100,18 +115,10 @@ def _read(path: Path, trusted: Sequence[str]) -> _Recorded:
 
 
 def _read_run(path: Path, trusted: Sequence[str]) -> _Recorded:
-    from tfaip.backend.selection import import_backend
-
     directory = RunDirectory(find_run(path)[0])
     scenario, params, _ = load_trainer_params(directory.params_file, trusted)
     history = read_history(Path(params.history_file or directory.history_file))
-    import_backend()
-    names = history.names()
-    if not names:
-        return _Recorded(history, params.learning_rate)
-    is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
-    best = BestModel.of(scenario(params.scenario).best_logging_settings(), is_validated, names)
-    return _Recorded(history, params.learning_rate, best)
+    return _Recorded(history, params.learning_rate, scenario, params.scenario)
 
 
 def _rate_of_config(path: Path, history: History) -> LearningRateParams:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 from tfaip.device.cluster import leave_at_once
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
 from tfaip.params.trust import check_packages
+from tfaip.scripts.common.commandline import CommandLine, take_words as take_words
 from tfaip.scripts.common.failure import report_failure
 from tfaip.util.logging import setup_console
 from tfaip.util.text import shorten_text
@@ -26,13 +28,17 @@ _DEFAULT_HANDLERS: dict[signal.Signals, Any] = {
     signal.SIGINT: signal.default_int_handler,
 }
 _PLAN_LIMIT = 500
+# A shell sets it in the environment of a command whose arguments it completes.
+COMPLETION = "_ARGCOMPLETE"
 
 # Lines of the usage texts.
 TRUST = "further packages whose classes the stored params may name"
 TRUST_CONFIG = "further packages whose classes a config file may name"
 
 
-def entry_point(usage: str, noun: str, flag: str | None = None) -> Callable[[Callable[..., None]], Main]:
+def entry_point(
+    usage: str, noun: str, flag: str | None = None, choices: Mapping[str, Sequence[str]] | None = None
+) -> Callable[[Callable[..., None]], Main]:
     """Turn a function into the entry point of a command, which returns the exit code.
 
     The function is called with the argument that decides what flags there are, and with the rest.
@@ -41,6 +47,8 @@ def entry_point(usage: str, noun: str, flag: str | None = None) -> Callable[[Cal
         usage: printed for `--help` without that argument; it begins with `usage: PROG ARGUMENTS`.
         noun: what the argument names, for messages.
         flag: that precedes the argument, which is then a list of words; None: it is the first word.
+        choices: values of flags, if the flags that the usage names are all; None: they depend on
+            the argument.
     """
     call = usage.partition("\n")[0].removeprefix("usage: ")
     expected = f"expected: {call}; see {call.split()[0]} --help"
@@ -48,6 +56,11 @@ def entry_point(usage: str, noun: str, flag: str | None = None) -> Callable[[Cal
     def decorate(work: Callable[..., None]) -> Main:
         def start(argv: Sequence[str]) -> None:
             subject: str | list[str]
+            if COMPLETION in os.environ:
+                from tfaip.scripts.common.completing import complete
+
+                complete(CommandLine(usage, noun, flag, choices), work)
+                return
             if flag is None:
                 subject, flags = _take_first(argv)
             else:
@@ -136,34 +149,6 @@ def _raising_signals(received: list[signal.Signals]) -> Iterator[None]:
     finally:
         for number in replaced:
             signal.signal(number, _DEFAULT_HANDLERS[number])
-
-
-def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split off a flag that decides what other flags there are.
-
-    Args:
-        flag: with dashes.
-        what: it needs, for the message.
-        flags: the command line.
-
-    Returns:
-        the words after the flag (none: it is not there), and the other flags.
-
-    Raises:
-        UsageError: if there is no word after it.
-    """
-    rest: list[str] = []
-    for word in flags:
-        rest += word.split("=", 1) if word.startswith(f"{flag}=") else [word]
-    if flag not in rest:
-        return [], rest
-    start = rest.index(flag)
-    end = start + 1
-    while end < len(rest) and not rest[end].startswith("-"):
-        end += 1
-    if end == start + 1:
-        raise UsageError(f"{flag} needs {what}")
-    return rest[start + 1 : end], rest[:start] + rest[end:]
 
 
 def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -1,0 +1,174 @@
+"""Completion of command lines: in real shells, and as the answer to one of them."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from test.support.commands import REPOSITORY, finish_command, start_python
+from tfaip.components.finding import scenario_names
+from tfaip.scripts.common.completing import SHELLS
+
+FULL = "tfaip.scenario.tutorial.full"
+DEADLINE_S = 120
+WORD_BREAKS = " \t\n\"'><=;|&(:"
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory with the commands of this checkout."""
+    directory = tmp_path_factory.mktemp("bin")
+    for name in ("train", "export", "completion"):
+        path = directory / f"tfaip-{name}"
+        path.write_text(f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec "{sys.executable}" -m tfaip.scripts.{name} "$@"\n')
+        path.chmod(0o755)
+    return directory
+
+
+def type_into(argv: list[str], text: str, end: str, programs: Path, cwd: Path) -> str:
+    """Return what an interactive shell shows until `end` after `text` was typed."""
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "TERM": "dumb"}
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cwd)
+        os.execvpe(argv[0], argv, environment)  # noqa: S606
+    shown = b""
+    try:
+        os.write(terminal, text.encode())
+        deadline = time.monotonic() + DEADLINE_S
+        while end.encode() not in shown:
+            ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, shown.decode()
+            shown += os.read(terminal, 65536)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+    return shown.decode()
+
+
+# Ctrl-A goes to the beginning of the line: it is printed instead of run.
+PRINT = "\x01echo '<<' \x05 '>>'\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        (f"tfaip-train {FULL} --trainer.ep\t2", f"tfaip-train {FULL} --trainer.epochs 2"),
+        ("tfaip-train tfaip.scenario.tutorial.f\t", f"tfaip-train {FULL}"),
+        (f"tfaip-train {FULL}:T\t", f"tfaip-train {FULL}:TutorialScenario"),
+        (f"tfaip-train {FULL} --optimizer SG\t --optimizer.mo\t", f"{FULL} --optimizer SGD --optimizer.momentum"),
+        (f"tfaip-train {FULL} --data.dataset=di\t", "--data.dataset=digits"),
+        ("tfaip-export x --format o\t", "--format onnx"),
+        ("tfaip-completion fi\t", "tfaip-completion fish"),
+        ("tfaip-train ./scenarios/mi\t", "./scenarios/mine.py"),
+    ],
+)
+def test_bash(programs: Path, tmp_path: Path, typed: str, line: str) -> None:
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios/mine.py").touch()
+    start = 'eval "$(tfaip-completion bash)"\n'
+    shown = type_into(["bash", "--norc", "--noprofile", "-i"], start + typed + PRINT, ">>\r\n", programs, tmp_path)
+    assert f"{line} >>" in " ".join(shown.split())
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh(programs: Path, tmp_path: Path) -> None:
+    start = 'bindkey -e; autoload -Uz compinit; compinit -u -D; eval "$(tfaip-completion zsh)"\n'
+    typed = f"tfaip-train {FULL} --optimizer SG\t --optimizer.mo\t"
+    shown = type_into(["zsh", "-f", "-i"], start + typed + PRINT, ">>\r\n", programs, tmp_path)
+    assert f"{FULL} --optimizer SGD --optimizer.momentum >>" in " ".join(shown.split())
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish(programs: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    code = f"tfaip-completion fish | source; complete -C 'tfaip-train {FULL} --optimizer SGD --optimizer.mo'"
+    argv = ["fish", "--no-config", "-c", code]
+    result = subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=tmp_path, check=True)
+    assert result.stdout.split("\t")[0] == "--optimizer.momentum"
+
+
+def answer(script: str, line: str, cwd: Path, *paths: Path) -> list[str]:
+    """Return the completions of a command line, as bash asks for them."""
+    with (cwd / "answer").open("w") as file:
+        environment = {
+            "COMP_LINE": line,
+            "COMP_POINT": str(len(line)),
+            "_ARGCOMPLETE": "1",
+            "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+            "_ARGCOMPLETE_COMP_WORDBREAKS": WORD_BREAKS,
+            "_ARGCOMPLETE_STDOUT_FILENAME": file.name,
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        }
+    finish_command(start_python("-m", f"tfaip.scripts.{script}", cwd=cwd, env=environment))
+    return [word.strip() for word in (cwd / "answer").read_text().split("\013") if word]
+
+
+@pytest.fixture
+def without_backend(tmp_path: Path) -> Path:
+    """Directory of backends that end the process that imports them."""
+    for name in ("keras", "tensorflow", "jax"):
+        (tmp_path / "broken" / name).mkdir(parents=True)
+        (tmp_path / "broken" / name / "__init__.py").write_text("import os\nos._exit(3)\n")
+    return tmp_path / "broken"
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "expected"),
+    [
+        ("train", f"tfaip-train {FULL} --learning_rate Newbob", ["NewbobRel", "NewbobAbs", "NewbobMultiEpoch"]),
+        ("train", f"tfaip-train {FULL} --model.graph MLP --model.graph.u", ["--model.graph.units"]),
+        ("train", f"tfaip-train {FULL} --trainer.export_best ", ["True", "False"]),
+        ("train", f"tfaip-train {FULL} --train.num_processes ", []),
+        ("train", f"tfaip-train {FULL} --data.pre_proc.processors Normalize Ran", ["RandomShift"]),
+        ("train", f"tfaip-train {FULL} --optimizer Nothing --trainer.ep", []),
+        ("train", "tfaip-train no.such.module --dry", ["--dry_run"]),
+        ("train", f"tfaip-train {FULL} --trainer.progress_bar_mode p", ["plain"]),
+        ("preview_schedule", f"tfaip-preview-schedule {FULL} --pn", ["--png"]),
+        ("lav", "tfaip-lav --exp", ["--export_dir"]),
+        ("check_export", "tfaip-check-export x --tol", ["--tolerance"]),
+    ],
+)
+def test_no_answer_needs_a_backend(
+    tmp_path: Path, without_backend: Path, script: str, line: str, expected: list[str]
+) -> None:
+    assert answer(script, line, tmp_path, without_backend) == expected
+
+
+def test_scenarios_are_found_without_importing_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "from tfaip.imports import ScenarioBase\n\nclass MyScenario(\n    ScenarioBase[int, int]\n):\n    pass\n1 / 0\n"
+    )
+    for name in ("alone.py", "packed/scenario.py", "deep/er/reader/scenario.py", ".hidden/scenario.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "other.py").write_text("class MyScenarioParams(ScenarioBaseParams):\n    pass\n")
+    (tmp_path / "broken.py").write_bytes(b"class \xff\xfe")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    shipped = [FULL, "tfaip.scenario.tutorial.min"]
+    assert scenario_names("") == ["alone", "deep.er.reader", "packed", *shipped]
+    assert scenario_names("deep.er.") == ["deep.er.reader"]
+    assert scenario_names("packed:") == ["packed:MyScenario"]
+    assert scenario_names("alone:M") == ["alone:MyScenario"]
+    assert scenario_names("tfaip.scenario.tutorial.f") == [FULL]
+
+
+def test_the_scripts_of_all_shells_name_all_commands() -> None:
+    for shell in SHELLS:
+        result = finish_command(start_python("-m", "tfaip.scripts.completion", shell))
+        assert result.rc == 0, result
+        assert "tfaip-completion" in result.stdout
+    result = finish_command(start_python("-m", "tfaip.scripts.completion", "tcsh"))
+    assert (result.rc, result.stdout) == (2, "")
+    assert result.stderr == "error: expected one of bash, zsh, fish, got tcsh\n"
