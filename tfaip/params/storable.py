@@ -71,6 +71,8 @@ def _flag(params: Any, root: str, path: str) -> str:
     for name in path.split("."):
         meta: Mapping[str, Any] = {"separator": place.meta.get("separator", ".")}
         if is_node(value):
+            if name not in type(value).__dataclass_fields__:
+                return path  # of an object that is not part of the tree
             meta = type(value).__dataclass_fields__[name].metadata
         place = place.below(name, meta)
         value = (children(value) or {}).get(name)

@@ -12,6 +12,7 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import prepare_devices
 from tfaip.params.help import described
+from tfaip.params.storable import flags_of
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.samplefile import SampleWriter
 from tfaip.scripts.common import command
@@ -38,7 +39,8 @@ def main(directories: list[str], flags: list[str]) -> None:
     """Apply models to data."""
     models = open_models(directories, flags)
     args, generator = _parse(models)
-    prepare_devices(args.predict.device, alone=True)
+    with flags_of(args.predict, "predict", "device"):
+        prepare_devices(args.predict.device, alone=True)
     if args.dry_run:
         _plan(args, models, generator)
         return

@@ -12,6 +12,7 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
+from tfaip.params.limits import below
 from tfaip.params.tree import Change, diff, is_hidden
 from tfaip.trainer.params import TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
@@ -70,7 +71,8 @@ def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
     if not params.preload_data:
         return pipeline
     started = time.monotonic()
-    preloaded = pipeline.as_preloaded(shows_bar(params.progress_bar_mode))
+    with below("gen.setup.train" if pipeline.mode is PipelineMode.TRAINING else "gen.setup.val"):
+        preloaded = pipeline.as_preloaded(shows_bar(params.progress_bar_mode))
     log.info("%s data is in memory after %.1f s", pipeline.mode.value, time.monotonic() - started)
     return preloaded
 

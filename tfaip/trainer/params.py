@@ -20,6 +20,7 @@ from tfaip.params.generics import bound_field
 from tfaip.params.limits import FieldError, below, limits
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
+from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import (
     EXPORT_DIR,
@@ -30,7 +31,6 @@ from tfaip.trainer.run.names import (
 )
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.util.pathpatterns import expected_pattern
 
 __all__ = [
     "ProgressBarMode",
