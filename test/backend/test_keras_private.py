@@ -1,4 +1,4 @@
-"""What is used of Keras, TensorFlow, JAX and tensorboard beyond their documentation: it exists, and does what we need.
+"""What is used of Keras beyond its documentation: it exists, and does what we need.
 
 A test that fails here after an upgrade names what has changed; what to do about it is in the module that it names.
 """
@@ -7,11 +7,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import logging
-import subprocess
-import warnings
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -19,14 +14,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from test.device.support import free_port
-from test.support.commands import CommandResult, finish_command, start_python
-from tfaip.backend import keras_private, tensorboard_private
+from tfaip.backend import keras_private
 from tfaip.backend.active import backend
-from tfaip.backend.distributed import lost_connection
-from tfaip.events.plugin import _is_worth_a_warning
 from tfaip.model.variables import variables_by_path
-from tfaip.util.origin import message_of
 
 pytestmark = pytest.mark.backend
 
@@ -268,184 +258,3 @@ def test_fit_and_evaluate_end_when_a_callback_asks(name: str) -> None:
         **options,
     )
     assert batches == [0]
-
-
-# Texts of others that are matched, since what they describe has no type and no code.
-
-
-def test_the_warning_of_data_that_end_is_known_by_its_text() -> None:
-    model = fitted(Net())
-
-    def batches() -> Any:
-        for _ in range(2):
-            yield np.ones((2, 1), np.float32), np.zeros((2, 1), np.float32)
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(batches(), steps_per_epoch=3, verbose=0)
-    # trainer/validation.py
-    assert any(str(warning.message).startswith("Your input ran out of data") for warning in caught)
-
-
-def test_the_warning_of_a_failed_build_is_known_by_its_text() -> None:
-    class Broken(keras.layers.Layer):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = keras.layers.Dense(1)
-
-        def call(self, x: Any) -> Any:
-            raise ZeroDivisionError
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with pytest.raises(ZeroDivisionError):
-            Broken()(keras.Input((1,)))
-    # model/trainingmodel.py
-    assert any("looks like it has unbuilt state" in str(warning.message) for warning in caught)
-
-
-class Failing(keras.layers.Layer):
-    def call(self, x: Any) -> Any:
-        raise ValueError("the reason")
-
-
-@pytest.mark.parametrize("x", [np.ones((1, 1), np.float32), keras.Input((1,))], ids=["array", "symbolic"])
-def test_the_message_of_an_error_in_a_layer_is_found_in_its_page(x: Any) -> None:
-    with pytest.raises(ValueError, match="the reason") as caught:
-        Failing()(x)
-    assert len(str(caught.value)) > len("the reason")
-    # util/origin.py
-    assert message_of(caught.value) == "the reason"
-
-
-def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
-    config = {"module": "keras.layers", "class_name": "Dense", "config": {"units": -1}, "registered_name": None}
-    with pytest.raises(Exception, match="could not be deserialized") as caught:
-        keras.saving.deserialize_keras_object(config)
-    # export/kerasformat.py
-    assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
-
-
-def test_the_warnings_of_the_projector_are_those_that_are_left_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import tensorflow as tf
-
-    (tmp_path / "checkpoint").mkdir()
-    monkeypatch.setattr(logging.getLogger("tensorflow"), "propagate", True)
-    tf.train.get_checkpoint_state(str(tmp_path))
-    assert caplog.records
-    # events/plugin.py
-    assert [record.getMessage() for record in caplog.records if _is_worth_a_warning(record)] == []
-
-
-@pytest.mark.skipif(not IS_JAX, reason="JAX only")
-def test_other_errors_of_jax_are_no_broken_connection() -> None:
-    import jax
-
-    assert lost_connection(jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")) is None
-    assert lost_connection(KeyError("Gloo")) is None
-
-
-LOSING = """
-import os, sys
-import numpy as np
-from tfaip.backend.distributed import Cluster, exchange, join_cluster, lost_connection
-number, address = int(sys.argv[1]), sys.argv[2]
-join_cluster(Cluster(2, number, address, "--device.coordinator"), "jax")
-exchange(np.array([number]))
-if number == 1:
-    os._exit(0)  # without a word to the other one
-try:
-    while True:
-        exchange(np.array([number]))
-except Exception as error:
-    print(lost_connection(error), flush=True)
-os._exit(0)
-"""
-
-
-@pytest.mark.skipif(not IS_JAX, reason="JAX only")
-def test_a_broken_connection_is_known_by_its_text() -> None:
-    address, env = f"127.0.0.1:{free_port()}", {"KERAS_BACKEND": "jax"}
-    processes = [start_python("-c", LOSING, str(number), address, env=env) for number in (0, 1)]
-    left, _ = [finish_command(process) for process in processes]
-    assert left.stdout.splitlines()[-1].startswith("Gloo "), left
-
-
-# JAX
-
-
-@pytest.mark.skipif(not IS_JAX, reason="JAX only")
-def test_the_address_of_a_launcher_is_known() -> None:
-    code = """
-from tfaip.backend.distributed import Cluster, _address_of_launcher
-print(_address_of_launcher(Cluster(2, 0, None, "Slurm")))
-"""
-    slurm = {"SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}
-    env = {**slurm, "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2", "JAX_COORDINATOR_PORT": "12345"}
-    assert run_code(code, env).stdout == "localhost:12345\n"
-
-
-@pytest.mark.skipif(not IS_JAX, reason="JAX only")
-def test_jax_that_was_used_before_it_joined_is_told_by_the_type_of_the_error() -> None:
-    code = """
-import jax
-jax.devices()
-from tfaip.backend.distributed import Cluster, join_cluster
-from tfaip.errors import UsageError
-try:
-    join_cluster(Cluster(2, 1, "localhost:12345", "--device.coordinator"), "jax")
-except UsageError as error:
-    print(error)
-"""
-    assert run_code(code, {}).stdout.startswith("JAX has been used before this process joined the others")
-
-
-def run_code(code: str, env: dict[str, str]) -> CommandResult:
-    process: subprocess.Popen[str] = start_python("-c", code, env={"KERAS_BACKEND": "jax", **env})
-    return finish_command(process)
-
-
-# TensorFlow
-
-
-def test_a_profiled_step_is_a_context(tmp_path: Path) -> None:
-    backend.start_profile(tmp_path)
-    with backend.profiled_step(0):
-        ops.convert_to_numpy(ops.ones((2,)) + 1)
-    backend.stop_profile()
-    assert list(tmp_path.rglob("*.xplane.pb"))
-
-
-# tensorboard
-
-
-@pytest.mark.parametrize(
-    ("make", "plugin"),
-    [
-        (lambda: tensorboard_private.scalar_summary("tag", 1.0), "scalars"),
-        (lambda: tensorboard_private.image_summary("tag", 1, 1, [b"png"]), "images"),
-        (lambda: tensorboard_private.curve_summary("tag", np.ones((6, 3))), "pr_curves"),
-        (lambda: tensorboard_private.histogram_summary("tag", np.arange(3.0)), "histograms"),
-        (lambda: tensorboard_private.hparams_summary({"rate": 1.0}, "run"), "hparams"),
-    ],
-    ids=["scalar", "image", "curve", "histogram", "hparams"],
-)
-def test_tensorboard_has_the_summaries(make: Callable[[], Any], plugin: str) -> None:
-    tensorboard_private.leave_tensorflow_alone()
-    assert make().value[0].metadata.plugin_data.plugin_name == plugin
-
-
-def test_tensorboard_leaves_tensorflow_alone() -> None:
-    code = """
-import sys
-from tfaip.backend import tensorboard_private as private
-private.leave_tensorflow_alone()
-import io
-record = private.event(step=1, summary=private.scalar_summary("tag", 2.0))
-private.record_writer(io.BytesIO()).write(record.SerializeToString())
-private.session_start(step=1)
-print("tensorflow" in sys.modules)
-"""
-    assert run_code(code, {}).stdout == "False\n"

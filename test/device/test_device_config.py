@@ -53,5 +53,5 @@ def test_strategies_of_the_other_backend_are_refused(strategy: DistStrategy) -> 
     if strategy in (DistStrategy.DEFAULT, own):
         assert open_devices(params).num_shares == 1
     else:
-        with pytest.raises(UsageError, match=f"--device.dist_strategy {own.value}|mirror"):
+        with pytest.raises(UsageError, match=f"set dist_strategy {own.value}|mirror"):
             open_devices(params)

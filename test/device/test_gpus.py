@@ -9,6 +9,8 @@ import pytest
 from tfaip.device import DeviceConfigParams
 from tfaip.device.gpus import gpu_environment, visible_gpus
 from tfaip.errors import UsageError
+from tfaip.lav.params import LAVParams
+from tfaip.params.storable import flags_of
 
 GROWTH = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
@@ -66,8 +68,14 @@ def test_a_machine_without_gpus_is_left_alone() -> None:
     ],
 )
 def test_a_gpu_that_is_not_there(installed: int, environ: dict[str, str], found: str) -> None:
-    with pytest.raises(UsageError, match=f"GPU 4 is not there, {found}: change --device.gpus"):
+    with pytest.raises(UsageError, match=f"GPU 4 is not there, {found}: change gpus"):
         gpu_environment(DeviceConfigParams(gpus=[4]), "tensorflow", installed, environ)
+
+
+def test_the_flag_is_the_one_of_the_command() -> None:
+    params = LAVParams(device=DeviceConfigParams(gpus=[4]))
+    with pytest.raises(UsageError, match="change --device.gpus, or"), flags_of(params, "lav", "device"):
+        gpu_environment(params.device, "tensorflow", 0, {})
 
 
 @pytest.mark.parametrize(
@@ -96,7 +104,7 @@ def test_memory_on_jax_is_a_share_of_the_smallest_gpu(tmp_path: Path, monkeypatc
 
 def test_memory_on_jax_needs_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="--device.gpu_memory on jax needs nvidia-smi"):
+    with pytest.raises(UsageError, match="gpu_memory on jax needs nvidia-smi"):
         gpu_environment(DeviceConfigParams(gpus=[0], gpu_memory=2000), "jax", 2, {})
 
 

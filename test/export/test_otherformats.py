@@ -15,10 +15,11 @@ from test.export.exported import BATCH, Scores, largest_difference, outputs, run
 from test.model.support import ScaleGraph, column, keras_inputs
 from test.support.commands import finish_command, start_python
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.formats import BY_COMMAND, FORMATS, IN_TRAINING, Advice, ExportFormats
+from tfaip.export.formats import FORMATS, NO_ADVICE, Advice, ExportFormats
 from tfaip.export.kerasformat import KerasExporter
 from tfaip.export.onnxformat import OnnxExporter
 from tfaip.model.exportgraph import ExportGraphs
+from tfaip.trainer.setup import EXPORT_ADVICE
 from tfaip.util.typing import TensorDict
 
 pytestmark = pytest.mark.backend
@@ -151,11 +152,11 @@ def test_what_keras_files_cannot_hold_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("advice", "ending"),
     [
-        (IN_TRAINING, "; switch it off with --scenario.export_keras False"),
-        (BY_COMMAND, "; leave keras out of --format"),
+        (EXPORT_ADVICE, "; switch it off with --scenario.export_keras False"),
+        (NO_ADVICE, ")"),
     ],
 )
-def test_what_to_do_is_said_in_flags_of_the_command(advice: Advice, ending: str, tmp_path: Path) -> None:
+def test_the_caller_says_what_to_do(advice: Advice, ending: str, tmp_path: Path) -> None:
     graph = ShapeGraph()
     graph.predict({"x": column([1.0, 2.0])})
     formats = ExportFormats(ExportGraphs(graph, {"serve": graph.predict}, keras_inputs({"x": (1,)})), ["keras"], advice)

@@ -1,11 +1,14 @@
-"""A module that files must not name."""
+"""Config files, and a module that files must not name."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+Write = Callable[[str, str], str]
 
 MODULE = """
 import pathlib
@@ -31,3 +34,15 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "foreign", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write a config file into the working directory; returns its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_file(name: str, text: str) -> str:
+        Path(name).write_text(text)
+        return name
+
+    return write_file

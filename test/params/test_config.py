@@ -1,54 +1,32 @@
-"""Config files, and `--print_config`, which writes one."""
+"""Config files."""
 
 from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, strategies as st
 
 from test.params.cli_params import (
     AdamOptimizer,
     CNNGraphParams,
-    ConstantRateParams,
     ConvolutionLayerParams,
     CosineRateParams,
     DenseLayerParams,
     LayerParams,
-    ListsGenParams,
-    MLPGraphParams,
     Mode,
     RangeParams,
-    RateParams,
     RunParams,
     SGDOptimizer,
 )
-from test.support.commands import finish_command, start_python
+from test.params.conftest import Write
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, config_files, names
+from tfaip.params import config_files, names
 from tfaip.params.cli import ParamsParser
-from tfaip.params.config_output import yaml_text, yaml_value
 from tfaip.params.tree import diff
-
-Write = Callable[[str, str], str]
-
-
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Write a config file into the working directory; returns its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write_file(name: str, text: str) -> str:
-        Path(name).write_text(text)
-        return name
-
-    return write_file
 
 
 def parse(*argv: str, default: RunParams | None = None) -> Any:
@@ -56,13 +34,6 @@ def parse(*argv: str, default: RunParams | None = None) -> Any:
     parser.add_option("--dry_run")
     parser.add_params("run", RunParams, default=default or RunParams(output_dir="out"))
     return parser.parse(argv).run
-
-
-def printed(capsys: pytest.CaptureFixture[str], *argv: str, default: RunParams | None = None) -> str:
-    with pytest.raises(SystemExit) as end:
-        parse(*argv, "--print_config", default=default)
-    assert end.value.code == 0
-    return capsys.readouterr().out
 
 
 FULL_YAML = """
@@ -266,183 +237,6 @@ def test_old_names_in_files(write: Write, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(names, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
     with pytest.warns(DeprecationWarning, match="n_epochs"):
         assert parse("--config", write("a.yaml", "run: {n_epochs: 4}")).epochs == 4
-
-
-def test_print_config_shows_origins(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write("my.yaml", "run: {mode: slow}\noptimizer: {__cls__: SGD, momentum: 0.5}")
-    lines = printed(capsys, "--config", file, "--run.epochs", "7", "--train.batch_size", "3").splitlines()
-    for line in [
-        "run: Run  # default",
-        "run.output_dir: out  # default",
-        "run.epochs: 7  # command line",
-        "run.mode: slow  # my.yaml",
-        "run.doubled: 14  # derived",
-        "optimizer: SGD  # my.yaml",
-        "optimizer.clip_norm: null  # default",
-        "optimizer.momentum: 0.5  # my.yaml",
-        "learning_rate: Cosine  # default",
-        "run.graph.layers: [Dense]  # default",
-        "run.graph.layers.0.units: 4  # default",
-        "train.batch_size: 3  # command line",
-        "val.batch_size: 3  # derived",
-        "overwrite: false  # default",
-    ]:
-        assert line in lines
-    assert not [line for line in lines if "secret" in line or "dry_run" in line]
-
-
-def test_print_config_does_not_ask_for_required_values(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "run.output_dir: null  # default" in printed(capsys, default=RunParams()).splitlines()
-
-
-def test_print_config_of_everything_is_a_config_file(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "--config", write("full.yaml", FULL_YAML))
-    assert parse("--config", write("again.yaml", text), default=RunParams()) == FULL_PARAMS
-    assert printed(capsys, "--config", "again.yaml").replace("again.yaml", "x") == text.replace(
-        "full.yaml", "x"
-    ).replace("# default", "# x").replace("# derived", "# x")
-
-
-# 1.5 and the like need no quotes; all these would be taken for something else.
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "1",
-        "1e5",
-        "true",
-        "No",
-        "null",
-        "~",
-        "a: b",
-        "a #b",
-        "- a",
-        "{",
-        "'",
-        '"',
-        "\\",
-        "é",
-        "\n",
-        "\x7f",
-        "\u2028",
-        "😀",
-        " a",
-        "2024-01-01",
-        "0x1f",
-        "=",
-        "<<",
-    ],
-)
-def test_strings_stay_strings_in_yaml(text: str) -> None:
-    document = f"{yaml_text(text + 'k') if text else 'k'}: [{yaml_text(text)}]  # comment"
-    assert yaml.safe_load(document) == {text + "k": [text]}
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec="utf-8")),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner),
-    )
-)
-def test_yaml_property(value: Any) -> None:
-    assert yaml.safe_load(f"a: {yaml_value(value)}  # x") == {"a": value}
-
-
-text = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
-integers = st.integers(-(2**63), 2**63 - 1)
-numbers = st.floats(allow_nan=False)
-rates = st.builds(ConstantRateParams, numbers) | st.builds(CosineRateParams, numbers, st.none() | numbers, numbers)
-layers = st.builds(DenseLayerParams, integers, st.booleans()) | st.builds(ConvolutionLayerParams, kernel=integers)
-keys = st.from_regex(r"\A[a-z]\w*\Z")
-graphs = st.builds(MLPGraphParams, st.lists(layers)) | st.builds(CNNGraphParams, heads=st.dictionaries(keys, layers))
-
-
-@given(
-    st.builds(
-        RunParams,
-        output_dir=text.filter(bool),
-        epochs=st.integers(0, 2**62 - 1),
-        overwrite=st.booleans(),
-        mode=st.sampled_from(Mode),
-        gpus=st.lists(integers),
-        weights=st.dictionaries(text, numbers),
-        points=st.dictionaries(numbers, numbers),
-        names=st.sets(text),
-        either=integers | text,
-        anything=st.none() | integers | text | st.lists(text),
-        grid=st.lists(st.lists(integers)),
-        span=st.builds(RangeParams, numbers, numbers),
-        optimizer=st.builds(AdamOptimizer, st.none() | numbers, numbers) | st.builds(SGDOptimizer, momentum=numbers),
-        learning_rate=rates,
-        graph=graphs,
-        backup=st.none() | st.builds(SGDOptimizer, momentum=numbers),
-    )
-)
-def test_print_config_property(tmp_path_factory: pytest.TempPathFactory, params: RunParams) -> None:
-    import contextlib
-    import io
-
-    file = tmp_path_factory.mktemp("config") / "printed.yaml"
-    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit):
-        parse("--print_config", default=params)
-    file.write_text(out.getvalue(), encoding="utf-8")
-    assert parse("--config", str(file), default=RunParams()) == params
-
-
-def test_the_printed_config_selects_own_classes_in_a_process_that_has_not_imported_them(tmp_path: Path) -> None:
-    chosen = ["--optimizer", "test.params.own_parts:OwnOptimizer", "--optimizer.power", "3"]
-    chosen += ["--run.graph.layers", "Dense", "test.params.own_parts:OwnLayerParams"]
-    file = tmp_path / "printed.yaml"
-    code = (
-        "import sys\n"
-        "from test.params.test_cli import make_parser\n"
-        "run = make_parser().parse(sys.argv[1:]).run\n"
-        "print(run.optimizer, run.graph.layers)"
-    )
-    printed = run_python("-c", code, *chosen, "--print_config")
-    file.write_text(printed, encoding="utf-8")
-    again = run_python("-c", code, "--run.output_dir", "x", "--config", str(file))
-    assert 'optimizer: "test.params.own_parts:OwnOptimizer"  # command line\n' in printed
-    assert 'run.graph.layers: [Dense, "test.params.own_parts:OwnLayerParams"]  # command line\n' in printed
-    assert again == (
-        "OwnOptimizer(clip_norm=None, weight_decay=0.0, power=3.0) "
-        "[DenseLayerParams(units=8, bias=True), OwnLayerParams(units=8, size=5)]\n"
-    )
-
-
-def run_python(*args: str) -> str:
-    result = finish_command(start_python(*args))
-    assert (result.rc, result.stderr) == (0, "")
-    return result.stdout
-
-
-@dataclass
-class NestedRate(ParamsBase):
-    rate: RateParams | None = None
-    gen: ListsGenParams | None = None
-
-
-def test_printed_class_names_can_be_read_again(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    def run(*argv: str) -> Any:
-        parser = ParamsParser("x")
-        parser.add_params("p", NestedRate)
-        return parser.parse(argv).p
-
-    with pytest.raises(SystemExit):
-        run(
-            "--p.rate",
-            "Cosine",
-            "--p.rate.alpha",
-            "3",
-            "--p.gen",
-            "ListsGen",
-            "--p.train.lists",
-            "a",
-            "--print_config",
-        )
-    again = run("--config", write("a.yaml", capsys.readouterr().out))
-    assert again.rate == CosineRateParams(alpha=3.0)
-    assert again.gen.train.lists == ["a"]
 
 
 def test_a_former_name_of_a_branch_is_accepted_in_files_too(tmp_path: Path) -> None:

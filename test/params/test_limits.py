@@ -21,12 +21,12 @@ from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta, post_init
 from tfaip.params.cli import ParamsParser
-from tfaip.params.limits import FieldError, Limits, check_fields, limits, limits_of
+from tfaip.params.limits import FieldAdvice, FieldError, Limits, check_fields, limits, limits_of
 from tfaip.params.resolve import Resolver
 from tfaip.params.schema import Leaf, walk_entries
 from tfaip.params.serialization import from_dict, to_dict
 from tfaip.params.sources import Settings
-from tfaip.params.storable import prepare
+from tfaip.params.storable import flags_of, prepare
 from tfaip.params.tree import node_fields, set_path
 from tfaip.predict.params import PredictorParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -322,3 +322,18 @@ def test_an_error_gets_its_path_and_its_flags_from_above() -> None:
     assert str(again) == str(error) == "node.a['k'] is 1, expected 2"
     again.name_flags("--{}".format)
     assert str(again) == "a['k'] is 1, expected 2: change --node.a or --node.b"
+
+
+def test_a_text_of_its_own_names_fields_and_later_their_flags() -> None:
+    error = FieldAdvice("{a} 'x' fits nothing: change {a} or set {b.c} 2", "a", "b.c")
+    error.move_below("node")
+    again = copy.copy(error)
+    assert str(again) == str(error) == "node.a 'x' fits nothing: change node.a or set node.b.c 2"
+    again.name_flags({"node.a": "--a"}.get)
+    assert str(again) == "--a 'x' fits nothing: change --a or set node.b.c 2"
+
+
+def test_an_error_of_an_object_outside_of_the_tree_keeps_its_path() -> None:
+    message = "^list_ratios is 1, expected 2: change list_ratios$"
+    with pytest.raises(FieldError, match=message), flags_of(LAVParams(), "lav"):
+        raise FieldError("list_ratios", 1, "2")

@@ -98,7 +98,7 @@ def test_a_layer_that_is_not_compiled_is_named(caplog: pytest.LogCaptureFixture)
     (line,) = warnings_of(caplog)
     assert len(line) <= 300
     assert ": augment/steps/1 (RandomTranslation). " in line
-    assert ("supports_jit = True" if IS_JAX else "--trainer.jit_compile") in line
+    assert ("supports_jit = True" if IS_JAX else "Leave out jit_compile") in line
     # It is logged before the first epoch.
     messages = [record.getMessage() for record in caplog.records]
     assert messages.index(line) < next(i for i, m in enumerate(messages) if m.startswith("Results of epoch 0001"))

@@ -26,6 +26,7 @@ from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.params import pai_dataclass
+from tfaip.params.storable import flags_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
@@ -238,7 +239,8 @@ def test_every_batch_can_be_split_on_the_devices() -> None:
     params = sums_params([1, 2, 3])
     params.gen.setup.train.bucket_boundaries, params.gen.setup.train.bucket_batch_sizes = [2], [4, 3]
     devices = Devices(names=("cpu:0", "cpu:1"), strategy="shares")
-    with pytest.raises(UsageError, match=r"a batch of 3 samples .* on 2 devices: change --train.bucket_batch_sizes"):
+    message = "a batch of 3 samples .* on 2 devices: change --train.bucket_batch_sizes$"
+    with pytest.raises(UsageError, match=message), flags_of(params, "trainer"):
         set_up_training(params, SumsScenario(params.scenario), None, StopRequest(), devices)
 
 

@@ -119,7 +119,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     commands = [["train", *flags, "hid.*"], ["train", *flags, "nothing", "--overwrite"]]
     result = run_several(commands, cwd=tmp_path)
     lines = result.stdout.splitlines()
-    assert "--trainer.no_train_scope 'hid.*' freezes hidden: 2 of 4 weights are trained" in lines
+    assert "no_train_scope 'hid.*' freezes hidden: 2 of 4 weights are trained" in lines
     # The second one failed.
     assert [line.split() for line in lines if line.startswith("$ ")] == [["$", *command] for command in commands]
     assert (result.rc, result.stderr.count("\n")) == (2, 1)

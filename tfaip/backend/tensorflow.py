@@ -16,12 +16,12 @@ from keras import ops
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "mirror"
-"""Value of `--device.dist_strategy` that shares the work among several devices."""
+"""Value of `dist_strategy` that shares the work among several devices."""
 
 ALWAYS_COMPILES = False
 """XLA fails on graphs with string, sparse or CTC operations, so that it is used on request only."""
 
-ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Leave out --trainer.jit_compile"
+ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Leave out jit_compile"
 """Warning if layers do not support the compilation that was asked for."""
 
 # TensorFlow pays about 150 us per element that crosses from Python into tf.data; many batches cross as one chunk.

@@ -13,7 +13,7 @@ from tfaip.backend.selection import import_backend, quiet_output, quiet_stderr, 
 from tfaip.device.cluster import Cluster, find_cluster, join_cluster
 from tfaip.device.device_config import DeviceConfigParams, DistStrategy, Precision
 from tfaip.device.gpus import gpu_environment, installed_gpus, visible_gpus
-from tfaip.errors import UsageError
+from tfaip.params.limits import FieldAdvice
 from tfaip.util.logging import logger
 
 log = logger(__name__)
@@ -92,19 +92,21 @@ class Devices:
             text += f", {self.precision.value}"
         return text
 
-    def check_batch_size(self, batch_size: int, flag: str) -> None:
+    def check_batch_size(self, batch_size: int, field: str) -> None:
         """Raise unless the batch size can be split over the devices.
 
         Args:
             batch_size: of all devices together.
-            flag: that sets it.
+            field: that holds it, for the message.
 
         Raises:
-            UsageError: if the devices would get different numbers of samples.
+            FieldAdvice: if the devices would get different numbers of samples.
         """
         if batch_size % self.num_shares:
-            raise UsageError(
-                f"a batch of {batch_size} samples cannot be split equally on {self.num_shares} devices: change {flag}"
+            raise FieldAdvice(
+                f"a batch of {batch_size} samples cannot be split equally on {self.num_shares} devices: "
+                f"change {{{field}}}",
+                field,
             )
 
     @contextlib.contextmanager
@@ -134,7 +136,7 @@ def open_devices(params: DeviceConfigParams) -> Devices:
     """Return the devices that params ask for.
 
     Raises:
-        UsageError: if one is not there, or the backend does not have the strategy.
+        FieldAdvice: if one is not there, or the backend does not have the strategy.
     """
     cluster = prepare_devices(params)
     from tfaip.backend.active import backend  # not before: it imports Keras
@@ -142,14 +144,16 @@ def open_devices(params: DeviceConfigParams) -> Devices:
     strategy = params.dist_strategy
     if strategy is DistStrategy.CENTRAL_STORAGE:
         # Its one copy of the weights cannot be updated from within a replica, where the whole gradient path is.
-        raise UsageError(
+        raise FieldAdvice(
             "central_storage keeps one copy of the weights, but each device makes the whole update here: set "
-            "--device.dist_strategy mirror"
+            "{dist_strategy} mirror",
+            "dist_strategy",
         )
     if strategy not in (DistStrategy.DEFAULT, backend.STRATEGY):
-        raise UsageError(
-            f"{select_backend()} has no strategy {strategy.value}: set --device.dist_strategy {backend.STRATEGY}, or "
-            "KERAS_BACKEND to the other backend"
+        raise FieldAdvice(
+            f"{select_backend()} has no strategy {strategy.value}: set {{dist_strategy}} {backend.STRATEGY}, or "
+            "KERAS_BACKEND to the other backend",
+            "dist_strategy",
         )
     if cluster is not None:
         # The first contact is reported by native code.
@@ -171,10 +175,11 @@ def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
     """Raise if GPUs are asked for and not used; log if there are some that are not asked for."""
     is_used = not names[0].lower().startswith("cpu")
     if params.gpus and not is_used:
-        raise UsageError(
-            "the backend does not see the GPUs asked for with --device.gpus: install it with CUDA "
-            "(tensorflow[and-cuda], jax[cuda12]), or leave the flag out"
+        raise FieldAdvice(
+            "the backend does not see the GPUs asked for with {gpus}: install it with CUDA (tensorflow[and-cuda], "
+            "jax[cuda12]), or leave the flag out",
+            "gpus",
         )
     left = 0 if is_used else len(visible_gpus(installed_gpus(), {}))
     if left:
-        log.info("%d GPUs are left unused: --device.gpus %s uses them", left, " ".join(map(str, range(left))))
+        log.info("%d GPUs are left unused: gpus %s uses them", left, " ".join(map(str, range(left))))

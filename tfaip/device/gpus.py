@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tfaip.backend.environment import VISIBLE_GPUS, variables_with_gpu, variables_without_gpu
 from tfaip.device.device_config import DeviceConfigParams
-from tfaip.errors import UsageError
+from tfaip.params.limits import FieldAdvice
 
 
 def installed_gpus() -> int:
@@ -20,7 +20,7 @@ def installed_gpus() -> int:
 
 
 def visible_gpus(installed: int, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the names of the GPUs that `--device.gpus` counts: those of CUDA_VISIBLE_DEVICES, else all.
+    """Return the names of the GPUs that `DeviceConfigParams.gpus` counts: those of CUDA_VISIBLE_DEVICES, else all.
 
     Args:
         installed: GPUs of the machine.
@@ -47,7 +47,7 @@ def gpu_environment(
         environ: the environment so far.
 
     Raises:
-        UsageError: if a GPU is asked for that is not there.
+        FieldAdvice: if a GPU is asked for that is not there.
     """
     visible = visible_gpus(installed, environ)
     if params.gpus is None and VISIBLE_GPUS in environ:
@@ -68,14 +68,14 @@ def _named(index: int, visible: list[str]) -> str:
     found = "found no GPU"
     if visible:
         found = f"found GPUs {', '.join(str(number) for number in range(len(visible)))}"
-    raise UsageError(f"GPU {index} is not there, {found}: change --device.gpus, or leave it out for the CPU")
+    raise FieldAdvice(f"GPU {index} is not there, {found}: change {{gpus}}, or leave it out for the CPU", "gpus")
 
 
 def _total_memory() -> int:
     """Return the MiB of the smallest GPU."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        raise UsageError("--device.gpu_memory on jax needs nvidia-smi to tell the memory of the GPU, not found")
+        raise FieldAdvice("{gpu_memory} on jax needs nvidia-smi to tell the memory of the GPU, not found", "gpu_memory")
     query = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     answer = subprocess.run(query, check=True, capture_output=True, text=True).stdout  # noqa: S603
     return min(int(line) for line in answer.split())

@@ -38,7 +38,7 @@ FORMATS: dict[str, type[Exporter]] = {SERVE_DIR: ServingExporter, KERAS_DIR: Ker
 
 
 class Advice(NamedTuple):
-    """Advice at the end of an error message; `{}` is replaced by the name of the format.
+    """Advice of the caller at the end of an error message; `{}` is replaced by the name of the format.
 
     Args:
         on_failure: if a format cannot be written.
@@ -49,10 +49,7 @@ class Advice(NamedTuple):
     on_difference: str
 
 
-IN_TRAINING = Advice(
-    "switch it off with --scenario.export_{} False", "skip this check with --trainer.skip_model_load_test True"
-)
-BY_COMMAND = Advice("leave {} out of --format", "leave {} out of --format")
+NO_ADVICE = Advice("", "")
 
 
 class ExportFormats:
@@ -61,13 +58,13 @@ class ExportFormats:
     Args:
         graphs: graphs to export.
         names: keys of `FORMATS`.
-        advice: advice that fits the flags of the caller.
+        advice: ends error messages.
 
     Raises:
         UsageError: if a format cannot be written here; the message says why.
     """
 
-    def __init__(self, graphs: ExportGraphs, names: Sequence[str], advice: Advice = IN_TRAINING) -> None:
+    def __init__(self, graphs: ExportGraphs, names: Sequence[str], advice: Advice = NO_ADVICE) -> None:
         self._graphs = graphs
         self._advice = advice
         self._exporters: dict[str, Exporter] = {}
@@ -102,7 +99,7 @@ class ExportFormats:
 
 
 def create_formats(
-    scenario: ScenarioComponents[Any, Any], names: Sequence[str], advice: Advice = IN_TRAINING
+    scenario: ScenarioComponents[Any, Any], names: Sequence[str], advice: Advice = NO_ADVICE
 ) -> ExportFormats | None:
     """Create the formats of a scenario, whose graph must be built; None if `names` is empty.
 
@@ -128,6 +125,8 @@ def _advised(advice: str, format_name: str) -> Iterator[None]:
     try:
         yield
     except TfaipError as error:
+        if not advice:
+            raise
         raise type(error)(f"{error}; {advice.format(format_name)}") from error
 
 

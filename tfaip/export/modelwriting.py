@@ -14,7 +14,7 @@ import numpy as np
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
-from tfaip.export.formats import BY_COMMAND, ExportFormats, create_formats, export_graphs
+from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, create_formats, export_graphs
 from tfaip.export.modeldirectory import ADDED_FORMATS, FORMAT_DIRS, ModelDirectory, shown_names
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays, variable_arrays
@@ -36,20 +36,24 @@ class ModelDirectoryWriter:
     Args:
         scenario: its graph must be built.
         further_params: params to store beside those of the scenario, by file name.
+        advice: ends errors of formats.
 
     Raises:
         UsageError: if a format that the params ask for (`export_serve` ...) cannot be written here.
     """
 
     def __init__(
-        self, scenario: ScenarioComponents[Any, Any], further_params: Mapping[str, ParamsBase] = MappingProxyType({})
+        self,
+        scenario: ScenarioComponents[Any, Any],
+        further_params: Mapping[str, ParamsBase] = MappingProxyType({}),
+        advice: Advice = NO_ADVICE,
     ) -> None:
         self._scenario = scenario
         self._further_params = dict(further_params)
         self._added: dict[str, ExportFormats] = {}
         # The options are export_serve, export_keras and export_onnx.
         wanted = [name for name in FORMAT_DIRS if getattr(scenario.params, f"export_{name}")]
-        self.formats = create_formats(scenario, wanted)
+        self.formats = create_formats(scenario, wanted, advice)
 
     def write(self, path: Path) -> None:
         """Replace the directory `path` in one commit.
@@ -118,7 +122,11 @@ def _keep(name: str, path: Path, directory: Path) -> bool:
 
 
 def add_formats(
-    scenario: ScenarioComponents[Any, Any], path: Path, names: Sequence[str], inputs: dict[str, np.ndarray]
+    scenario: ScenarioComponents[Any, Any],
+    path: Path,
+    names: Sequence[str],
+    inputs: dict[str, np.ndarray],
+    advice: Advice = NO_ADVICE,
 ) -> None:
     """Write an existing model in further formats, in one commit of its directory.
 
@@ -127,12 +135,13 @@ def add_formats(
         path: the directory.
         names: keys of `tfaip.export.formats.FORMATS`; a format that exists is written again.
         inputs: a batch, on which the formats are compared with the graph first.
+        advice: ends errors of formats.
 
     Raises:
         UsageError: if a format cannot be written here.
         TfaipError: if a graph cannot be expressed in a format, or gives other outputs there.
     """
-    formats = ExportFormats(export_graphs(scenario), names, BY_COMMAND)
+    formats = ExportFormats(export_graphs(scenario), names, advice)
     formats.check(inputs)
     path = path.resolve()  # `.` has no name, and a link to the directory must not be replaced
     origin = {name: value for name, value in read_manifest(path).items() if name != "files"}

@@ -102,7 +102,7 @@ class LAV:
 
     def _load(self, run_eagerly: bool) -> Evaluation:
         if self._params.model_path is None:
-            raise UsageError("LAV has no model to load: set model_path of its params (--export_dir)")
+            raise UsageError("LAV has no model to load: set model_path of its params")
         with precision_scope(self._params.device.precision):
             scenario_cls = self._scenario or load_trusted_scenario(str(self._scenario_params.scenario_id))
             scenario = scenario_cls(self._scenario_params)

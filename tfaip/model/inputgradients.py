@@ -49,7 +49,7 @@ class InputGradientPenalty:
         if not floats:
             raise UsageError(
                 f"the inputs {', '.join(sorted(inputs))} hold no floating point numbers, so that the loss has no "
-                "gradient with respect to them: set --scenario.use_input_gradient_regularization False"
+                "gradient with respect to them: set use_input_gradient_regularization False"
             )
         losses, gradients = backend.losses_and_gradients(lambda moved: sample_losses({**inputs, **moved}), floats)
         direction = _unit(gradients)

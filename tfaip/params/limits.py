@@ -63,6 +63,29 @@ class FieldError(UsageError, ValueError):
         self.flags = [flag for flag in flags if flag is not None]
 
 
+class FieldAdvice(FieldError):
+    """A message with a text of its own, in which flags replace the names of fields as soon as they are known.
+
+    Args:
+        text: the message; a field in it is written `{name}`.
+        names: these fields, as dotted paths from the object that raises the error.
+    """
+
+    def __init__(self, text: str, *names: str) -> None:
+        super().__init__(names[0], None, "", others=names[1:])
+        self._text = text
+        self._names = names
+
+    def __str__(self) -> str:
+        text = self._text
+        for name, label in zip(self._names, self.flags or (self.path, *self.others), strict=True):
+            text = text.replace(f"{{{name}}}", label)
+        return text
+
+    def name_flags(self, flag_of: Callable[[str], str | None]) -> None:
+        self.flags = [flag_of(path) or path for path in (self.path, *self.others)]
+
+
 @contextlib.contextmanager
 def below(name: str) -> Iterator[None]:
     """Context in which a parent checks one of its children: extends the path of a `FieldError` by the child's name."""

@@ -10,6 +10,7 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import prepare_devices
 from tfaip.errors import UsageError
 from tfaip.params.help import described
+from tfaip.params.storable import flags_of
 from tfaip.params.trust import top_package
 from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import read_data
@@ -35,7 +36,8 @@ def main(name: str, flags: list[str]) -> None:
     """Measure the input pipeline of a scenario."""
     scenario_cls = open_scenario(name)
     args = _parse(f"{PROG} {name}", scenario_cls, flags)
-    prepare_devices(args.trainer.device)
+    with flags_of(args.trainer, "trainer", "device"):
+        prepare_devices(args.trainer.device)
     scenario = scenario_cls(args.trainer.scenario)
     if args.dry_run:
         _plan(scenario, args)

@@ -81,21 +81,22 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
     import_backend()
-    from tfaip.export.formats import BY_COMMAND, create_formats
+    from tfaip.export.formats import Advice, create_formats
     from tfaip.export.modelloading import load_weights
     from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
 
+    advice = Advice("leave {} out of --format", "leave {} out of --format")
     scenario, path = models.scenario(models.params), models.paths[0]
     written = ", ".join(f"{path / name}/" for name in formats)
     load_weights(scenario, path)
     if is_dry:
-        create_formats(scenario, formats, BY_COMMAND)
+        create_formats(scenario, formats, advice)
         require_creatable(path.resolve())  # a model directory is replaced as a whole
         command.print_plan(f"convert {path} ({models.scenario.__name__})", written)
         return
     inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
-    add_formats(scenario, path, formats, inputs)
+    add_formats(scenario, path, formats, inputs, advice)
     print(f"written: {written}")
 
 

@@ -16,6 +16,7 @@ from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
 from tfaip.params.common import COMMON
 from tfaip.params.help import described
+from tfaip.params.storable import flags_of
 from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import Models, choose_data, open_models, plan_for_models
 from tfaip.scripts.common.parser import CommandParser
@@ -77,7 +78,8 @@ def parse_flags(prog: str, models: Models) -> tuple[SimpleNamespace, list[Any]]:
         parser.accept_former(f"lav.{name}", name)
     args = parser.parse(models.flags)
     generators = choose_data(args.data, defaults)
-    prepare_devices(args.lav.device, alone=True)
+    with flags_of(args.lav, "lav", "device"):
+        prepare_devices(args.lav.device, alone=True)
     return args, generators
 
 

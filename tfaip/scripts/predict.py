@@ -13,6 +13,7 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import prepare_devices
 from tfaip.params.common import COMMON
 from tfaip.params.help import described
+from tfaip.params.storable import flags_of
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.samplefile import SampleWriter
 from tfaip.scripts.common import command
@@ -39,7 +40,8 @@ def main(directories: list[str], flags: list[str]) -> None:
     """Apply models to data."""
     models = open_models(directories, flags)
     args, generator = _parse(models)
-    prepare_devices(args.predict.device, alone=True)
+    with flags_of(args.predict, "predict", "device"):
+        prepare_devices(args.predict.device, alone=True)
     if args.dry_run:
         _plan(args, models, generator)
         return

@@ -49,7 +49,8 @@ def main(name: str, flags: list[str]) -> None:
     params, rule = args.trainer, args.trainer.learning_rate
     scenario = scenario_cls(params.scenario)
     train = scenario.data.create_pipeline(params.gen.setup.train, params.gen.train_gen())
-    batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
+    with flags_of(params, "trainer"):
+        batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     with flags_of(params, "trainer", "learning_rate"):
         rule.check_functions()
     if args.dry_run:

@@ -43,8 +43,10 @@ def main(name: str, flags: list[str]) -> None:
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
+    from tfaip.params.storable import flags_of
 
-    prepare_devices(args.trainer.device, alone=args.dry_run)
+    with flags_of(args.trainer, "trainer", "device"):
+        prepare_devices(args.trainer.device, alone=args.dry_run)
     trainer = stored.scenario.create_trainer(args.trainer, restore=True, checkpoint=checkpoint)
     trainer.permission = stored.permission
     if args.dry_run:

@@ -74,8 +74,10 @@ def train_with_flags(
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
+    from tfaip.params.storable import flags_of
 
-    prepare_devices(args.trainer.device)
+    with flags_of(args.trainer, "trainer", "device"):
+        prepare_devices(args.trainer.device)
     with user_logs(scenario, args.trainer):
         trainer = scenario.create_trainer(args.trainer)
         trainer.permission = permission

@@ -13,6 +13,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
 from tfaip.params.flagnames import flag_of
+from tfaip.params.limits import below
 from tfaip.params.tree import Change, diff, is_hidden
 from tfaip.trainer.params import TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
@@ -71,7 +72,8 @@ def _preloaded(pipeline: DataPipeline, params: Params) -> DataPipeline:
     if not params.preload_data:
         return pipeline
     started = time.monotonic()
-    preloaded = pipeline.as_preloaded(shows_bar(params.progress_bar_mode))
+    with below("gen.setup.train" if pipeline.mode is PipelineMode.TRAINING else "gen.setup.val"):
+        preloaded = pipeline.as_preloaded(shows_bar(params.progress_bar_mode))
     log.info("%s data is in memory after %.1f s", pipeline.mode.value, time.monotonic() - started)
     return preloaded
 

@@ -10,23 +10,23 @@ from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
-from tfaip.errors import UsageError
 from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import layers_by_path, variables_by_path
+from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
+from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
-from tfaip.util.pathpatterns import matching_paths
 from tfaip.util.text import shorten
 
-FREEZE_FLAG = "--trainer.no_train_scope"
-
 log = logger(__name__)
+
+_FROZEN = "no_train_scope"
 
 Scenario = ScenarioComponents[Any, Any]
 
@@ -48,7 +48,7 @@ def build_training_model(
         warmstarter: gives the model its first weights; None: they stay as they were initialised.
 
     Raises:
-        UsageError: if a param cannot work with this model.
+        FieldAdvice: if a param cannot work with this model; its path begins at `params`.
     """
     data, graph = scenario.data, scenario.graph
     model = TrainingModel(scenario.model, graph, _input_gradient_penalty(scenario), params.loss_weights)
@@ -56,30 +56,32 @@ def build_training_model(
     model.build_symbolically(data.create_input_layers(), data.create_target_layers())
     unknown = sorted(set(params.loss_weights) - set(model.loss_names))
     if unknown:
-        raise UsageError(
-            f"--trainer.loss_weights names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}"
+        raise FieldAdvice(
+            f"{{loss_weights}} names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}", "loss_weights"
         )
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:
-        warmstarter.apply(graph)
+        with below("warmstart"):
+            warmstarter.apply(graph)
     _compile(model, params, scenario, epoch_steps, devices)
     return model
 
 
 def _compile(model: TrainingModel, params: Params, scenario: Scenario, epoch_steps: int, devices: Devices) -> None:
-    optimizer = build_optimizer(
-        params.optimizer,
-        variables_by_path(scenario.graph),
-        model.trainable_variables,
-        accum_steps=params.train_accum_steps,
-        average_rate=AverageRate.of(params.calc_ema, epoch_steps / params.train_accum_steps),
-        rate=params.learning_rate,
-        network=scenario.graph,
-        seed=params.random_seed or 0,
-        scales_loss=devices.precision is Precision.MIXED_FLOAT16,
-    )
+    with below("optimizer"):
+        optimizer = build_optimizer(
+            params.optimizer,
+            variables_by_path(scenario.graph),
+            model.trainable_variables,
+            accum_steps=params.train_accum_steps,
+            average_rate=AverageRate.of(params.calc_ema, epoch_steps / params.train_accum_steps),
+            rate=params.learning_rate,
+            network=scenario.graph,
+            seed=params.random_seed or 0,
+            scales_loss=devices.precision is Precision.MIXED_FLOAT16,
+        )
     model.compile(
         optimizer=optimizer,
         run_eagerly=params.force_eager,
@@ -103,9 +105,10 @@ def _steps_per_execution(params: Params, devices: Devices) -> int:
     if given is None:
         return 1 if params.force_eager else backend.steps_per_execution(is_shared)
     if most is not None and given > most:
-        raise UsageError(
+        raise FieldAdvice(
             f"steps_per_execution {given} does not work on several devices of {keras.backend.backend()}: "
-            "leave out --trainer.steps_per_execution"
+            "leave out {steps_per_execution}",
+            "steps_per_execution",
         )
     return given
 
@@ -122,15 +125,16 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
         pattern: a regular expression on the whole path of a layer, or of a layer above it.
 
     Raises:
-        UsageError: if no layer matches, or all weights would be frozen.
+        FieldAdvice: if no layer matches, or all weights would be frozen.
     """
     layers = layers_by_path(graph)
-    frozen = matching_paths(pattern, FREEZE_FLAG, "layer", layers)
+    frozen = matching_paths(pattern, _FROZEN, "layer", layers)
     for path in frozen:
         layers[path].trainable = False
     if not graph.trainable_variables:
-        raise UsageError(
-            f"{FREEZE_FLAG} {shorten(pattern)} matches every layer that can be trained: nothing is left to train"
+        raise FieldAdvice(
+            f"{{{_FROZEN}}} {shorten(pattern)} matches every layer that can be trained: nothing is left to train",
+            _FROZEN,
         )
     trained, total = len(graph.trainable_weights), len(graph.weights)
-    log.info("%s %r freezes %s: %d of %d weights are trained", FREEZE_FLAG, pattern, ", ".join(frozen), trained, total)
+    log.info("%s %r freezes %s: %d of %d weights are trained", _FROZEN, pattern, ", ".join(frozen), trained, total)

@@ -23,6 +23,7 @@ from tfaip.params.root import RootParams
 from tfaip.params.sharing import fill_shared
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
+from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import (
     EXPORT_DIR,
@@ -33,7 +34,6 @@ from tfaip.trainer.run.names import (
 )
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.util.pathpatterns import expected_pattern
 
 __all__ = [
     "ProgressBarMode",

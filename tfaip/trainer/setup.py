@@ -11,11 +11,11 @@ from pathlib import Path
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import Devices
-from tfaip.errors import UsageError
+from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.params.storable import flags_of
+from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.datasetup import Params, Scenario, create_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.modelsetup import build_training_model
@@ -33,6 +33,10 @@ from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
 
 log = logger(__name__)
+
+EXPORT_ADVICE = Advice(
+    "switch it off with --scenario.export_{} False", "skip this check with --trainer.skip_model_load_test True"
+)
 
 
 @dataclass
@@ -111,7 +115,7 @@ def set_up_training(
         warmstarter: gives a fresh model its first weights; None: the training is resumed.
 
     Raises:
-        UsageError: if something cannot work; the message names the param.
+        UsageError: if something cannot work. A `FieldError` has a path that begins at `params`.
     """
     _check_batch_sizes(params, devices)
     # A rest cannot be split equally; the next epoch begins with the samples that this one leaves out.
@@ -148,9 +152,10 @@ def set_up_training(
 def _check_batch_sizes(params: Params, devices: Devices) -> None:
     setup = params.gen.setup
     for name, pipeline in (("train", setup.train), ("val", setup.val)):
-        devices.check_batch_size(pipeline.batch_size, f"--{name}.batch_size")
-        for size in pipeline.bucket_batch_sizes or []:
-            devices.check_batch_size(size, f"--{name}.bucket_batch_sizes")
+        with below(f"gen.setup.{name}"):
+            devices.check_batch_size(pipeline.batch_size, "batch_size")
+            for size in pipeline.bucket_batch_sizes or []:
+                devices.check_batch_size(size, "bucket_batch_sizes")
 
 
 def _choose_best_model(params: Params, scenario: Scenario, model: TrainingModel, validates: bool) -> BestModel:
@@ -158,11 +163,11 @@ def _choose_best_model(params: Params, scenario: Scenario, model: TrainingModel,
     names = [*model.get_metrics_result(), EPOCH_MEAN]
     best = BestModel.of(scenario.best_logging_settings(), validates, names)
     if best.follows_lav and params.lav_every_n == 0:
-        raise UsageError(f"the best model follows {best.monitor}, but LAV is off: set --trainer.lav_every_n")
+        raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")
     logged = list(names)
     if validates:
         logged += [f"{VALIDATION_PREFIX}{name}" for name in names]
-    with flags_of(params, "trainer", "learning_rate"):
+    with below("learning_rate"):
         params.learning_rate.check_run(best, logged, params.lav_every_n > 0)
     if not validates:
         data = "" if best.follows_lav else " of the training"
@@ -179,7 +184,7 @@ def _create_output(
     models = None
     if params.export_best or params.export_final:
         training_data = TrainingDataParams(params.gen, params.random_seed or 0)
-        models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data})
+        models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data}, EXPORT_ADVICE)
         if models.formats is not None and not params.skip_model_load_test:
             # What cannot be exported is known before the first epoch instead of after the last.
             models.formats.check(first_batch(sample_data).inputs)
@@ -191,7 +196,7 @@ def _create_output(
 
 def _create_profiler(params: Params, directory: RunDirectory | None) -> Profiler | None:
     if params.profile and params.output_dir is None:
-        raise UsageError("profiling writes to the output directory: set --trainer.output_dir")
+        raise FieldAdvice("profiling writes to the output directory: set {output_dir}", "output_dir")
     if not params.profile or directory is None:
         return None
     return Profiler(directory.events(TRAIN), *params.profile_steps)

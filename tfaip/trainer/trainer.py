@@ -162,7 +162,8 @@ class Trainer(Generic[P]):
                 directory = None
             self._seed(devices, restored)
             warmstarter = self.create_warmstarter() if restored is None else None
-            setup = set_up_training(self._params, self._scenario, directory, self._stop, devices, warmstarter)
+            with flags_of(self._params, "trainer"):
+                setup = set_up_training(self._params, self._scenario, directory, self._stop, devices, warmstarter)
             stack.enter_context(setup.opened())
             if restored is not None:
                 setup.state.restore(restored)
@@ -253,7 +254,8 @@ class Trainer(Generic[P]):
             require_readable(self._scenario.params, type(self._scenario).params_cls(), "scenario")
 
     def _enter_devices(self, stack: ExitStack) -> Devices:
-        devices = open_devices(self._params.device)
+        with flags_of(self._params, "trainer", "device"):
+            devices = open_devices(self._params.device)
         stack.enter_context(devices.scope())
         stack.enter_context(explain_lost_process(devices))
         if not devices.is_chief:

@@ -227,11 +227,11 @@ def test_epoch_size(source: Any, limit: int, arguments: tuple[Any, ...], size: i
         (
             IterableRowsParams(length_is_known=False),
             (),
-            "IterableRows is not known: .*--trainer.samples_per_epoch",
+            "IterableRows is not known: .*samples_per_epoch",
         ),
         ([], (), "an epoch has 0 samples"),
-        (rows(3), (-1, 0.1), r"an epoch has 0 samples: .*--trainer.scale_epoch_size \(0.1\)"),
-        (rows(3), (0,), r"an epoch has 0 samples: .*--trainer.samples_per_epoch \(0\)"),
+        (rows(3), (-1, 0.1), r"an epoch has 0 samples: .*scale_epoch_size \(0.1\)"),
+        (rows(3), (0,), r"an epoch has 0 samples: .*samples_per_epoch \(0\)"),
         (rows(3), (-2,), "an epoch has -2 samples"),
     ],
 )

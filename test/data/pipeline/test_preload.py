@@ -172,10 +172,10 @@ def test_data_without_an_end() -> None:
         endless.as_preloaded()
     assert str(info.value) == (
         "preload_data holds all training data in memory, but the number of samples of RawIterableGenerator is not "
-        "known, so that they may be endless: expected a __len__, or a --train.limit (at most so many samples are held),"
-        " or no --trainer.preload_data"
+        "known, so that they may be endless: expected a __len__, or a limit (at most so many samples are held),"
+        " or no preload_data"
     )
-    with pytest.raises(UsageError, match="all evaluation data .*a --val.limit"):
+    with pytest.raises(UsageError, match="all evaluation data .*a limit"):
         endless.to_mode(PipelineMode.EVALUATION).as_preloaded()
     limited = make_pipeline(RawDataGeneratorParams(samples=map(row, count())), [AddParams()], limit=4).as_preloaded()
     assert limited.epoch_size() == 4

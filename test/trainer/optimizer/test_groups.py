@@ -80,9 +80,7 @@ def test_every_variable_has_a_name_that_lasts():
 
 
 def test_a_group_that_matches_nothing_is_an_error():
-    with pytest.raises(
-        UsageError, match=r"match in --optimizer.groups 'decoder' matches no weight; .* encoder/kernel,"
-    ):
+    with pytest.raises(UsageError, match=r"^groups.0.match 'decoder' matches no weight; .* encoder/kernel,"):
         Training(SGDOptimizer(groups=[group("decoder", 2.0)]), STARTS)
 
 
@@ -176,3 +174,23 @@ def test_a_reset_is_repeated_by_a_resumed_training(tmp_path):
     straight = train(params("straight", 5))
     train(params("stopped", 2))
     assert weight(train(params("stopped", 5), restore=True)) == weight(straight)
+
+
+EXCLUDING = AdamOptimizer(exclude_from_weight_decay="none")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "flag"),
+    [
+        (EXCLUDING, "--optimizer.exclude_from_weight_decay"),
+        (SGDOptimizer(groups=[group(".*"), group("none")]), "--optimizer.groups.1.match"),
+        (
+            SGDOptimizer(groups=[group(".*", optimizer=EXCLUDING)]),
+            "--optimizer.groups.0.optimizer.exclude_from_weight_decay",
+        ),
+    ],
+)
+def test_a_pattern_that_matches_nothing_names_its_flag(optimizer: OptimizerParams, flag: str) -> None:
+    with pytest.raises(UsageError) as error:
+        train(line_params([1], optimizer=optimizer))
+    assert str(error.value).startswith(f"{flag} 'none' matches no weight; it must match a whole path")

@@ -115,7 +115,7 @@ def test_a_partial_match_is_refused_unless_it_is_allowed(averaged_run: Path) -> 
         "encoder/conv/0/bias (shape 3, needed 4), encoder/conv/0/kernel (shape 2x1x3, needed 2x1x4), "
         "encoder/conv/1/bias (shape 3, needed 4), encoder/conv/1/kernel (shape 2x3x3, needed 2x4x4), "
         "encoder/norm/beta (shape 3, needed 4) and 4 more; "
-        "leave them fresh with --warmstart.allow_partial True, or map names with --warmstart.rename 'old->new'"
+        "leave them fresh with warmstart.allow_partial True, or map names with warmstart.rename 'old->new'"
     )
     with pytest.raises(UsageError, match="9 of 11 weights match, not classifier/bias, classifier/kernel; leave"):
         started(averaged_run / "best", classifier=True)
@@ -130,14 +130,14 @@ def test_no_match_is_always_refused(averaged_run: Path, allow_partial: bool) -> 
     assert str(caught.value) == (
         f"nothing in {averaged_run}/best matches the model: it holds encoder/conv/0/bias, encoder/conv/0/kernel, "
         "encoder/conv/1/bias, encoder/conv/1/kernel, encoder/norm/beta and 6 more, the model needs head/bias, "
-        "head/kernel; map names with --warmstart.rename 'old->new', or choose another --warmstart.model"
+        "head/kernel; map names with warmstart.rename 'old->new', or choose another warmstart.model"
     )
 
 
 @pytest.mark.parametrize("name", ["include", "exclude"])
 def test_a_pattern_that_matches_nothing_is_refused(name: str, averaged_run: Path) -> None:
     with pytest.raises(
-        UsageError, match=f"--warmstart.{name} 'conv' matches no weight; .*the weights are encoder/conv/0/bias, "
+        UsageError, match=f"^warmstart.{name} 'conv' matches no weight; .*the weights are encoder/conv/0/bias, "
     ):
         started(averaged_run, **{name: "conv"})
 

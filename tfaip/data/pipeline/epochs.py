@@ -12,6 +12,7 @@ from typing import Any
 
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.errors import UsageError
+from tfaip.params.limits import FieldAdvice
 
 
 def epoch_size(generator: DataGenerator[Any], limit: int, samples_per_epoch: int, scale_epoch_size: float) -> int:
@@ -20,9 +21,11 @@ def epoch_size(generator: DataGenerator[Any], limit: int, samples_per_epoch: int
     if samples_per_epoch == -1:
         size = round(_pass_size(generator, limit) * scale_epoch_size)
     if size < 1:
-        raise UsageError(
-            f"an epoch has {size} samples: expected at least 1, change --trainer.samples_per_epoch "
-            f"({samples_per_epoch}) or --trainer.scale_epoch_size ({scale_epoch_size}), or the data"
+        raise FieldAdvice(
+            f"an epoch has {size} samples: expected at least 1, change {{samples_per_epoch}} ({samples_per_epoch}) or "
+            f"{{scale_epoch_size}} ({scale_epoch_size}), or the data",
+            "samples_per_epoch",
+            "scale_epoch_size",
         )
     return size
 
@@ -33,7 +36,8 @@ def _pass_size(generator: DataGenerator[Any], limit: int) -> int:
     except (TypeError, NotImplementedError) as error:
         if limit > 0:
             return limit
-        raise UsageError(f"{error}: say how many make an epoch with --trainer.samples_per_epoch") from error
+        text = f"{error}: say how many make an epoch with {{samples_per_epoch}}"
+        raise FieldAdvice(text, "samples_per_epoch") from error
     return min(limit, size) if limit > 0 else size
 
 

@@ -19,8 +19,8 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_iterab
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
-from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.limits import FieldAdvice
 from tfaip.util.terminal import track
 
 
@@ -84,7 +84,7 @@ def preload(
         already), and the number of processors that ran.
 
     Raises:
-        UsageError: if the number of samples is not known, and there is no limit.
+        FieldAdvice: if the number of samples is not known, and there is no limit.
     """
     processors = _preloadable(params, data_params)
     while True:
@@ -145,12 +145,11 @@ def _generated(generator: DataGenerator[Any]) -> Iterable[Sample]:
     return (require_sample(sample, name) for sample in require_iterable(generator.generate(), name))
 
 
-def _may_be_endless(mode: PipelineMode, error: Exception) -> UsageError:
-    flag = "--train.limit" if mode is PipelineMode.TRAINING else "--val.limit"
-    return UsageError(
-        f"preload_data holds all {mode.value} data in memory, but {error}, so that they may be "
-        f"endless: expected a __len__, or a {flag} (at most so many samples are held), or no "
-        f"--trainer.preload_data"
+def _may_be_endless(mode: PipelineMode, error: Exception) -> FieldAdvice:
+    return FieldAdvice(
+        f"preload_data holds all {mode.value} data in memory, but {error}, so that they may be endless: expected a "
+        "__len__, or a {limit} (at most so many samples are held), or no preload_data",
+        "limit",
     )
 
 

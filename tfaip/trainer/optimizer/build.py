@@ -12,8 +12,8 @@ from tfaip.trainer.optimizer.groups import GroupSetup, build_group
 from tfaip.trainer.optimizer.params import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
+from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduler import LearningRateParams
-from tfaip.util.pathpatterns import matching_paths
 
 
 def build_optimizer(
@@ -41,16 +41,17 @@ def build_optimizer(
         scales_loss: scale the loss, as mixed_float16 needs it.
 
     Raises:
-        UsageError: if `exclude_from_weight_decay` or a group matches no weight.
+        FieldAdvice: if `exclude_from_weight_decay` or a group matches no weight; its path begins at `params`.
     """
     optimizer = TrainingOptimizer(params, ScheduledRate(rate, accum_steps, network), accum_steps, seed, scales_loss)
     trained = {id(weight) for weight in trainable}
     paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
     groups = []
-    for group, members in _grouped(params, paths):
-        own = params if group.optimizer is None else group.optimizer
-        undecayed = _matching(own.exclude_from_weight_decay, "--optimizer.exclude_from_weight_decay", paths)
-        setup = GroupSetup(own, group.lr_factor, undecayed)
+    for place, group, members in _grouped(params, paths):
+        own, excluded = params, "exclude_from_weight_decay"
+        if group.optimizer is not None:
+            own, excluded = group.optimizer, f"{place}.optimizer.{excluded}"
+        setup = GroupSetup(own, group.lr_factor, _matching(own.exclude_from_weight_decay, excluded, paths))
         groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
     optimizer.build_groups(trainable, groups)
     if average_rate is not None:
@@ -60,22 +61,23 @@ def build_optimizer(
 
 def _grouped(
     params: OptimizerParams, paths: Mapping[str, keras.Variable]
-) -> list[tuple[OptimizerGroupParams, set[int]]]:
-    """Return the groups that have weights, with the ids of these weights.
+) -> list[tuple[str, OptimizerGroupParams, set[int]]]:
+    """Return the groups that have weights, with their paths and the ids of these weights.
 
     A weight belongs to the first group that matches it; a last group takes all remaining ones.
     """
     left = {id(weight) for weight in paths.values()}
     found = []
-    for group in [*params.groups, OptimizerGroupParams(match=".*")]:
-        members = _matching(group.match, "match in --optimizer.groups", paths) & left
+    for index, group in enumerate([*params.groups, OptimizerGroupParams(match=".*")]):
+        place = f"groups.{index}"
+        members = _matching(group.match, f"{place}.match", paths) & left
         left -= members
         if members:
-            found.append((group, members))
+            found.append((place, group, members))
     return found
 
 
-def _matching(pattern: str | None, flag: str, paths: Mapping[str, keras.Variable]) -> set[int]:
+def _matching(pattern: str | None, field: str, paths: Mapping[str, keras.Variable]) -> set[int]:
     if pattern is None:
         return set()
-    return {id(paths[path]) for path in matching_paths(pattern, flag, "weight", paths)}
+    return {id(paths[path]) for path in matching_paths(pattern, field, "weight", paths)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.common import COMMON
 from tfaip.params.limits import FieldError, limits
-from tfaip.util.pathpatterns import expected_pattern
+from tfaip.trainer.pathpatterns import expected_pattern
 
 if TYPE_CHECKING:
     import keras

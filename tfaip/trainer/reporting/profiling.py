@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.backend.active import backend
-from tfaip.errors import UsageError
+from tfaip.params.limits import FieldAdvice
 from tfaip.util.logging import logger
 
 log = logger(__name__)
@@ -29,14 +29,15 @@ class Profiler:
         last: last batch, at least `first`.
 
     Raises:
-        UsageError: if the plugin that shows traces is not installed.
+        FieldAdvice: if the plugin that shows traces is not installed.
     """
 
     def __init__(self, directory: Path, first: int, last: int) -> None:
         if importlib.util.find_spec(PLUGIN) is None:
-            raise UsageError(
+            raise FieldAdvice(
                 "profiling needs tensorboard-plugin-profile, which is not installed: pip install 'tfaip[profile]', or "
-                "set --trainer.profile False"
+                "set {profile} False",
+                "profile",
             )
         self._directory = directory
         self._first = first

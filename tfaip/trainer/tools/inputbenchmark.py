@@ -17,6 +17,7 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.benchmark import StageTimes, Throughput, measure_stages, measure_throughput, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.params.storable import flags_of
 from tfaip.trainer.datasetup import create_pipeline
 from tfaip.trainer.feed import Feed
 from tfaip.trainer.params import TrainerParams
@@ -54,7 +55,8 @@ def benchmark_input(
     """
     seeded = copy.copy(params)
     seeded.random_seed = params.random_seed or 0
-    pipeline = create_pipeline(seeded, scenario, PipelineMode.TRAINING)
+    with flags_of(seeded, "trainer"):
+        pipeline = create_pipeline(seeded, scenario, PipelineMode.TRAINING)
     with StopRequest() as stop:
         times = _stage_times(pipeline)
         if times is not None:

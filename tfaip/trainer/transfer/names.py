@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfaip.util.pathpatterns import expected_pattern, path_matches
+from tfaip.trainer.pathpatterns import expected_pattern, path_matches
 from tfaip.util.text import shorten_text
 
 ARROW = "->"

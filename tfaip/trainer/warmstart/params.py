@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.common import COMMON
 from tfaip.params.limits import check_fields, limits
+from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.names import NameRules, expected_substitution
-from tfaip.util.pathpatterns import expected_pattern
 
 
 @pai_dataclass

@@ -6,18 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfaip.errors import UsageError
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.variables import variables_by_path
+from tfaip.params.limits import FieldAdvice
+from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.transfer import NameRules, Outcome, Row, Source, Transfer, plan_transfer
 from tfaip.trainer.transfer.table import shape_text, transfer_table
 from tfaip.trainer.warmstart.params import WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
 from tfaip.util.logging import logger
 from tfaip.util.overriding import refuse_uncalled
-from tfaip.util.pathpatterns import matching_paths
 
-FLAG = "--warmstart"
 _SHOWN = 5
 
 log = logger(__name__)
@@ -57,8 +56,8 @@ class WarmStarter:
             graph: the outermost graph, built; its optimizer is not built yet (averages start at the weights).
 
         Raises:
-            UsageError: if nothing matches, or if something does not match and `allow_partial` is False; then no
-                weight was assigned.
+            FieldAdvice: if nothing matches, or if something does not match and `allow_partial` is False; then no
+                weight was assigned. Its path begins at the params.
         """
         sources = self.read_sources()
         if not sources:
@@ -89,7 +88,7 @@ def _without(source: Source, names: set[str]) -> Source:
 def _check_patterns(rules: NameRules, paths: list[str]) -> None:
     for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
         if pattern is not None:
-            matching_paths(pattern.pattern, f"{FLAG}.{name}", "weight", paths)
+            matching_paths(pattern.pattern, name, "weight", paths)
 
 
 def _report(transfer: Transfer) -> None:
@@ -112,17 +111,21 @@ def _check(transfer: Transfer, allow_partial: bool) -> None:
     what = _descriptions(transfer)
     if not loaded:
         found = sorted(name for source in transfer.sources for name in source.arrays)
-        raise UsageError(
+        raise FieldAdvice(
             f"nothing in {what} matches the model: it holds {_some(found)}, "
             f"the model needs {_some([_difference(row) for row in missing])}; "
-            f"map names with {FLAG}.rename 'old->new', or choose another {FLAG}.model"
+            "map names with {rename} 'old->new', or choose another {model}",
+            "rename",
+            "model",
         )
     if missing and not allow_partial:
         shown = [_difference(row) for row in missing]
-        raise UsageError(
+        raise FieldAdvice(
             f"{what} fits the model only in part: {len(loaded)} of {len(loaded) + len(missing)} weights match, not "
             f"{_some(shown)}; "
-            f"leave them fresh with {FLAG}.allow_partial True, or map names with {FLAG}.rename 'old->new'"
+            "leave them fresh with {allow_partial} True, or map names with {rename} 'old->new'",
+            "allow_partial",
+            "rename",
         )
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from itertools import accumulate
 
-from tfaip.errors import UsageError
+from tfaip.params.limits import FieldAdvice
 from tfaip.util.text import shorten, shorten_text
 
 
@@ -29,22 +29,6 @@ def expected_pattern(pattern: str) -> str | None:
     return f"a regular expression ({shorten_text(reason)})"
 
 
-def compile_pattern(pattern: str, flag: str) -> re.Pattern[str]:
-    """Return the compiled pattern of a user.
-
-    Args:
-        pattern: a regular expression.
-        flag: its origin, for the message.
-
-    Raises:
-        ValueError: if it is not a regular expression; see `expected_pattern`.
-    """
-    expected = expected_pattern(pattern)
-    if expected is not None:
-        raise ValueError(f"{shorten(pattern)} is not {expected}: change {flag}")
-    return re.compile(pattern)
-
-
 def path_matches(pattern: re.Pattern[str], path: str) -> bool:
     """Return True if the pattern matches the whole path, or the whole path of something above it.
 
@@ -53,24 +37,25 @@ def path_matches(pattern: re.Pattern[str], path: str) -> bool:
     return any(pattern.fullmatch(prefix) for prefix in accumulate(path.split("/"), "{}/{}".format))
 
 
-def matching_paths(pattern: str, flag: str, kind: str, paths: Iterable[str]) -> list[str]:
+def matching_paths(pattern: str, field: str, kind: str, paths: Iterable[str]) -> list[str]:
     """Return the paths that a pattern of the user matches, in their order.
 
     Args:
         pattern: a regular expression, see `path_matches`.
-        flag: where it came from, for messages.
-        kind: what the paths name, for messages.
+        field: path of the field that holds it, for the message.
+        kind: what the paths name, for the message.
         paths: all paths.
 
     Raises:
-        UsageError: if it matches none.
+        FieldAdvice: if it matches none.
     """
     known = list(paths)
-    compiled = compile_pattern(pattern, flag)
+    compiled = re.compile(pattern)
     found = [path for path in known if path_matches(compiled, path)]
     if not found:
-        raise UsageError(
-            f"{flag} {shorten(pattern)} matches no {kind}; it must match a whole path, e.g. '.*conv.*'; "
-            f"the {kind}s are {shorten_text(', '.join(known), 120)}"
+        raise FieldAdvice(
+            f"{{{field}}} {shorten(pattern)} matches no {kind}; it must match a whole path, e.g. '.*conv.*'; "
+            f"the {kind}s are {shorten_text(', '.join(known), 120)}",
+            field,
         )
     return found

@@ -1,0 +1,121 @@
+"""Texts of other libraries that are matched, since what they describe has no type and no code."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.backend.test_keras_private import IS_JAX, Net, fitted
+from test.device.support import free_port
+from test.support.commands import finish_command, start_python
+from tfaip.backend.distributed import lost_connection
+from tfaip.events.plugin import _is_worth_a_warning
+from tfaip.util.origin import message_of
+
+pytestmark = pytest.mark.backend
+
+
+def test_the_warning_of_data_that_end_is_known_by_its_text() -> None:
+    model = fitted(Net())
+
+    def batches() -> Any:
+        for _ in range(2):
+            yield np.ones((2, 1), np.float32), np.zeros((2, 1), np.float32)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(batches(), steps_per_epoch=3, verbose=0)
+    # trainer/validation.py
+    assert any(str(warning.message).startswith("Your input ran out of data") for warning in caught)
+
+
+def test_the_warning_of_a_failed_build_is_known_by_its_text() -> None:
+    class Broken(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = keras.layers.Dense(1)
+
+        def call(self, x: Any) -> Any:
+            raise ZeroDivisionError
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(ZeroDivisionError):
+            Broken()(keras.Input((1,)))
+    # model/trainingmodel.py
+    assert any("looks like it has unbuilt state" in str(warning.message) for warning in caught)
+
+
+class Failing(keras.layers.Layer):
+    def call(self, x: Any) -> Any:
+        raise ValueError("the reason")
+
+
+@pytest.mark.parametrize("x", [np.ones((1, 1), np.float32), keras.Input((1,))], ids=["array", "symbolic"])
+def test_the_message_of_an_error_in_a_layer_is_found_in_its_page(x: Any) -> None:
+    with pytest.raises(ValueError, match="the reason") as caught:
+        Failing()(x)
+    assert len(str(caught.value)) > len("the reason")
+    # util/origin.py
+    assert message_of(caught.value) == "the reason"
+
+
+def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
+    config = {"module": "keras.layers", "class_name": "Dense", "config": {"units": -1}, "registered_name": None}
+    with pytest.raises(Exception, match="could not be deserialized") as caught:
+        keras.saving.deserialize_keras_object(config)
+    # export/kerasformat.py
+    assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
+
+
+def test_the_warnings_of_the_projector_are_those_that_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tensorflow as tf
+
+    (tmp_path / "checkpoint").mkdir()
+    monkeypatch.setattr(logging.getLogger("tensorflow"), "propagate", True)
+    tf.train.get_checkpoint_state(str(tmp_path))
+    assert caplog.records
+    # events/plugin.py
+    assert [record.getMessage() for record in caplog.records if _is_worth_a_warning(record)] == []
+
+
+@pytest.mark.skipif(not IS_JAX, reason="JAX only")
+def test_other_errors_of_jax_are_no_broken_connection() -> None:
+    import jax
+
+    assert lost_connection(jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")) is None
+    assert lost_connection(KeyError("Gloo")) is None
+
+
+LOSING = """
+import os, sys
+import numpy as np
+from tfaip.backend.distributed import Cluster, exchange, join_cluster, lost_connection
+number, address = int(sys.argv[1]), sys.argv[2]
+join_cluster(Cluster(2, number, address, "--device.coordinator"), "jax")
+exchange(np.array([number]))
+if number == 1:
+    os._exit(0)  # without a word to the other one
+try:
+    while True:
+        exchange(np.array([number]))
+except Exception as error:
+    print(lost_connection(error), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not IS_JAX, reason="JAX only")
+def test_a_broken_connection_is_known_by_its_text() -> None:
+    address, env = f"127.0.0.1:{free_port()}", {"KERAS_BACKEND": "jax"}
+    processes = [start_python("-c", LOSING, str(number), address, env=env) for number in (0, 1)]
+    left, _ = [finish_command(process) for process in processes]
+    assert left.stdout.splitlines()[-1].startswith("Gloo "), left

@@ -1,0 +1,88 @@
+"""Names of JAX, TensorFlow and tensorboard that are not documented: they exist, and do what we need."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from keras import ops
+
+from test.backend.test_keras_private import IS_JAX
+from test.support.commands import CommandResult, finish_command, start_python
+from tfaip.backend import tensorboard_private
+from tfaip.backend.active import backend
+
+pytestmark = pytest.mark.backend
+
+
+@pytest.mark.skipif(not IS_JAX, reason="JAX only")
+def test_the_address_of_a_launcher_is_known() -> None:
+    code = """
+from tfaip.backend.distributed import Cluster, _address_of_launcher
+print(_address_of_launcher(Cluster(2, 0, None, "Slurm")))
+"""
+    slurm = {"SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}
+    env = {**slurm, "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2", "JAX_COORDINATOR_PORT": "12345"}
+    assert run_code(code, env).stdout == "localhost:12345\n"
+
+
+@pytest.mark.skipif(not IS_JAX, reason="JAX only")
+def test_jax_that_was_used_before_it_joined_is_told_by_the_type_of_the_error() -> None:
+    code = """
+import jax
+jax.devices()
+from tfaip.backend.distributed import Cluster, join_cluster
+from tfaip.errors import UsageError
+try:
+    join_cluster(Cluster(2, 1, "localhost:12345", "--device.coordinator"), "jax")
+except UsageError as error:
+    print(error)
+"""
+    assert run_code(code, {}).stdout.startswith("JAX has been used before this process joined the others")
+
+
+def run_code(code: str, env: dict[str, str]) -> CommandResult:
+    process: subprocess.Popen[str] = start_python("-c", code, env={"KERAS_BACKEND": "jax", **env})
+    return finish_command(process)
+
+
+def test_a_profiled_step_is_a_context(tmp_path: Path) -> None:
+    backend.start_profile(tmp_path)
+    with backend.profiled_step(0):
+        ops.convert_to_numpy(ops.ones((2,)) + 1)
+    backend.stop_profile()
+    assert list(tmp_path.rglob("*.xplane.pb"))
+
+
+@pytest.mark.parametrize(
+    ("make", "plugin"),
+    [
+        (lambda: tensorboard_private.scalar_summary("tag", 1.0), "scalars"),
+        (lambda: tensorboard_private.image_summary("tag", 1, 1, [b"png"]), "images"),
+        (lambda: tensorboard_private.curve_summary("tag", np.ones((6, 3))), "pr_curves"),
+        (lambda: tensorboard_private.histogram_summary("tag", np.arange(3.0)), "histograms"),
+        (lambda: tensorboard_private.hparams_summary({"rate": 1.0}, "run"), "hparams"),
+    ],
+    ids=["scalar", "image", "curve", "histogram", "hparams"],
+)
+def test_tensorboard_has_the_summaries(make: Callable[[], Any], plugin: str) -> None:
+    tensorboard_private.leave_tensorflow_alone()
+    assert make().value[0].metadata.plugin_data.plugin_name == plugin
+
+
+def test_tensorboard_leaves_tensorflow_alone() -> None:
+    code = """
+import sys
+from tfaip.backend import tensorboard_private as private
+private.leave_tensorflow_alone()
+import io
+record = private.event(step=1, summary=private.scalar_summary("tag", 2.0))
+private.record_writer(io.BytesIO()).write(record.SerializeToString())
+private.session_start(step=1)
+print("tensorflow" in sys.modules)
+"""
+    assert run_code(code, {}).stdout == "False\n"

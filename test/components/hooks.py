@@ -1,0 +1,296 @@
+"""A scenario whose every part overrides all its hooks by ones that count their calls."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from test.trainer.line import (
+    LineData,
+    LineDataParams,
+    LineGraph,
+    LineModel,
+    LineModelParams,
+    Points,
+    PointsParams,
+    by_hand,
+    line_params,
+)
+from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
+from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
+from tfaip.evaluator.evaluator import EvaluatorBase
+from tfaip.evaluator.params import EvaluatorParams
+from tfaip.lav.callbacks import LAVCallback
+from tfaip.lav.lav import LAV
+from tfaip.lav.multilav import MultiLAV
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.layerbase import ParamsLayer
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params import pai_dataclass
+from tfaip.predict.multimodelpredictor import MultiModelPredictor
+from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
+from tfaip.predict.predictor import Predictor
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
+from tfaip.trainer.trainer import Trainer
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
+
+C = TypeVar("C", bound=type)
+
+called: Counter[str] = Counter()
+
+
+# Methods that are no hooks: users call them, or nobody would override them.
+NOT_HOOKS = {
+    DataBase: {"get_or_create_pipeline", "preload", "check_hooks", "with_params", "params_cls"},
+    ModelBase: {"params_cls", "params"},
+    ParamsLayer: {"params_cls", "params", "add_loss"},
+    EvaluatorBase: {"params"},
+    ScenarioBase: {"params", "data", "model", "graph", "_offered"},
+    DataGenerator: {"params"},
+    DataProcessor: {"params"},
+    Trainer: {"check_resume", "dry_run", "params_cls", "params", "data", "scenario"},
+    Predictor: {"predict_raw", "raw", "params", "data", "benchmark_results"},
+    MultiModelPredictor: {"set_model"},
+    LAV: {"params", "benchmark_results"},
+    WarmStarter: {"params"},
+    SequentialProcessorPipelineParams: set(),
+}
+
+
+def hooks_of(base: type) -> list[str]:
+    """Names of the methods that a class declares for its subclasses; private ones are hooks of models and data."""
+    own = {name: value for name, value in vars(base).items() if not name.startswith("__")}
+    callables = {n for n, v in own.items() if inspect.isfunction(v) or isinstance(v, (classmethod, staticmethod))}
+    private = base in (DataBase, ModelBase)
+    public = {name for name in callables if private or not name.startswith("_")}
+    return sorted(public - NOT_HOOKS.get(base, set()) - {"_specs"})
+
+
+def records(*bases: type) -> Callable[[C], C]:
+    """Override every hook of the bases in a class by one that counts its calls and then does what it did."""
+
+    def decorate(cls: C) -> C:
+        for base in bases:
+            for name in hooks_of(base):
+                setattr(cls, name, _recorded(inspect.getattr_static(cls, name), f"{base.__name__}.{name}"))
+        return cls
+
+    return decorate
+
+
+def _recorded(method: Any, label: str) -> Any:
+    if isinstance(method, (classmethod, staticmethod)):
+        return type(method)(_recorded(method.__func__, label))
+
+    @functools.wraps(method)
+    def record(*args: Any, **kwargs: Any) -> Any:
+        called[label] += 1
+        return method(*args, **kwargs)
+
+    return record
+
+
+@records(DataGenerator)
+class HookPoints(Points):
+    pass
+
+
+@records(DataGeneratorParams)
+class HookPointsParams(PointsParams):
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return HookPoints
+
+
+class StreamParams(DataGeneratorParams):
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return Stream
+
+
+@records(DataGenerator)
+class Stream(DataGenerator[StreamParams]):
+    """Data that can only be iterated."""
+
+    def generate(self) -> Iterable[Sample]:
+        return iter([Sample(inputs={"x": np.array([1.0])})])
+
+
+@records(MappingDataProcessor, DataProcessor)
+class Doubling(MappingDataProcessor["DoublingParams"]):
+    factor = 2
+
+    def supports_preload(self) -> bool:
+        return True
+
+    def preload(self, sample: Sample) -> Sample:
+        return self.apply(sample)
+
+    def apply(self, sample: Sample) -> Sample:
+        return sample.new_meta({"factor": self.factor})
+
+
+@records(DataProcessorParams)
+@pai_dataclass
+@dataclass
+class DoublingParams(DataProcessorParams):
+    @staticmethod
+    def cls() -> type[DataProcessor[Any]]:
+        return Doubling
+
+
+@records(DataBaseParams)
+class HookDataParams(LineDataParams):
+    @staticmethod
+    def cls() -> type[DataBase[Any]]:
+        return HookData
+
+
+@records(DataBase)
+class HookData(LineData):
+    @classmethod
+    def default_params(cls) -> HookDataParams:
+        return HookDataParams(pre_proc=SequentialProcessorPipelineParams(processors=[DoublingParams()]))
+
+    def element_length_fn(self, sample: Sample) -> int:
+        return 1
+
+
+@records(ModelBaseParams)
+class HookModelParams(LineModelParams):
+    @staticmethod
+    def cls() -> type[ModelBase[Any]]:
+        return HookModel
+
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return HookGraph
+
+
+@records(ModelBase)
+class HookModel(LineModel):
+    pass
+
+
+class HookGraph(LineGraph):
+    def build_graph(self, *args: Any, **kwargs: Any) -> Any:
+        called["GraphBase.build_graph"] += 1
+        return super().build_graph(*args, **kwargs)
+
+    def build_train_graph(self, *args: Any, **kwargs: Any) -> Any:
+        called["GraphBase.build_train_graph"] += 1
+        return super().build_train_graph(*args, **kwargs)
+
+    def build_prediction_graph(self, *args: Any, **kwargs: Any) -> Any:
+        called["GraphBase.build_prediction_graph"] += 1
+        return super().build_prediction_graph(*args, **kwargs)
+
+    def pre_proc_targets(self, *args: Any, **kwargs: Any) -> Any:
+        called["GraphBase.pre_proc_targets"] += 1
+        return super().pre_proc_targets(*args, **kwargs)
+
+
+@pai_dataclass
+@dataclass
+class HookEvaluatorParams(EvaluatorParams):
+    step: int = 3
+
+
+@records(EvaluatorBase)
+class HookEvaluator(EvaluatorBase[HookEvaluatorParams]):
+    def __enter__(self) -> HookEvaluator:
+        called["EvaluatorBase.__enter__"] += 1
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        called["EvaluatorBase.__exit__"] += 1
+
+
+@records(WarmStarter)
+class HookWarmStarter(WarmStarter):
+    pass
+
+
+@records(Trainer)
+class HookTrainer(Trainer[Any]):
+    def create_warmstarter(self) -> WarmStarter:
+        return HookWarmStarter(self.params.warmstart)
+
+
+@records(LAV)
+class HookLAV(LAV):
+    pass
+
+
+@records(MultiLAV)
+class HookMultiLAV(MultiLAV):
+    pass
+
+
+@records(Predictor)
+class HookPredictor(Predictor):
+    pass
+
+
+@records(MultiModelVoter)
+class HookVoter(MeanVoter):
+    pass
+
+
+@records(MultiModelPredictor)
+class HookMultiPredictor(MultiModelPredictor):
+    def create_voter(self, data_params: DataBaseParams) -> MultiModelVoter[Any]:
+        return HookVoter(data_params)
+
+
+@records(LAVCallback)
+class HookCallback(LAVCallback):
+    pass
+
+
+class HookScenarioParams(ScenarioBaseParams[HookDataParams, HookModelParams]):
+    pass
+
+
+@records(TrainerPipelineParams)
+class HookPipelineParams(TrainerPipelineParams[HookPointsParams, HookPointsParams]):
+    def lav_gen(self) -> Iterable[DataGeneratorParams]:
+        called["TrainerPipelineParams.lav_gen"] += 1
+        return super().lav_gen()
+
+
+class HookTrainerParams(TrainerParams[HookScenarioParams, HookPipelineParams]):
+    pass
+
+
+@records(ScenarioBase)
+class HookScenario(ScenarioBase[HookScenarioParams, HookTrainerParams]):
+    evaluator_cls = classmethod(lambda cls: HookEvaluator)
+    trainer_cls = classmethod(lambda cls: HookTrainer)
+    lav_cls = classmethod(lambda cls: HookLAV)
+    multi_lav_cls = classmethod(lambda cls: HookMultiLAV)
+    predictor_cls = classmethod(lambda cls: HookPredictor)
+    multi_predictor_cls = classmethod(lambda cls: HookMultiPredictor)
+
+
+def hook_params(run: Path) -> HookTrainerParams:
+    line, params = line_params([1, 2], [3]), HookScenario.default_trainer_params()
+    params.gen.train.x, params.gen.val.x = [1.0, 2.0], [3.0]
+    params.gen.setup = line.gen.setup
+    params.gen.setup.train.max_element_length = 2
+    params = by_hand(params, run, lav_every_n=1, preload_data=True)
+    params.export_best = params.export_final = params.scenario.export_keras = True
+    return params
