@@ -20,7 +20,7 @@ from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.objects import is_given_by_name
 from tfaip.params.resource import Resource
-from tfaip.params.tree import children, diff, is_node, node_fields, post_init
+from tfaip.params.tree import children, diff, get_path, is_node, node_fields, post_init
 from tfaip.params.trust import find_class, top_package
 from tfaip.util.text import shorten, shorten_text
 
@@ -61,8 +61,16 @@ def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
     except FieldError as error:
         if path:
             error.move_below(path)
-        error.name_flags(partial(flag_of, params, root))
+        error.name_flags(partial(_flag_of_error, params, root))
         raise
+
+
+def _flag_of_error(params: Any, root: str, path: str) -> str:
+    try:
+        get_path(params, path)
+    except UsageError:
+        return path  # of an object that is not part of the tree
+    return flag_of(params, root, path)
 
 
 def conform(params: Any, root: str) -> None:
