@@ -72,6 +72,7 @@ from tfaip.scenario.listfile.listfilescenario import (
     ListFileScenario as ListFileScenario,
     ListFileTrainerParams as ListFileTrainerParams,
 )
+from tfaip.scenario.scenario import Scenario as Scenario
 from tfaip.scenario.scenariobase import ScenarioBase as ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
 from tfaip.trainer.params import (

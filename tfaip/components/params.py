@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.params.limits import limits
+from tfaip.params.root import RootParams
 from tfaip.params.sharing import fill_shared
 
 TData = TypeVar("TData", bound=DataBaseParams)
@@ -19,8 +20,10 @@ TModel = TypeVar("TModel", bound=ModelBaseParams)
 
 @pai_dataclass
 @dataclass
-class ScenarioBaseParams(ParamsBase, Generic[TData, TModel]):
+class ScenarioBaseParams(RootParams, Generic[TData, TModel]):
     """Everything that describes a model and its data: stored with an export and loaded by later programs."""
+
+    flag_root: ClassVar[str] = "scenario"
 
     data: TData = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the data"))
     model: TModel = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the model"))

@@ -92,6 +92,10 @@ class ScenarioComponents(Generic[SP, TP]):
         self._offer_data(self.model.root_graph_cls, arguments)
         return self.model.create_graph(**arguments)
 
+    def best_logging_settings(self) -> tuple[str, str]:
+        """Return mode and name of the logged value that selects the best model."""
+        return self.model._best_logging_settings()
+
     def new_evaluator(self) -> EvaluatorBase[Any]:
         """Build an evaluator from `params.evaluator` and the further arguments of hooks."""
         offered = self._offered("evaluator") | {"data": lambda: self.data}

@@ -15,6 +15,7 @@ from tfaip.params.declaration import (
     implementation,
     make_dataclass_on_demand,
 )
+from tfaip.params.fieldhelp import record_place
 from tfaip.params.limits import check_fields
 from tfaip.params.shared import take_shared
 
@@ -46,6 +47,7 @@ class ParamsBase(metaclass=ParamsMeta):
         # backend.
         if cls is not None:
             params_cls.cls = implementation(params_cls, cls)
+        record_place(params_cls)
         take_shared(params_cls)
         prepare_body(params_cls)
         make_dataclass_on_demand(params_cls)

@@ -60,7 +60,10 @@ class _FieldsOnDemand:
     def __get__(self, instance: Any, owner: type) -> dict[str, dataclasses.Field[Any]]:
         with _LOCK:  # a second thread would find a class body that is changed already
             if vars(self.cls)["__dataclass_fields__"] is self:
-                dataclasses.dataclass(self.cls)
+                try:
+                    dataclasses.dataclass(self.cls)
+                except AttributeError as error:  # which `hasattr` would hide
+                    raise TypeError(f"{self.cls.__qualname__} cannot be a dataclass: {error}") from error
         fields: dict[str, dataclasses.Field[Any]] = vars(self.cls)["__dataclass_fields__"]
         return fields
 

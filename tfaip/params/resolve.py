@@ -12,6 +12,7 @@ from tfaip.errors import UsageError
 from tfaip.params import names
 from tfaip.params.arguments import Words
 from tfaip.params.choices import ClassChoice
+from tfaip.params.common import COMMON, is_common
 from tfaip.params.decoding import Decoder, parse_words
 from tfaip.params.fieldtypes import field_kind, origin_of
 from tfaip.params.generics import field_types
@@ -35,6 +36,7 @@ class _Place:
         meta: what `pai_meta` gave.
         lowest: sources of a lower rank are ignored.
         old_names: of the field.
+        owner: class that has the field.
     """
 
     prefix: str
@@ -42,14 +44,16 @@ class _Place:
     meta: Mapping[str, Any]
     lowest: int = 0
     old_names: tuple[str, ...] = ()
+    owner: type | None = None
 
     @property
     def flag(self) -> str:
         return self.prefix + self.name
 
-    def below(self, name: str, meta: Mapping[str, Any], lowest: int, old_names: tuple[str, ...]) -> _Place:
+    def below(self, field: dataclasses.Field[Any], lowest: int, old_names: tuple[str, ...], owner: type) -> _Place:
         """Return the place of a field of the node here."""
-        return _Place(prefix_below(self.prefix, self.name, meta), name, meta, lowest, old_names)
+        meta = _with_common(owner, field)
+        return _Place(prefix_below(self.prefix, self.name, meta), field.name, meta, lowest, old_names, owner)
 
 
 class Resolver:
@@ -90,7 +94,7 @@ class Resolver:
         if not place.meta.get("fix_dc"):
             also = [] if default is MISSING or default is None else [type(default)]
             choice = ClassChoice(declared, place.meta, also)
-        node = Node(place.flag, place.name, place.meta, None, declared, choice, optional)
+        node = Node(place.flag, place.name, place.meta, None, declared, choice, optional, owner=place.owner)
         values: Mapping[str, Any] = {}
         hit = None if choice is None else self.settings.choice(place.flag, place.lowest)
         if choice is not None and hit is not None:
@@ -126,7 +130,7 @@ class Resolver:
                     node.hidden[field.name] = values[field.name]
                 continue
             old = tuple(old for old, new in old_names.items() if new == field.name)
-            below = place.below(field.name, _with_help(cls, field), place.lowest, old)
+            below = place.below(field, place.lowest, old, cls)
             given = field.name in values
             default = values[field.name] if given else field_default(field)
             node.entries.append(self._entry(below, types_of[field.name], default, given))
@@ -149,7 +153,7 @@ class Resolver:
     def _group(self, place: _Place, declared: Any, default: Any, optional: bool, keyed: bool) -> Group:
         items = {} if default is MISSING else items_of(default) or {}
         choice = ClassChoice(declared, place.meta, [type(item) for item in items.values()])
-        group = Group(place.flag, place.name, place.meta, choice, None, keyed, optional)
+        group = Group(place.flag, place.name, place.meta, choice, None, keyed, optional, owner=place.owner)
         hit = self.settings.container(place.flag, place.lowest)
         lowest = place.lowest
         class_names: Mapping[str, str | None] | None = None if default is None else dict.fromkeys(items)
@@ -179,7 +183,7 @@ class Resolver:
         if place.flag in self._claimed:
             raise TypeError(f"two fields share the flag --{place.flag}: give one of them another name or mode")
         self._claimed.add(place.flag)
-        leaf = Leaf(place.flag, place.name, place.meta, declared, default)
+        leaf = Leaf(place.flag, place.name, place.meta, declared, default, owner=place.owner)
         hit = self._hit(place)
         if hit is not None:
             leaf.value, leaf.origin = _converted(hit, leaf, self._trusted), hit.origin
@@ -217,14 +221,12 @@ class Resolver:
                 leaf.origin, leaf.required = hit.origin, False
 
 
-def _with_help(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
-    """Return the metadata of a field, with an inherited help text if it has none of its own."""
-    if field.metadata.get("help"):
-        return field.metadata
+def _with_common(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field, with the mark of common options if a base class has set it."""
     for base in cls.__mro__[1:]:
         inherited = getattr(base, "__dataclass_fields__", {}).get(field.name)
-        if inherited is not None and inherited.metadata.get("help"):
-            return {**field.metadata, "help": inherited.metadata["help"]}
+        if inherited is not None and is_common(inherited.metadata):
+            return {**field.metadata, **COMMON}
     return field.metadata
 
 

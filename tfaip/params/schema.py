@@ -10,6 +10,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.choices import ClassChoice
 from tfaip.params.decoding import build
+from tfaip.params.fieldhelp import help_of
 from tfaip.params.limits import FieldError
 from tfaip.params.sources import COMMAND_LINE, DEFAULT
 from tfaip.util.text import shorten_text
@@ -27,12 +28,20 @@ class _Entry:
         name: of the field.
         meta: what `pai_meta` gave.
         origin: of the value, or of the choice of classes.
+        owner: class that has the field; None for a root.
     """
 
     flag: str
     name: str
     meta: Mapping[str, Any]
     origin: str = dataclasses.field(default=DEFAULT, kw_only=True)
+    owner: type | None = dataclasses.field(default=None, kw_only=True)
+
+    @property
+    def help(self) -> str:
+        """The help text; the source of the class is read if it is not in the metadata."""
+        text = str(self.meta.get("help") or "") if self.owner is None else help_of(self.owner, self.name)
+        return text.strip()
 
 
 @dataclasses.dataclass
@@ -149,13 +158,13 @@ def prefix_below(prefix: str, name: str, meta: Mapping[str, Any]) -> str:
 
     Args:
         prefix: beginning of the flag of the node.
-        name: of the node.
+        name: of the node; empty for a root without a name.
         meta: of the field: `pai_meta(mode=..., separator=...)`.
     """
     mode = meta.get("mode", "snake")
     if mode == "flat":
         return ""
-    return prefix if mode == "ssnake" else f"{prefix}{name}{meta.get('separator', '.')}"
+    return prefix if mode == "ssnake" or not name else f"{prefix}{name}{meta.get('separator', '.')}"
 
 
 def field_default(field: dataclasses.Field[Any]) -> Any:

@@ -40,8 +40,12 @@ class Change:
     old: Any
     new: Any
 
+    def text(self, name: str) -> str:
+        """Return the difference in words, with a name for the path."""
+        return f"{name}: {_shown(self.old)} -> {_shown(self.new)}"
+
     def __str__(self) -> str:
-        return f"{self.path}: {_shown(self.old)} -> {_shown(self.new)}"
+        return self.text(self.path)
 
 
 def is_node(value: Any) -> bool:

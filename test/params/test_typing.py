@@ -1,0 +1,87 @@
+"""Type checkers understand params classes: a mistake in a declaration or a call is an error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from test.support.commands import REPOSITORY
+
+RIGHT = """
+from typing import Annotated
+
+from tfaip import DataBaseParams, option
+from tfaip.params import ParamsBase
+from tfaip.params.limits import limits
+
+
+class Tone(ParamsBase):
+    frequency: int = 440
+
+
+class LineData(DataBaseParams):
+    height: int = option(16, "Height in pixels", low=1)
+    rate: float = option(1, "Rate")
+    alphabet: str = "0123456789"
+    units: list[int] = [48]
+    tones: list[Tone] = option(factory=lambda: [Tone(3)])
+    share: Annotated[float, "A share", limits(low=0, high=1)] = 0.5
+    name: str | None = option(None, "Name")
+
+
+class Higher(LineData):
+    height = 32
+    more: int = 3
+
+
+data = LineData(height=3, alphabet="ab")
+data.height = 4
+units: list[int] = data.units
+higher = Higher(height=4, more=2)
+again: Higher = Higher.from_json(higher.to_json())
+"""
+
+WRONG = """
+from tfaip import DataBaseParams, option
+
+
+class LineData(DataBaseParams):
+    height: int = option("16", "Height in pixels", low=1)
+    units: list[int] = ["a"]
+    width: int = option(3, lo=1)
+
+
+LineData(height="3")
+LineData(hight=3)
+LineData().heigt = 3
+LineData().height = "3"
+"""
+
+
+def errors_of(path: Path, text: str) -> list[str]:
+    """Line and kind of the errors that mypy finds, with the settings of the repository."""
+    file = path / "scenario.py"
+    file.write_text(text)
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(path / "cache"), "--no-error-summary", str(file)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    assert result.returncode in (0, 1), result
+    lines = [line for line in result.stdout.splitlines() if ": error: " in line]
+    assert all("scenario.py:" in line for line in lines), lines
+    return [f"{line.split(':')[1]} {line.rpartition('[')[2].rstrip(']')}" for line in lines]
+
+
+def test_a_right_declaration_has_no_errors(tmp_path: Path) -> None:
+    assert errors_of(tmp_path, RIGHT) == []
+
+
+def test_wrong_types_names_and_limits_are_errors(tmp_path: Path) -> None:
+    assert errors_of(tmp_path, WRONG) == [
+        "6 assignment",
+        "7 list-item",
+        "8 call-arg",
+        "11 arg-type",
+        "12 call-arg",
+        "13 attr-defined",
+        "14 assignment",
+    ]
