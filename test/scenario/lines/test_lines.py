@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from test.scenario.lines.lines import Distort, LineData, Lines, LineScenario, LineTrainerParams, OtherLines
+from test.scenario.lines.lines import Distort, LineData, Lines, LineScenario, OtherLines
 from test.support.commands import finish_command, run_several, start_python
 from test.support.runs import make_once, run_well
 from tfaip.data.pipeline.definitions import PipelineMode
@@ -21,6 +21,7 @@ from tfaip.params.cli import ParamsParser
 from tfaip.predict.params import PredictorParams
 
 SOURCES = ("lines.py", "lines_model.py")
+LineTrainerParams: Any = LineScenario.trainer_params_cls()
 HERE = LineScenario.__module__
 CLASSES = ("a", "b", "c")
 WORKERS = ("--train.num_processes", "2", "--train.worker_start_s", "0")
@@ -59,7 +60,7 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def small(folder: str, **data: Any) -> LineTrainerParams:
+def small(folder: str, **data: Any) -> Any:
     params = LineScenario.default_trainer_params()
     params.scenario.data.folder, params.random_seed, params.epochs = folder, 3, 1
     for name, value in data.items():
