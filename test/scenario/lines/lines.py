@@ -16,16 +16,12 @@ from tfaip import (
     ModelBaseParams,
     Processor,
     Sample,
-    ScenarioBaseParams,
+    Scenario,
     Spec,
     StreamProcessor,
-    TrainerParams,
-    TrainerPipelineParams,
     option,
     shared,
 )
-from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.scenario.scenariobase import ScenarioBase
 
 
 class LineData(Data):
@@ -53,6 +49,9 @@ class Lines(Generator):
     size: int = 24
     brightness: float = 1.0
     data: LineData = shared()
+
+    def __bool__(self) -> bool:
+        raise AssertionError("neither generators nor their params are tested for truth")
 
     def __len__(self) -> int:
         assert self.mode, "only the generator itself has a length, not its params"
@@ -131,34 +130,10 @@ class LineModel(ModelBaseParams, cls=".lines_model:Reader", graph_cls=".lines_mo
     data: LineData = shared()
 
 
-class LineScenarioParams(ScenarioBaseParams[LineData, LineModel]):
-    """Data and model."""
-
-    evaluator: LineErrors = option(LineErrors(), fix_dc=True, mode="ssnake")
-
-
-class LinePipelines(TrainerPipelineParams[Lines, Lines]):
-    """Training and validation."""
-
-
-class LineTrainerParams(TrainerParams[LineScenarioParams, LinePipelines]):
-    """A training."""
-
-
-class LineScenario(ScenarioBase[LineScenarioParams, LineTrainerParams]):
+class LineScenario(Scenario):
     """Tells lines apart."""
 
-    @classmethod
-    def default_params(cls) -> LineScenarioParams:
-        params = super().default_params()
-        params.data.pre_proc = SequentialProcessorPipelineParams(processors=[Distort(), Encode()])
-        params.data.post_proc = SequentialProcessorPipelineParams(processors=[Decode()])
-        return params
-
-    @classmethod
-    def default_trainer_params(cls) -> LineTrainerParams:
-        params = super().default_trainer_params()
-        params.epochs = 2
-        params.gen.val.size = 12
-        params.gen.setup.train.num_processes = params.gen.setup.val.num_processes = 0
-        return params
+    data, model, evaluator = LineData, LineModel, LineErrors
+    train, val = Lines(), Lines(size=12)
+    processors, post_processors = [Distort(), Encode()], [Decode()]
+    defaults = {"trainer.epochs": 2, "train.num_processes": 0, "val.num_processes": 0}
