@@ -61,11 +61,11 @@ def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
     except FieldError as error:
         if path:
             error.move_below(path)
-        error.name_flags(partial(_flag, params, root))
+        error.name_flags(partial(flag_of, params, root))
         raise
 
 
-def _flag(params: Any, root: str, path: str) -> str:
+def flag_of(params: Any, root: str, path: str) -> str:
     """Return the flag of the field at a path, or the path if it has none."""
     place = _Place("", root, root, {})
     value = params
