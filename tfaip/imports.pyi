@@ -66,11 +66,13 @@ from tfaip.model.modelbase import ModelBase as ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
 from tfaip.params.options import option as option
+from tfaip.params.shared import shared as shared
 from tfaip.scenario.listfile.listfilescenario import (
     ListFilePipelineParams as ListFilePipelineParams,
     ListFileScenario as ListFileScenario,
     ListFileTrainerParams as ListFileTrainerParams,
 )
+from tfaip.scenario.scenario import Scenario as Scenario
 from tfaip.scenario.scenariobase import ScenarioBase as ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams as ScenarioBaseParams
 from tfaip.trainer.params import (

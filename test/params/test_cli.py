@@ -162,7 +162,7 @@ def test_another_class_keeps_what_both_inherit_from_the_declared_type() -> None:
         ("--run.epoch 5", "unknown flag --run.epoch; did you mean --run.epochs"),
         ("--run.beta_1 0.5", "unknown flag --run.beta_1; did you mean --optimizer.beta_1 or"),
         ("--epoch 5", "unknown flag --epoch; did you mean --run.epochs?"),
-        ("--zzz", "unknown flag --zzz; --help lists all flags"),
+        ("--zzz", "unknown flag --zzz; --help all lists all flags"),
         ("-z 3", "unknown flag -z: flags begin with --; a value is written --flag=-z"),
         ("--run.secret 5", "unknown flag --run.secret"),
         ("--data x", "unknown flag --data; did you mean --data.size"),

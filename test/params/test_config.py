@@ -163,7 +163,7 @@ def test_none_for_optional_nodes(write: Write) -> None:
         ("run.epoch: 1", "unknown a.yaml: run.epoch; did you mean run.epochs"),
         ("run: {epoch: 1}", "unknown a.yaml: run.epoch; did you mean run.epochs"),
         ("run: 3", "a.yaml: run: expected the name of a class, got 3"),
-        ("zzz: {}", "unknown a.yaml: zzz; --help lists all flags"),
+        ("zzz: {}", "unknown a.yaml: zzz; --help all lists all flags"),
         ("dry_run: true", "unknown a.yaml: dry_run"),
         ("run.epochs: many", "a.yaml: run.epochs: expected int, got 'many'"),
         ("run.epochs: [1]", "a.yaml: run.epochs: expected int, got [1]"),

@@ -19,16 +19,16 @@ from tfaip.params.cli import ParamsParser
 from tfaip.params.help import described
 
 
-def help_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def help_of(capsys: pytest.CaptureFixture[str], *argv: str, topics: tuple[str, ...] = ("all",)) -> str:
     with pytest.raises(SystemExit) as end:
-        make_parser().parse([*argv, "--help"])
+        make_parser().parse([*argv, "--help", *topics])
     assert end.value.code == 0
     return capsys.readouterr().out
 
 
 def test_flags_are_grouped_by_class_with_type_value_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(capsys)
-    assert text.startswith("usage: tfaip-test [--flag value ...]\n\nTests flags.\n\nOptions\n")
+    assert text.startswith("usage: tfaip-test [--flag value ...]\n\nTests flags.\n\nGeneral options\n")
     for part in [
         "  --dry_run bool = False\n      Do nothing.\n",
         "  --limit int = 3\n",
@@ -135,7 +135,7 @@ def test_classes_to_derive_from_are_no_choices_and_help_is_inherited(capsys: pyt
     parser = ParamsParser("x")
     parser.add_params("p", OfferParams, metadata={"fix_dc": True})
     with pytest.raises(SystemExit):
-        parser.parse(["-h"])
+        parser.parse(["-h", "all"])
     text = capsys.readouterr().out
     assert text.count("Choices: Final, or module:Class.") == 2
     assert "  --p.one.rate float = 0.25\n      How fast.\n" in text

@@ -164,7 +164,7 @@ class CountingParams(ParamsBase):
 
 def test_params_that_would_be_read_as_others_are_refused() -> None:
     params = HolderParams(anything=CountingParams())
-    with pytest.raises(UsageError, match=r"^holder\.anything\.count is 1, but would be read from a file as 2"):
+    with pytest.raises(UsageError, match=r"^--holder\.anything\.count is 1, but would be read from a file as 2"):
         require_readable(params, HolderParams, "holder")
 
 

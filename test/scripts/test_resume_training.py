@@ -23,8 +23,8 @@ def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Pa
     result = run_well("resume_training", half, "--trainer.epochs", "4", cwd=workplace)
     assert_same_run(half, whole / "run")
     lines = result.stdout.splitlines()
-    assert [line for line in lines if line.startswith("changed ")] == ["changed epochs: 2 -> 4"]
-    assert "changed epochs: 2 -> 4" in (half / "train.log").read_text()
+    assert [line for line in lines if line.startswith("changed ")] == ["changed --trainer.epochs: 2 -> 4"]
+    assert "changed --trainer.epochs: 2 -> 4" in (half / "train.log").read_text()
     assert "resuming in epoch 3, after 0 batches" in lines
     # The rates: 0.01, halved every second epoch.
     assert [record["lr"] for record in history(half).values()] == [0.01, 0.01, 0.005, 0.005]
@@ -47,7 +47,7 @@ def test_params_changed_in_the_file_are_printed(half: Path, whole: Path, workpla
     params = json.loads((half / "trainer_params.json").read_text())
     (half / "trainer_params.json").write_text(json.dumps({**params, "epochs": 4}))
     result = run_well("resume_training", half, cwd=workplace)
-    assert "changed epochs: 2 -> 4" in result.stdout.splitlines()
+    assert "changed --trainer.epochs: 2 -> 4" in result.stdout.splitlines()
     assert_same_run(half, whole / "run")
 
 

@@ -181,10 +181,10 @@ def test_hyper_parameters_of_the_run(server: str) -> None:
         infos = {info["name"]: info for info in json.load(reply)["hparamInfos"]}
     names = set(infos)
     # Of the last resume.
-    assert infos["epochs"]["domainInterval"] == {"minValue": 3, "maxValue": 3}
+    assert infos["trainer.epochs"]["domainInterval"] == {"minValue": 3, "maxValue": 3}
     assert infos["optimizer.beta_1"]["domainInterval"] == {"minValue": 0.75, "maxValue": 0.75}
-    assert {"learning_rate.lr", "scenario.model.units", "gen.setup.train.batch_size", "optimizer.beta_1"} <= names
-    assert not {"early_stopping.monitor", "early_stopping.n"} & names  # nobody chose these
+    assert {"learning_rate.lr", "model.units", "train.batch_size", "overwrite"} <= names
+    assert not {"early_stopping.monitor", "early_stopping.n"} & names  # these have no flag
 
 
 def test_the_trace_of_the_profiler(run: Path, server: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.params.limits import limits
+from tfaip.params.root import RootParams
+from tfaip.params.sharing import fill_shared
 
 TData = TypeVar("TData", bound=DataBaseParams)
 TModel = TypeVar("TModel", bound=ModelBaseParams)
@@ -18,8 +20,10 @@ TModel = TypeVar("TModel", bound=ModelBaseParams)
 
 @pai_dataclass
 @dataclass
-class ScenarioBaseParams(ParamsBase, Generic[TData, TModel]):
+class ScenarioBaseParams(RootParams, Generic[TData, TModel]):
     """Everything that describes a model and its data: stored with an export and loaded by later programs."""
+
+    flag_root: ClassVar[str] = "scenario"
 
     data: TData = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the data"))
     model: TModel = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the model"))
@@ -68,3 +72,8 @@ class ScenarioBaseParams(ParamsBase, Generic[TData, TModel]):
         ),
     )
     scenario_id: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="module:Class of the scenario"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Not strict: what a part needs may be set later.
+        fill_shared(self, self, strict=False)

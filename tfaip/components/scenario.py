@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tfaip.components.arguments import further_arguments
+from tfaip.components.arguments import further_arguments, takes
 from tfaip.components.modelparams import SCENARIO_PARAMS_FILE, require_model
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.data.data import DataBase
@@ -29,6 +29,7 @@ from tfaip.params.generics import type_argument
 from tfaip.params.part import is_part
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.serialization import load_params
+from tfaip.params.sharing import fill_shared
 from tfaip.params.tree import node_fields
 from tfaip.util.overriding import overrides
 
@@ -47,11 +48,15 @@ class ScenarioComponents(Generic[SP, TP]):
     `static_*_kwargs` pass further constructor arguments.
 
     Args:
-        params: the scenario params.
+        params: the scenario params; what they declare with `shared()` is filled in.
+
+    Raises:
+        UsageError: if they do not have what is shared.
     """
 
     def __init__(self, params: SP) -> None:
         self._params = params
+        fill_shared(params, params)
 
     @property
     def params(self) -> SP:
@@ -66,6 +71,7 @@ class ScenarioComponents(Generic[SP, TP]):
         data_cls = _class_of_hook(self, "data_cls", params, DataBaseParams)
         data: DataBase[Any] = _build(data_cls, params, arguments)
         data.check_hooks()
+        data.set_scenario_params(self._params)
         return data
 
     @cached_property
@@ -74,6 +80,7 @@ class ScenarioComponents(Generic[SP, TP]):
         params = self._params.model
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
         model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
+        self._offer_data(model_cls or params.cls, arguments)
         model: ModelBase[Any] = params.create(**arguments) if model_cls is None else model_cls(params, **arguments)
         model.bind_data(lambda: self.data)
         return model
@@ -82,12 +89,36 @@ class ScenarioComponents(Generic[SP, TP]):
     def graph(self) -> GenericGraphBase[Any]:
         """The outermost graph, which the model creates."""
         offered = self._offered("model") | {"data": lambda: self.data, "model": lambda: self.model}
-        return self.model.create_graph(**further_arguments(self, "graph", offered))
+        arguments = further_arguments(self, "graph", offered)
+        self._offer_data(self.model.root_graph_cls, arguments)
+        return self.model.create_graph(**arguments)
+
+    def best_logging_settings(self) -> tuple[str, str]:
+        """Return mode and name of the logged value that selects the best model."""
+        return self.model._best_logging_settings()
 
     def new_evaluator(self) -> EvaluatorBase[Any]:
         """Build an evaluator from `params.evaluator` and the further arguments of hooks."""
         offered = self._offered("evaluator") | {"data": lambda: self.data}
-        return self.create_evaluator(self._params.evaluator, **further_arguments(self, "evaluator", offered))
+        arguments = further_arguments(self, "evaluator", offered)
+        is_overridden = overrides(type(self), ScenarioComponents, "evaluator_cls")
+        self._offer_data(self.evaluator_cls if is_overridden else self._params.evaluator.cls, arguments)
+        return self.create_evaluator(self._params.evaluator, **arguments)
+
+    def _offer_data(self, named: Callable[[], Any], arguments: dict[str, Any]) -> None:
+        """Add the data to the constructor arguments of a class that has a parameter for them.
+
+        Args:
+            named: the class, or a method that names it, which may be left out where the class is
+                built in another way.
+            arguments: to be extended.
+        """
+        try:
+            cls = named if isinstance(named, type) else named()
+        except NotImplementedError:
+            return
+        if not is_part(cls) and "data" not in arguments and takes(cls, "data"):
+            arguments["data"] = self.data
 
     def _offered(self, part: str) -> dict[str, Callable[[], Any]]:
         """Return the params that hooks may ask for; `params` are those of the part itself."""
@@ -160,6 +191,7 @@ class ScenarioComponents(Generic[SP, TP]):
         """Return trainer params with the defaults of this scenario; override to change them."""
         params: Any = cls.trainer_params_cls()()
         params.scenario = cls.default_params()
+        fill_shared(params, params.scenario, strict=False)
         pipeline_params_cls = getattr(cls, "trainer_pipeline_params_cls", None)  # a hook of older scenarios
         if pipeline_params_cls is not None:
             params.gen = pipeline_params_cls()()

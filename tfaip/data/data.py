@@ -50,6 +50,18 @@ class DataBase(Generic[P]):
         """The params that the data was built from."""
         return self._params
 
+    # Class attribute, so that a subclass's `__init__` need not call ours.
+    _scenario_params: Any = None
+
+    @property
+    def shared_source(self) -> Any:
+        """Params that have what generators declare with `shared()`: those of the scenario, if there is one."""
+        return self.params if self._scenario_params is None else self._scenario_params
+
+    def set_scenario_params(self, params: Any) -> None:
+        """Set the params of the scenario that the data belong to."""
+        self._scenario_params = params
+
     def check_hooks(self) -> None:
         """Raise unless everything that the class overrides will be called.
 
@@ -84,11 +96,11 @@ class DataBase(Generic[P]):
 
     def input_layer_specs(self) -> dict[str, TensorSpec]:
         """Return the specs of the inputs by key."""
-        return as_specs(self._input_layer_specs(), f"{type(self).__name__}._input_layer_specs", self.params)
+        return as_specs(self._input_layer_specs(), f"{type(self).__name__}._input_layer_specs", self)
 
     def target_layer_specs(self) -> dict[str, TensorSpec]:
         """Return the specs of the targets by key; empty for unsupervised training."""
-        return as_specs(self._target_layer_specs(), f"{type(self).__name__}._target_layer_specs", self.params)
+        return as_specs(self._target_layer_specs(), f"{type(self).__name__}._target_layer_specs", self)
 
     def padding_values(self) -> dict[str, Any]:
         """Return the padding value of every key of inputs and targets.

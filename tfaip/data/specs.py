@@ -57,8 +57,8 @@ class Spec:
 
         Spec(28, 28), Spec(None, "height"), Spec(1, int), Spec(64, dtype="uint8")
 
-    A size is a number, None (variable length), or the name of a field of the data, which is read
-    when the specs are needed; a property of the data serves as well.
+    A size is a number, None (variable length), or the name of a field of the data params, which is
+    read when the specs are needed; an attribute or property of the data serves as well.
 
     Args:
         sizes: without the batch dimension; a type may follow as the last argument.
@@ -89,7 +89,7 @@ class Spec:
         """Return the spec with the sizes that fields name.
 
         Args:
-            data: the data or their params, which have the fields.
+            data: the data, which have the fields.
             where: named in errors.
 
         Raises:
@@ -100,17 +100,19 @@ class Spec:
 
 
 def _size_of(data: Any, name: str, where: str) -> int | None:
-    """Return the size that a field or a property of the data holds."""
-    fields = [field.name for field in node_fields(data)]
-    if name not in fields and not hasattr(inspect.getattr_static(data, name, None), "__get__"):
+    """Return the size that an attribute of the data, or a field of their params, holds."""
+    params = getattr(data, "params", data)
+    fields = [field.name for field in node_fields(params)]
+    holder = params if inspect.getattr_static(data, name, None) is None else data
+    if holder is params and name not in fields:
         raise TypeError(
-            f"{where} names the size {name!r}, but {type(data).__name__} has no such field{did_you_mean(name, fields)} "
-            '(a type is given as dtype="...")'
+            f"{where} names the size {name!r}, but {type(params).__name__} has no such field"
+            f'{did_you_mean(name, fields)} (a type is given as dtype="...")'
         )
-    size = getattr(data, name)
+    size = getattr(holder, name)
     if size is None or (isinstance(size, int | np.integer) and not isinstance(size, bool)):
         return None if size is None else int(size)
-    raise TypeError(f"{where} names the size {name!r}, but {type(data).__name__}.{name} is {size!r}, expected an int")
+    raise TypeError(f"{where} names the size {name!r}, but {type(holder).__name__}.{name} is {size!r}, expected an int")
 
 
 def as_specs(specs: Mapping[str, Any], origin: str, data: Any = None) -> dict[str, TensorSpec]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.common import COMMON
 from tfaip.params.limits import FieldError, limits
 
 
@@ -43,7 +44,8 @@ class DeviceConfigParams(ParamsBase):
             help="Numbers of the GPUs to use, e.g. 0 1, counted among those of CUDA_VISIBLE_DEVICES if that is set "
             "(None: all of CUDA_VISIBLE_DEVICES, else the CPU)"
         )
-        | limits(low=0),
+        | limits(low=0)
+        | COMMON,
     )
     gpu_memory: int | None = field(
         default=None,
@@ -66,7 +68,7 @@ class DeviceConfigParams(ParamsBase):
     )
     precision: Precision = field(
         default=Precision.FLOAT32,
-        metadata=pai_meta(help="Data type of the computation: float32, mixed_float16 or mixed_bfloat16"),
+        metadata=pai_meta(help="Data type of the computation: float32, mixed_float16 or mixed_bfloat16") | COMMON,
     )
     num_processes: int | None = field(
         default=None,

@@ -93,19 +93,19 @@ def check_equal(devices: Devices, values: dict[str, Any]) -> None:
 
     Args:
         devices: of the training.
-        values: dotted path -> JSON-able value.
+        values: flag -> JSON-able value.
 
     Raises:
-        UsageError: if a process has other values; names the paths.
+        UsageError: if a process has other values; names the flags.
     """
     ours = json.loads(json.dumps(values))
     chiefs = broadcast(devices, ours)
-    differing = sorted(path for path in ours.keys() | chiefs.keys() if ours.get(path) != chiefs.get(path))
+    differing = sorted(flag for flag in ours.keys() | chiefs.keys() if ours.get(flag) != chiefs.get(flag))
     for number, found in enumerate(all_gather(devices, json.dumps(differing).encode())):
-        paths = json.loads(found)
-        if paths:
+        flags = json.loads(found)
+        if flags:
             raise UsageError(
-                f"process {number} was started with other params than process 0: {', '.join(paths)}; start all "
+                f"process {number} was started with other params than process 0: {', '.join(flags)}; start all "
                 "processes with the same flags"
             )
 

@@ -91,10 +91,14 @@ class Evaluator(EvaluatorBase[P], Part, EvaluatorParams):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         cls._is_created = _has_own_params(cls)
-        super().__init_subclass__(**kwargs)
         if cls._is_created:
-            # What else its body annotates are no fields: it stays as it is.
-            cls.__dataclass_fields__ = dict(cls.__dataclass_fields__)
+            # What its body annotates are no fields.
+            cls.__dataclass_fields__ = dict(EvaluatorParams.__dataclass_fields__)
+            annotations, cls.__annotations__ = inspect.get_annotations(cls), {}
+            super().__init_subclass__(**kwargs)
+            cls.__annotations__ = annotations
+        else:
+            super().__init_subclass__(**kwargs)
 
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)

@@ -18,6 +18,19 @@ class Words(list[str]):
     """Words after a flag; empty for a bare flag."""
 
 
+class Text(Words):
+    """Words that a Python program gives as one text: a list is split as a shell does, a scalar is the whole text."""
+
+    def __init__(self, text: str) -> None:
+        import shlex
+
+        try:
+            super().__init__(shlex.split(text))
+        except ValueError:  # a quote without its end
+            super().__init__([text])
+        self.text = text
+
+
 class Word(str):
     """One of these words: text that is parsed as the declared type."""
 

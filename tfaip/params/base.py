@@ -17,6 +17,7 @@ from tfaip.params.declaration import (
 )
 from tfaip.params.fieldhelp import record_place
 from tfaip.params.limits import check_fields
+from tfaip.params.shared import take_shared
 
 T = TypeVar("T")
 
@@ -47,6 +48,7 @@ class ParamsBase(metaclass=ParamsMeta):
         if cls is not None:
             params_cls.cls = implementation(params_cls, cls)
         record_place(params_cls)
+        take_shared(params_cls)
         prepare_body(params_cls)
         make_dataclass_on_demand(params_cls)
 

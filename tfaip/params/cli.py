@@ -12,20 +12,19 @@ from tfaip.params.arguments import Words, split_arguments
 from tfaip.params.config_files import load_config
 from tfaip.params.config_output import config_lines
 from tfaip.params.decoding import parse_words
-from tfaip.params.fieldtypes import origin_of
-from tfaip.params.help import help_text
+from tfaip.params.help import HelpText
 from tfaip.params.limits import FieldError
-from tfaip.params.names import nearest
 from tfaip.params.resolve import NO_META, Resolver
-from tfaip.params.returnn_names import returnn_counterpart, returnn_hint
-from tfaip.params.schema import MISSING, Entry, Group, Leaf, Node, walk_entries
-from tfaip.params.sources import COMMAND_LINE, Settings, Source, label
-from tfaip.params.tree import node_fields, post_init
+from tfaip.params.schema import MISSING, Group, Leaf, Node
+from tfaip.params.sources import COMMAND_LINE, Settings, Source
+from tfaip.params.tree import post_init
 from tfaip.params.trust import check_packages
+from tfaip.params.unknown import all_entries, refuse_unknown
 from tfaip.util.text import ERROR_LIMIT, shorten_text
 
 _CONFIG = "config"
-_HELP = Leaf("help", "help", NO_META, bool, False)
+_HELP = Leaf("help", "help", NO_META, list[str], None)
+_PYTHON = Leaf("python", "python", NO_META, bool, False)
 _PRINT = Leaf("print_config", "print_config", NO_META, bool, False)
 _TRUST = Leaf("trust", "trust", NO_META, list[str], ())
 
@@ -39,18 +38,21 @@ class ParamsParser:
     `module:Class`: `--optimizer Adam`, `--l ClassA ClassB`, `--d first=ClassA`.
 
     `--config FILE ...` reads flags from YAML or JSON (defaults < files in order < flags),
-    `--print_config` prints all values with their origins, `--help` all flags.
+    `--print_config` prints all values with their origins, `--help` an overview of the flags,
+    `--help all` all of them (see `HelpText`).
 
     Args:
         prog: the command as the user types it, for `--help`.
         description: of the command, for `--help`.
         trusted: packages whose classes and functions config files may name, besides tfaip, those of
             the params, and those of `--trust PKG ...`.
+        home: module of the scenario, whose options `--help` shows first.
     """
 
-    def __init__(self, prog: str, description: str = "", trusted: Iterable[str] = ()) -> None:
+    def __init__(self, prog: str, description: str = "", trusted: Iterable[str] = (), home: str = "") -> None:
         self.prog = prog
         self.description = description
+        self._home = home
         self._trusted = list(trusted)
         self._options: list[Leaf] = []
         self._roots: list[tuple[str, Any, Any, Mapping[str, Any]]] = []
@@ -106,7 +108,10 @@ class ParamsParser:
             SystemExit: after `--help` and `--print_config`, with code 0.
         """
         words = split_arguments(argv, repeatable=[_CONFIG, _TRUST.name], short={"-h": _HELP.name})
-        wants_help = _parse_option(_HELP, words).value
+        topics = _parse_option(_HELP, words).value
+        with_paths = _parse_option(_PYTHON, words).value
+        if with_paths and topics is None:
+            raise UsageError("--python shows Python paths in the help: add --help")
         print_config = _parse_option(_PRINT, words).value
         if words.get(_TRUST.name) == []:
             raise UsageError("--trust needs the name of a package")
@@ -118,10 +123,11 @@ class ParamsParser:
         roots = [resolver.root(*root) for root in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it
         # chooses.
-        if wants_help:
-            print(help_text(self.prog, self.description, options, roots))
+        if topics is not None:
+            print(HelpText(self.prog, self.description, options, roots, self._home, with_paths).text(topics))
             raise SystemExit(0)
-        _refuse_unknown(settings, roots, options)
+        general = [_HELP.name, _PYTHON.name, _CONFIG, _PRINT.name, _TRUST.name, *(option.name for option in options)]
+        refuse_unknown(settings, roots, general)
         # A config file may be printed as a template, with null for values that are still to be
         # given.
         _refuse_missing(roots, may_be_none=print_config)
@@ -160,7 +166,7 @@ def _build(root: Node) -> Any:
 
 def _refuse_missing(roots: Sequence[Node], may_be_none: bool) -> None:
     missing = []
-    for entry in _all_entries(roots):
+    for entry in all_entries(roots):
         if isinstance(entry, Group) or not entry.required:
             continue
         if isinstance(entry, Node) or entry.value is MISSING or not may_be_none:
@@ -168,65 +174,3 @@ def _refuse_missing(roots: Sequence[Node], may_be_none: bool) -> None:
     if missing:
         kind = "flag" if len(missing) == 1 else "flags"
         raise UsageError(f"missing required {kind}: {', '.join(missing)}")
-
-
-def _all_entries(roots: Sequence[Node]) -> list[Entry]:
-    return [entry for root in roots for entry in walk_entries(root)]
-
-
-def _refuse_unknown(settings: Settings, roots: Sequence[Node], options: Sequence[Leaf]) -> None:
-    for key, origin in settings.unused():
-        kind, dashes = ("flag ", "--") if origin == COMMAND_LINE else ("", "")
-        entries = _all_entries(roots)
-        hint = _elsewhere(key, entries)
-        counterpart = returnn_counterpart(key)
-        if counterpart is None and returnn_hint(key) is not None:
-            hint = f": {returnn_hint(key)}"
-        elif not hint:
-            known = [entry.flag for entry in [*entries, *options] if _is_flag(entry)]
-            known += [_HELP.name, _CONFIG, _PRINT.name, _TRUST.name]
-            near = _near_flags(key, known) if counterpart is None else [counterpart]
-            if near:
-                hint = "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
-        raise UsageError(f"unknown {kind}{label(key, origin)}{hint or '; --help lists all flags'}")
-
-
-def _near_flags(key: str, known: Sequence[str]) -> list[str]:
-    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), then similar ones."""
-    by_end: dict[str, list[str]] = {}
-    for flag in known:
-        by_end.setdefault(flag.rpartition(".")[2], []).append(flag)
-    last = key.rpartition(".")[2]
-    alike = by_end.get(last, []) + nearest(key, known)
-    if not alike:
-        for end in nearest(last, by_end):
-            alike += by_end[end]
-    return list(dict.fromkeys(alike))[:3]
-
-
-def _is_flag(entry: Entry) -> bool:
-    """Return True if the flag can be given; that of a node of a fixed class is only a prefix."""
-    return not isinstance(entry, Node) or entry.choice is not None or bool(entry.meta.get("tuple_like"))
-
-
-def _elsewhere(key: str, entries: Sequence[Entry]) -> str:
-    """Return a hint at another class that has the flag, or ""."""
-    for node in entries:
-        if not isinstance(node, Node) or node.choice is None:
-            continue
-        if node.cls is not None and _knows(origin_of(node.cls), node.flag, key):
-            continue
-        for cls in node.choice.classes:
-            if _knows(cls, node.flag, key):
-                name = node.choice.name_of(cls)
-                return f"; it belongs to {name}: choose it with --{node.flag} {name}"
-    return ""
-
-
-def _knows(cls: type, prefix: str, key: str) -> bool:
-    """Return True if `key` is the flag of a field of a node, or begins with it."""
-    for field in node_fields(cls):
-        flag = f"{prefix}{field.metadata.get('separator', '.')}{field.name}"
-        if f"{key}.".startswith(f"{flag}."):
-            return True
-    return False

@@ -13,6 +13,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tfaip.params import names
+from tfaip.params.shared import shared_of
 
 # What `paiargparse` and `dataclasses_json` assign to each class that they decorate.
 _JSON_METHODS = {"to_dict", "from_dict", "to_json", "from_json", "schema", "__setattr__"}
@@ -83,7 +84,10 @@ def make_dataclass_on_demand(cls: type) -> None:
 
 
 def accept_old_names(cls: Any) -> None:
-    """Let the constructor of a params class take old field names, with a `DeprecationWarning`."""
+    """Let the constructor of a params class take old field names, with a `DeprecationWarning`.
+
+    It also takes the values of attributes that are declared with `shared()`.
+    """
     constructor = cls.__init__
     # Also if it is the inherited one, which is wrapped already.
     if hasattr(constructor, "takes_old_names"):
@@ -91,6 +95,8 @@ def accept_old_names(cls: Any) -> None:
 
     @functools.wraps(constructor)
     def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807
+        for name in shared_of(type(self)).keys() & values.keys():
+            setattr(self, name, values.pop(name))
         constructor(self, *args, **names.current_names(type(self), values))
 
     __init__.takes_old_names = True  # type: ignore[attr-defined]

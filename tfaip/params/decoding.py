@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import names
-from tfaip.params.arguments import Word, Words
+from tfaip.params.arguments import Text, Word, Words
 from tfaip.params.encoding import CLASS_KEY, encode
 from tfaip.params.fieldtypes import (
     DICT_TYPES,
@@ -65,7 +65,7 @@ def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
     for word in words:
         if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
             raise UsageError(f"{flag}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
-    return Decoder().decode(Words(words), declared, flag)
+    return Decoder().decode(words if isinstance(words, Words) else Words(words), declared, flag)
 
 
 def build(cls: Any, values: Mapping[str, Any], place: str) -> Any:
@@ -287,6 +287,8 @@ class Decoder:
 
 
 def _only_word(words: Words, declared: Any, flag: str) -> Any:
+    if isinstance(words, Text):
+        return Word(words.text)
     if declared is bool and not words:
         return True
     if not words:

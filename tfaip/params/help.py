@@ -1,79 +1,256 @@
-"""Text of `--help`: flags grouped by params class, with types, values and help."""
+"""Text of `--help`: the options of the scenario and the common ones; a part, or everything, on demand."""
 
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
+from tfaip.errors import UsageError
+from tfaip.params.common import is_common
 from tfaip.params.config_output import shown_value, yaml_value
 from tfaip.params.fieldtypes import expected, origin_of
+from tfaip.params.names import did_you_mean
 from tfaip.params.schema import Entry, Group, Leaf, Node
 from tfaip.params.trust import top_package
+from tfaip.params.unknown import flags_of_other_classes, is_flag
+from tfaip.util.text import shorten
 
+ALL = "all"
 _BACKENDS = {"keras", "tensorflow", "jax"}
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
+_TOOLKIT = "tfaip"
+_GENERAL = "General options"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
-def help_text(prog: str, description: str, options: Sequence[Leaf], roots: Sequence[Node]) -> str:
-    """Return the text, with the flags and values as they are after the other arguments.
+@dataclass(frozen=True)
+class _Line:
+    """A flag of a tree.
+
+    Args:
+        entry: the flag.
+        root: of the tree.
+        holder: the node that has the field; None for the root itself.
+        path: Python path, with the name of the root.
+    """
+
+    entry: Entry
+    root: Node
+    holder: Node | None
+    path: str
+
+    @property
+    def section(self) -> Node:
+        """The node below whose title the flag is shown."""
+        if isinstance(self.entry, Node) and self.entry.cls is not None:
+            return self.entry
+        return self.holder or self.root
+
+    @property
+    def group(self) -> str:
+        """The first part of the flag, also of flags that leave it out."""
+        return self.section.flag.partition(".")[0]
+
+
+class HelpText:
+    """Text of `--help`, with the flags and values as they are after the other arguments.
 
     Args:
         prog: the command as the user types it.
         description: of the command.
         options: flags outside of any params class.
         roots: resolved trees.
+        home: module of the scenario: what its package declares is shown first.
+        with_paths: show the Python path of each flag.
     """
-    width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
-    lines = [*_wrapped(f"usage: {prog} [--flag value ...]", width, 0, 7)]
-    if description:
-        lines += ["", *_wrapped(description, width, 0, 0)]
-    lines += ["", "Options"]
-    for flag, text in _GENERAL:
-        lines += [f"  {flag}", *_wrapped(text, width, 6, 6)]
-    for option in options:
-        lines += _entry_lines(option, width)
-    for root in roots:
-        lines += _node_lines(root, width)
-    for note in _backend_notes(roots):
-        lines += ["", *_wrapped(note, width, 0, 2)]
-    return "\n".join(lines)
+
+    def __init__(
+        self,
+        prog: str,
+        description: str,
+        options: Sequence[Leaf],
+        roots: Sequence[Node],
+        home: str = "",
+        with_paths: bool = False,
+    ) -> None:
+        self._prog = prog
+        self._description = description
+        self._options = options
+        self._roots = roots
+        self._package = f"{home.rpartition('.')[0] or home}."
+        self._with_paths = with_paths
+        self._width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
+        self._lines = [line for root in roots for line in _lines(root, root.name, root)]
+
+    def text(self, topics: Sequence[str]) -> str:
+        """Return the text.
+
+        Args:
+            topics: groups, flags or words to explain; `all` for everything; none for the overview.
+
+        Raises:
+            UsageError: if nothing is known about a topic.
+        """
+        if ALL in topics:
+            parts = [self._head(), self._general(), *self._sections(self._lines, by_class=True)]
+        elif topics:
+            parts = [part for topic in topics for part in self._about(topic.lstrip("-"))]
+        else:
+            parts = [self._head(), *self._overview(), self._general(), self._hint()]
+        notes = [self._wrap(note, 0, 2) for note in _backend_notes(self._roots)]
+        return "\n\n".join("\n".join(part) for part in [*parts, *notes] if part)
+
+    def _head(self) -> list[str]:
+        usage = self._wrap(f"usage: {self._prog} [--flag value ...]", 0, 7)
+        return [*usage, "", *self._wrap(self._description, 0, 0)] if self._description else usage
+
+    def _general(self) -> list[str]:
+        lines = [_GENERAL]
+        for flag, text in _GENERAL_FLAGS:
+            lines += [*self._wrap(flag, 2, 6), *self._wrap(text, 6, 6)]
+        for option in self._options:
+            lines += self._entry(option)
+        return lines
+
+    def _hint(self) -> list[str]:
+        groups = dict.fromkeys(line.group for line in self._lines)
+        if not groups:
+            return []
+        return self._wrap(f"More: --help GROUP ({', '.join(groups)}), --help WORD, --help all.", 0, 2)
+
+    def _overview(self) -> Iterator[list[str]]:
+        """Yield the sections with the scenario's own options, then the others, each with its common options."""
+        shown = [line for line in self._lines if self._is_own(line) or _is_common(line)]
+        own = {line.group for line in shown if self._is_own(line)}
+        rest = {line.group for line in shown} - own
+        for groups in (own, rest):
+            yield from self._sections([line for line in shown if line.group in groups], by_class=False)
+
+    def _is_own(self, line: _Line) -> bool:
+        """Return True for an option that a class of the scenario declares, or with which one is chosen."""
+        entry, holder = line.entry, line.holder
+        if holder is not None and self._is_own_class(_declaring(origin_of(holder.cls), entry.name)):
+            return True
+        if isinstance(entry, Leaf) or entry.choice is None:
+            return False
+        is_choice = isinstance(entry, Group) or len(entry.choice.classes) > 1
+        return is_choice and any(map(self._is_own_class, entry.choice.classes))
+
+    def _is_own_class(self, cls: type) -> bool:
+        module = f"{cls.__module__}."
+        return top_package(module) != _TOOLKIT or module.startswith(self._package)
+
+    def _about(self, topic: str) -> Iterator[list[str]]:
+        """Yield the sections about a topic."""
+        found = [line for line in self._lines if topic == line.group or f"{line.entry.flag}.".startswith(f"{topic}.")]
+        options = [option for option in self._options if option.flag == topic]
+        others: list[str] = []
+        if not found and not options:
+            found = [line for line in self._lines if _mentions(line.entry, topic)]
+            options = [option for option in self._options if _mentions(option, topic)]
+            for flag, choice in flags_of_other_classes(self._roots, topic):
+                others += self._wrap(f"--{flag} with {choice}", 2, 6)
+        if not found and not options and not others:
+            known = {line.group for line in self._lines} | {line.entry.name for line in self._lines}
+            hint = did_you_mean(topic, known)
+            raise UsageError(f"--help {shorten(topic)}: no flag and no help text has this word{hint}")
+        if options:
+            yield [_GENERAL, *(text for option in options for text in self._entry(option))]
+        yield from self._sections(found, by_class=True)
+        if others:
+            yield ["Flags of other classes", *others]
+
+    def _sections(self, lines: Sequence[_Line], by_class: bool) -> Iterator[list[str]]:
+        """Yield a section per group, with the number of flags that it leaves out, or one per node."""
+        sections: dict[int | str, list[_Line]] = {}
+        for line in lines:
+            sections.setdefault(id(line.section) if by_class else line.group, []).append(line)
+        for key, members in sections.items():
+            node = members[0].section
+            if not by_class:
+                node = next((item for item in _all_nodes(self._roots) if item.flag == key), node)
+            text = self._wrap(_title(node), 0, 2)
+            for member in members:
+                text += self._entry(member.entry, member.path)
+            hidden = 0 if by_class else sum(line.group == key for line in self._lines) - len(members)
+            if hidden:
+                text.append(f"  {hidden} more: --help {key}")
+            yield text
+
+    def _entry(self, entry: Entry, path: str = "") -> list[str]:
+        lines = self._wrap(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}", 2, 6)
+        if path and self._with_paths:
+            lines += self._wrap(f"Python: {path}", 6, 10)
+        return lines + self._wrap(_help_of(entry), 6, 6)
+
+    def _wrap(self, text: str, first: int, rest: int) -> list[str]:
+        indents: dict[str, Any] = {"initial_indent": " " * first, "subsequent_indent": " " * rest}
+        lines = textwrap.wrap(text, self._width, break_on_hyphens=False, **indents)
+        return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
-_GENERAL = (
-    ("--help, -h", "Show this text, for the classes chosen by the other flags."),
+_GENERAL_FLAGS = (
+    ("--help, -h [GROUP | FLAG | WORD | all ...]", "Show a part of all flags, for the classes chosen by the others."),
+    ("--python", "With --help: show the Python path of each flag, too."),
     ("--config FILE [FILE ...]", "Read flags from YAML or JSON; later files and flags win."),
     ("--trust PKG [PKG ...]", "Packages that files may name classes of, besides tfaip and the scenario's own."),
     ("--print_config", "Print all values and where they come from, as a config file."),
 )
 
 
-def _node_lines(node: Node, width: int, is_item: bool = False) -> Iterator[str]:
-    if node.choice is not None or any(not isinstance(entry, Node) for entry in node.entries):
-        yield ""
-        yield from _wrapped(_title(node), width, 0, 2)
-    if (node.choice is not None or node.meta.get("tuple_like")) and not is_item:
-        yield from _entry_lines(node, width)
+def _lines(node: Node, path: str, root: Node, holder: Node | None = None) -> Iterator[_Line]:
+    """Yield the flags of a node, those of nodes below it last."""
+    if is_flag(node):
+        yield _Line(node, root, holder, path)
+    yield from _fields(node, path, root)
+
+
+def _fields(node: Node, path: str, root: Node) -> Iterator[_Line]:
     # Nodes follow after all flags of this one, so that the flags of a class stay together.
-    inner: list[tuple[Node, bool]] = []
+    inner: list[Iterator[_Line]] = []
     for entry in node.entries:
+        below = f"{path}.{entry.name}"
         if isinstance(entry, Node) and entry.cls is not None:
-            inner.append((entry, False))
+            inner.append(_lines(entry, below, root, node))
             continue
-        yield from _entry_lines(entry, width)
+        yield _Line(entry, root, node, below)
         if isinstance(entry, Group):
-            inner += [(item, True) for item in entry.items or ()]
-    for below, below_is_item in inner:
-        yield from _node_lines(below, width, below_is_item)
+            for item in entry.items or ():
+                key = repr(item.name) if entry.keyed else item.name
+                inner.append(_fields(item, f"{below}[{key}]", root))
+    for lines in inner:
+        yield from lines
+
+
+def _is_common(line: _Line) -> bool:
+    return is_common(line.entry.meta) or (isinstance(line.entry, Leaf) and line.entry.required)
+
+
+def _declaring(cls: type, name: str) -> type:
+    """Return the class that introduces a field."""
+    for base in reversed(cls.__mro__):
+        if name in vars(base).get("__annotations__", {}):
+            return base
+    return cls
+
+
+def _mentions(entry: Entry, topic: str) -> bool:
+    """Return True if the flag contains a text, or a word of the help text begins with it."""
+    if topic.lower() in entry.flag.lower():
+        return True
+    return re.search(rf"\b{re.escape(topic)}", _help_of(entry), re.IGNORECASE) is not None
 
 
 def _title(node: Node) -> str:
     """Return class, flag, and first paragraph of the docstring."""
-    cls = origin_of(node.cls)
+    cls = origin_of(node.declared if node.cls is None else node.cls)
     text = summary_of(cls)
     title = f"{cls.__name__} (--{node.flag})"
     return f"{title}: {text}" if text else title
@@ -106,10 +283,13 @@ def _nodes(node: Node) -> Iterator[Node]:
                 yield from _nodes(item)
 
 
+def _all_nodes(roots: Sequence[Node]) -> list[Node]:
+    return [node for root in roots for node in _nodes(root)]
+
+
 def _backend_notes(roots: Sequence[Node]) -> Iterator[str]:
     """Yield a line for each module of the user that imports a backend: commands wait for it."""
-    nodes = [node for root in roots for node in _nodes(root)]
-    packages = {top_package(origin_of(node.cls).__module__) for node in nodes} - {"tfaip"}
+    packages = {top_package(origin_of(node.cls).__module__) for node in _all_nodes(roots)} - {"tfaip"}
     for name, module in sorted(sys.modules.items()):
         if top_package(name) not in packages:
             continue
@@ -125,8 +305,7 @@ def _backend_notes(roots: Sequence[Node]) -> Iterator[str]:
             )
 
 
-def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
-    yield from _wrapped(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}", width, 2, 6)
+def _help_of(entry: Entry) -> str:
     text = entry.help
     if text and text[-1] not in ".!?":
         text += "."
@@ -138,7 +317,7 @@ def _entry_lines(entry: Entry, width: int) -> Iterator[str]:
     else:
         more = "" if entry.choice.enforced else ", or module:Class"
         text += f" Choices: {', '.join(entry.choice.names())}{more}."
-    yield from _wrapped(text.strip(), width, 6, 6)
+    return text.strip()
 
 
 def _type_text(entry: Entry) -> str:
@@ -160,11 +339,5 @@ def _value_text(entry: Entry) -> str:
         value = shown_value(entry)
     except TypeError:
         return ""  # a default that params cannot store
-    if value is None or isinstance(value, bool):
-        return f" = {value}"
-    return f" = {yaml_value(value)}"
-
-
-def _wrapped(text: str, width: int, first: int, rest: int) -> list[str]:
-    indents: dict[str, Any] = {"initial_indent": " " * first, "subsequent_indent": " " * rest}
-    return textwrap.wrap(text, width, break_on_hyphens=False, **indents)
+    text = str(value) if value is None or isinstance(value, bool) else yaml_value(value)
+    return f" ={_NO_BREAK}{text}"

@@ -6,7 +6,9 @@ import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 from tfaip.params.base import ParamsBase
-from tfaip.params.tree import copy_tree, node_fields
+from tfaip.params.defaults import copied
+from tfaip.params.shared import shared_of
+from tfaip.params.tree import node_fields
 
 # Set on the objects that work: a field of one of these names would be replaced.
 _ATTRIBUTES = {"params", "mode", "data_params", "rng"}
@@ -63,9 +65,9 @@ class Part(ParamsBase):
     def _create(self, **attributes: Any) -> Self:
         """Return a new object that works, with the values of these params and further attributes."""
         part = object.__new__(type(self))
-        copies: dict[int, Any] = {}
         for name, value in self._values().items():
-            vars(part)[name] = copy_tree(value, copies)
+            vars(part)[name] = copied(value)
+        vars(part).update(self._shared_values())
         vars(part).update(attributes, _is_created=True)
         return part
 
@@ -73,9 +75,13 @@ class Part(ParamsBase):
         """Return the values of the fields that are set."""
         return {field.name: vars(self)[field.name] for field in node_fields(self) if field.name in vars(self)}
 
+    def _shared_values(self) -> dict[str, Any]:
+        """Return the values that are filled in from the tree."""
+        return {name: vars(self)[name] for name in shared_of(type(self)) if name in vars(self)}
+
     def __getstate__(self) -> dict[str, Any]:
-        """Return what copies and worker processes get: of params only the fields."""
-        return dict(vars(self)) if self._is_created else self._values()
+        """Return what copies and worker processes get: of params nothing that code has computed."""
+        return dict(vars(self)) if self._is_created else self._values() | self._shared_values()
 
     if not TYPE_CHECKING:  # a type checker must find mistyped attributes itself
 
@@ -92,7 +98,7 @@ class Part(ParamsBase):
                     name=name,
                     obj=self,
                 ) from None
-            for computed in vars(self).keys() - self._values().keys():
+            for computed in vars(self).keys() - self.__getstate__().keys():
                 del vars(self)[computed]
 
 

@@ -12,6 +12,7 @@ from tfaip.errors import UsageError
 from tfaip.params import names
 from tfaip.params.arguments import Words
 from tfaip.params.choices import ClassChoice
+from tfaip.params.common import COMMON, is_common
 from tfaip.params.decoding import Decoder, parse_words
 from tfaip.params.fieldtypes import field_kind, origin_of
 from tfaip.params.generics import field_types
@@ -52,7 +53,7 @@ class _Place:
 
     def below(self, field: dataclasses.Field[Any], lowest: int, old_names: tuple[str, ...], owner: type) -> _Place:
         """Return the place of a field of the node here."""
-        meta = field.metadata
+        meta = _with_common(owner, field)
         return _Place(prefix_below(self.prefix, self.name, meta), field.name, meta, lowest, old_names, owner)
 
 
@@ -223,6 +224,15 @@ class Resolver:
                     value = Words([value])
                 leaf.value = _converted(dataclasses.replace(hit, value=value), leaf, self._trusted)
                 leaf.origin, leaf.required = hit.origin, False
+
+
+def _with_common(cls: type, field: dataclasses.Field[Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field, with the mark of common options if a base class has set it."""
+    for base in cls.__mro__[1:]:
+        inherited = getattr(base, "__dataclass_fields__", {}).get(field.name)
+        if inherited is not None and is_common(inherited.metadata):
+            return {**field.metadata, **COMMON}
+    return field.metadata
 
 
 def _chosen_class(node: Node, choice: ClassChoice, hit: Hit, trusted: frozenset[str] | None) -> type | None:

@@ -158,13 +158,13 @@ def prefix_below(prefix: str, name: str, meta: Mapping[str, Any]) -> str:
 
     Args:
         prefix: beginning of the flag of the node.
-        name: of the node.
+        name: of the node; empty for a root without a name.
         meta: of the field: `pai_meta(mode=..., separator=...)`.
     """
     mode = meta.get("mode", "snake")
     if mode == "flat":
         return ""
-    return prefix if mode == "ssnake" else f"{prefix}{name}{meta.get('separator', '.')}"
+    return prefix if mode == "ssnake" or not name else f"{prefix}{name}{meta.get('separator', '.')}"
 
 
 def field_default(field: dataclasses.Field[Any]) -> Any:

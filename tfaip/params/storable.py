@@ -14,12 +14,12 @@ from tfaip.errors import UsageError
 from tfaip.params.decoding import Decoder
 from tfaip.params.encoding import encode
 from tfaip.params.fieldtypes import type_name
+from tfaip.params.flagnames import Place, flag_of
 from tfaip.params.functions import load_function
 from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.objects import is_given_by_name
 from tfaip.params.resource import Resource
-from tfaip.params.schema import prefix_below
 from tfaip.params.tree import children, diff, is_node, node_fields, post_init
 from tfaip.params.trust import find_class, top_package
 from tfaip.util.text import shorten, shorten_text
@@ -65,19 +65,6 @@ def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
         raise
 
 
-def flag_of(params: Any, root: str, path: str) -> str:
-    """Return the flag of the field at a path, or the path if it has none."""
-    place = _Place("", root, root, {})
-    value = params
-    for name in path.split("."):
-        meta: Mapping[str, Any] = {"separator": place.meta.get("separator", ".")}
-        if is_node(value):
-            meta = type(value).__dataclass_fields__[name].metadata
-        place = place.below(name, meta)
-        value = (children(value) or {}).get(name)
-    return place.label
-
-
 def conform(params: Any, root: str) -> None:
     """Check every value of a tree against the type of its field.
 
@@ -92,7 +79,7 @@ def conform(params: Any, root: str) -> None:
     Raises:
         UsageError: a value does not fit; the message names the flag of its field.
     """
-    _Conformer().node(params, _Place("", root, root, {}))
+    _Conformer().node(params, Place.of_root(root))
 
 
 def require_readable(params: Any, cls: Any, root: str) -> None:
@@ -116,7 +103,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
     for change in diff(params, decoded):
         if not _is_lossless(change.old, change.new):
             raise UsageError(
-                f"{root}.{change.path} is {shorten(change.old)}, but would be read from a file as "
+                f"{flag_of(params, root, change.path)} is {shorten(change.old)}, but would be read from a file as "
                 f"{shorten(change.new)}: __post_init__ must give the same values when it runs again"
             )
 
@@ -134,30 +121,6 @@ class _OwnValues(Decoder):
         """Accept any name: the object is imported when it is made."""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Place:
-    """Place of a value: its flag, or its dotted path if it has none."""
-
-    prefix: str
-    name: str
-    path: str
-    meta: Mapping[str, Any]
-
-    @property
-    def label(self) -> str:
-        return self.path if self.is_hidden else f"--{self.prefix}{self.name}"
-
-    @property
-    def is_hidden(self) -> bool:
-        return self.meta.get("mode") == "ignore"
-
-    def below(self, name: str, meta: Mapping[str, Any]) -> _Place:
-        prefix = prefix_below(self.prefix, self.name, meta)
-        if self.is_hidden:
-            meta = {**meta, "mode": "ignore"}
-        return _Place(prefix, name, f"{self.path}.{name}", meta)
-
-
 class _Conformer:
     """Walk over a tree that remembers the nodes above, to find a tree that contains itself."""
 
@@ -165,7 +128,7 @@ class _Conformer:
         self._above: list[Any] = []
         self._decoder = _OwnValues()
 
-    def node(self, node: Any, place: _Place) -> None:
+    def node(self, node: Any, place: Place) -> None:
         """Check the fields of a node and everything below it."""
         if any(node is above for above in self._above):
             raise UsageError(f"{place.label} contains itself: give it a copy")
@@ -176,7 +139,7 @@ class _Conformer:
             if not hasattr(node, field.name):
                 continue  # declared with init=False, and not set yet
             value = getattr(node, field.name)
-            below = place.below(field.name, field.metadata)
+            below = place.below(field.name, node)
             # None, if the type allows it, means that there is deliberately no value.
             if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
                 raise UsageError(f"{below.label} is required, and empty: give it a value")
@@ -187,7 +150,7 @@ class _Conformer:
                     setattr(node, field.name, conformed)
         self._above.pop()
 
-    def _value(self, value: Any, declared: Any, place: _Place) -> Any:
+    def _value(self, value: Any, declared: Any, place: Place) -> Any:
         try:
             parts = None if is_node(value) else children(value)
         except RecursionError as error:
@@ -199,10 +162,10 @@ class _Conformer:
             return self._leaf(value, declared, place)
         for name, part in parts.items():
             if is_node(part):
-                self.node(part, place.below(name, {"separator": place.meta.get("separator", ".")}))
+                self.node(part, place.below(name, value))
         return value
 
-    def _leaf(self, value: Any, declared: Any, place: _Place) -> Any:
+    def _leaf(self, value: Any, declared: Any, place: Place) -> Any:
         try:
             encoded = encode(value, None, place.label)
         except TypeError:
@@ -219,7 +182,7 @@ class _Conformer:
         return value if _is_identical(value, decoded) else decoded
 
 
-def _too_deep(place: _Place) -> UsageError:
+def _too_deep(place: Place) -> UsageError:
     return UsageError(f"{place.label} contains itself, or is nested too deeply")
 
 

@@ -7,7 +7,6 @@ other.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -41,8 +40,12 @@ class Change:
     old: Any
     new: Any
 
+    def text(self, name: str) -> str:
+        """Return the difference in words, with a name for the path."""
+        return f"{name}: {_shown(self.old)} -> {_shown(self.new)}"
+
     def __str__(self) -> str:
-        return f"{self.path}: {_shown(self.old)} -> {_shown(self.new)}"
+        return self.text(self.path)
 
 
 def is_node(value: Any) -> bool:
@@ -127,34 +130,6 @@ def set_path(params: Any, path: str, value: Any) -> None:
         raise UsageError(f"{parent_path} is a tuple, its entries cannot be set: set {parent_path} as a whole")
     else:
         setattr(parent, last, value)
-
-
-def copy_tree(value: Any, copies: dict[int, Any]) -> Any:
-    """Return a copy of nodes, lists, tuples, dicts and sets that shares all other values, which may be large.
-
-    Args:
-        value: a node or a value.
-        copies: the copies by the id of the original, to be extended: a node in two places stays one
-            node.
-    """
-    if id(value) in copies:
-        return copies[id(value)]
-    if type(value) is list:
-        return [copy_tree(item, copies) for item in value]
-    if type(value) is tuple:
-        return tuple(copy_tree(item, copies) for item in value)
-    if type(value) is dict:
-        return {key: copy_tree(item, copies) for key, item in value.items()}
-    if type(value) is set:
-        return set(value)
-    if not is_node(value):
-        return value
-    copied = copies[id(value)] = copy.copy(value)
-    for field in node_fields(value):
-        if hasattr(value, field.name):
-            # Also in frozen nodes.
-            object.__setattr__(copied, field.name, copy_tree(getattr(value, field.name), copies))
-    return copied
 
 
 def diff(old: Any, new: Any, path: str = "") -> list[Change]:

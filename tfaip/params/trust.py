@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
+import sys
 from collections.abc import Iterable
 from types import FunctionType
 from typing import Any, get_origin
@@ -18,6 +19,8 @@ from tfaip.util.text import shorten, shorten_text
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
 _OWN_PACKAGE = "tfaip"
+# Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
+SCENARIO_MARK = "__scenario__"
 # Far more than any name has: it is shown in messages, and becomes a path when it is imported.
 _LONGEST_NAME = 200
 
@@ -28,8 +31,14 @@ def class_name(cls: type) -> str:
     Raises:
         TypeError: it is not defined at the top level of a module, so no name could find it again.
     """
+    scenario = vars(cls).get(SCENARIO_MARK)
     if cls.__qualname__ != cls.__name__:
-        raise TypeError(f"{cls.__qualname__} cannot be stored: move it to the top level of {cls.__module__}")
+        shown = scenario or cls.__qualname__
+        raise TypeError(f"{shown} cannot be stored: move it to the top level of {cls.__module__}")
+    if scenario and cls.__module__ == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
+        raise TypeError(
+            f"{scenario} cannot be stored: no other program can import a class of a notebook, move it to a module"
+        )
     return f"{cls.__module__}:{cls.__name__}"
 
 

@@ -16,6 +16,7 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
 from tfaip.export.loading import load_weights
+from tfaip.params.flagnames import flag_of
 from tfaip.params.resource import Resource
 from tfaip.params.tree import Change, diff
 from tfaip.predict.modelpass import samples_of
@@ -125,7 +126,7 @@ def _require_same_inputs(first: str, first_data: DataBaseParams, other: str, oth
     if changes:
         raise UsageError(
             f"{first} and {other} differ in their pre-processing, so they cannot vote: "
-            f"{'; '.join(f'data.{change}' for change in changes)}"
+            f"{'; '.join(change.text(flag_of(first_data, 'data', change.path)) for change in changes)}"
         )
 
 

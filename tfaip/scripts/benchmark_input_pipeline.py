@@ -47,7 +47,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
     description = f"Measure the input pipeline of {described(scenario)}"
-    parser = CommandParser(prog, description, [top_package(scenario.__module__)])
+    parser = CommandParser(prog, description, [top_package(scenario.__module__)], scenario=scenario)
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
     args = parse_without_output(parser, scenario, flags)
     if args.time_limit is not None and not args.time_limit > 0:

@@ -14,6 +14,7 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import prepare_devices
 from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
+from tfaip.params.common import COMMON
 from tfaip.params.help import described
 from tfaip.scripts import command
 from tfaip.scripts.models import Models, choose_data, open_models, plan_for_models
@@ -66,12 +67,12 @@ def parse_flags(prog: str, models: Models) -> tuple[SimpleNamespace, list[Any]]:
     lav = LAVParams(model_path=str(models.paths[0]))
     models.use_training_pipeline(lav)
     parser = CommandParser(
-        prog, f"Load and validate {described(models.scenario)}", models.all_trusted(), writes=["out", "dump"]
+        prog, f"Load and validate {described(models.scenario)}", models.all_trusted(), ["out", "dump"], models.scenario
     )
     parser.add_option("--tensorboard", type=str | None, help="Directory for events of TensorBoard")
     parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
     parser.add_params("lav", LAVParams, default=lav, metadata={"fix_dc": True})
-    parser.add_params("data", DataGeneratorParams, default=next(iter(defaults), None))
+    parser.add_params("data", DataGeneratorParams, default=next(iter(defaults), None), metadata=COMMON)
     for name in ("pipeline", "device"):
         parser.accept_former(f"lav.{name}", name)
     args = parser.parse(models.flags)

@@ -25,10 +25,18 @@ class CommandParser(ParamsParser):
         description: what it does, for `--help`.
         trusted: packages that config files may name classes of.
         writes: the files, of "out", "dump" and "png".
+        scenario: class of the scenario, whose options `--help` shows first.
     """
 
-    def __init__(self, prog: str, description: str, trusted: Sequence[str] = (), writes: Sequence[str] = ()) -> None:
-        super().__init__(prog, description, trusted)
+    def __init__(
+        self,
+        prog: str,
+        description: str,
+        trusted: Sequence[str] = (),
+        writes: Sequence[str] = (),
+        scenario: type | None = None,
+    ) -> None:
+        super().__init__(prog, description, trusted, home=scenario.__module__ if scenario is not None else "")
         self._writes = writes
         for name in writes:
             self.add_option(f"--{name}", type=str | None, help=_FILE_FLAGS[name])

@@ -11,6 +11,7 @@ from tfaip.components.userlogs import user_logs
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import prepare_devices
+from tfaip.params.common import COMMON
 from tfaip.params.help import described
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.samplefile import SampleWriter
@@ -58,9 +59,9 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     predict = PredictorParams()
     models.use_training_pipeline(predict)
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
-    parser = CommandParser(prog, f"Apply {described(models.scenario)}", models.all_trusted(), writes=["dump"])
+    parser = CommandParser(prog, f"Apply {described(models.scenario)}", models.all_trusted(), ["dump"], models.scenario)
     parser.add_params("predict", PredictorParams, default=predict, metadata={"fix_dc": True})
-    parser.add_params("data", DataGeneratorParams, default=next(iter(defaults), None))
+    parser.add_params("data", DataGeneratorParams, default=next(iter(defaults), None), metadata=COMMON)
     args = parser.parse(models.flags)
     return args, choose_data(args.data, defaults)[0]
 

@@ -69,7 +69,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
     description = f"Show the learning rate of a training of {scenario.__name__}."
-    parser = CommandParser(prog, description, [top_package(scenario.__module__)], writes=["png"])
+    parser = CommandParser(prog, description, [top_package(scenario.__module__)], ["png"], scenario)
     args = parse_without_output(parser, scenario, flags)
     if args.trainer.epochs > _MAX_EPOCHS:
         raise UsageError(

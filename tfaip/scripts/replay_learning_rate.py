@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.common import COMMON
 from tfaip.params.storable import flags_of
 from tfaip.scripts import command
 from tfaip.scripts.parser import CommandParser
@@ -109,7 +110,7 @@ def _read_run(path: Path, trusted: Sequence[str]) -> _Recorded:
     if not names:
         return _Recorded(history, params.learning_rate)
     is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
-    best = BestModel.of(scenario(params.scenario).model._best_logging_settings(), is_validated, names)
+    best = BestModel.of(scenario(params.scenario).best_logging_settings(), is_validated, names)
     return _Recorded(history, params.learning_rate, best)
 
 
@@ -126,7 +127,7 @@ def _rate_of_config(path: Path, history: History) -> LearningRateParams:
 def _parse(prog: str, default: LearningRateParams, flags: Sequence[str], trusted: Sequence[str]) -> Any:
     description = "Show the rates that other params give with the recorded scores."
     parser = CommandParser(prog, description, trusted, writes=["png"])
-    parser.add_params("learning_rate", LearningRateParams, default=default, metadata={"choices": SCHEDULES})
+    parser.add_params("learning_rate", LearningRateParams, default=default, metadata={"choices": SCHEDULES, **COMMON})
     return parser.parse(flags)
 
 

@@ -69,7 +69,7 @@ def _leave_out_history(stored: StoredTraining, root: Path) -> None:
 
 def _parse(prog: str, stored: StoredTraining, flags: Sequence[str]) -> Any:
     trusted = [top_package(stored.scenario.__module__), *stored.permission.packages]
-    parser = CommandParser(prog, "Continue a training.", trusted)
+    parser = CommandParser(prog, "Continue a training.", trusted, scenario=stored.scenario)
     parser.add_params("trainer", type(stored.params), default=stored.params)
     return parser.parse(flags)
 

@@ -90,7 +90,7 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permissio
     from tfaip.scripts.parser import CommandParser
 
     trusted = [top_package(scenario.__module__), *permission.packages]
-    parser = CommandParser(prog, f"Train {described(scenario)}", trusted)
+    parser = CommandParser(prog, f"Train {described(scenario)}", trusted, scenario=scenario)
     if default is None:
         default = scenario.default_trainer_params()
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)

@@ -53,7 +53,8 @@ class BestModel:
         """
         if self.monitor not in logged:
             raise UsageError(
-                f"_best_logging_settings of the model monitor {self.monitor!r}, which is not logged; logged values: "
+                f"the best model follows {self.monitor!r} (_best_logging_settings of the model, or best of the "
+                "scenario), which is not logged; logged values: "
                 f"{', '.join(sorted(logged))}"
             )
 

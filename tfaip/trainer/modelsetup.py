@@ -19,7 +19,7 @@ from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects.base import RefusedObject, find_params
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import layers_by_path, variables_by_path
-from tfaip.params.storable import flag_of
+from tfaip.params.flagnames import flag_of
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.runparams import Params

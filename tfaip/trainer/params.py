@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import (
@@ -15,9 +15,12 @@ from tfaip.components.pipelineparams import (
     TrainingPipelineGeneratorParams,
 )
 from tfaip.device import DeviceConfigParams
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.common import COMMON
 from tfaip.params.generics import bound_field
 from tfaip.params.limits import FieldError, below, limits
+from tfaip.params.root import RootParams
+from tfaip.params.sharing import fill_shared
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.run.directory import RunDirectory
@@ -56,14 +59,17 @@ TGen = TypeVar("TGen", bound=TrainerPipelineParamsBase)
 
 @pai_dataclass
 @dataclass
-class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
+class TrainerParams(RootParams, Generic[TScenario, TGen]):
     """Everything that describes a training run."""
 
-    epochs: int = field(default=100, metadata=pai_meta(help="Number of epochs") | limits(low=1))
+    flag_root: ClassVar[str] = "trainer"
+
+    epochs: int = field(default=100, metadata=pai_meta(help="Number of epochs") | limits(low=1) | COMMON)
     samples_per_epoch: int = field(
         default=-1,
         metadata=pai_meta(help="Samples per epoch (-1: one pass over the training data)")
-        | limits(low=1, also={-1: "one pass over the training data"}),
+        | limits(low=1, also={-1: "one pass over the training data"})
+        | COMMON,
     )
     scale_epoch_size: float = field(
         default=1.0,
@@ -74,17 +80,21 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         default=None,
         # An empty path is refused by `run_directory`.
         metadata=pai_meta(required=True, help="Directory of the run: log, checkpoints, exported models")
-        | limits(text=expected_directory, also={"": "none yet"}),
+        | limits(text=expected_directory, also={"": "none yet"})
+        | COMMON,
     )
-    overwrite: bool = field(default=False, metadata=pai_meta(mode="flat", help="Replace the run in output_dir"))
+    overwrite: bool = field(
+        default=False, metadata=pai_meta(mode="flat", help="Replace the run in output_dir") | COMMON
+    )
     val_every_n: int = field(
         default=1,
-        metadata=pai_meta(help="Validate every n epochs and after the last (0: never)") | limits(low=0),
+        metadata=pai_meta(help="Validate every n epochs and after the last (0: never)") | limits(low=0) | COMMON,
     )
     lav_every_n: int = field(
         default=0,
         metadata=pai_meta(help="Load and validate (LAV) every n epochs, and in the first and the last (0: never)")
-        | limits(low=0),
+        | limits(low=0)
+        | COMMON,
     )
     lav_min_epoch: int = field(default=0, metadata=pai_meta(help="First epoch in which LAV may run") | limits(low=0))
     lav_silent: bool = field(default=False, metadata=pai_meta(help="Do not print samples in LAV"))
@@ -115,7 +125,8 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
     random_seed: int | None = field(
         default=None,
         metadata=pai_meta(help="Seed of weights, data order and dropout (None: drawn and stored)")
-        | limits(low=0, high=2**32 - 1),
+        | limits(low=0, high=2**32 - 1)
+        | COMMON,
     )
     preload_data: bool = field(
         default=False,
@@ -173,7 +184,8 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             help="Rate of the exponential moving average of the weights, which is validated and exported; in (0, 1) "
             "(0: off, -1: automatic)"
         )
-        | limits(low=0, below=1, also={-1: "automatic"}),
+        | limits(low=0, below=1, also={-1: "automatic"})
+        | COMMON,
     )
     no_train_scope: str | None = field(
         default=None,
@@ -181,7 +193,8 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
             help="Regex on paths of layers that are not trained, including all layers below them; it must match a "
             "whole path, e.g. '.*conv.*'"
         )
-        | limits(text=expected_pattern),
+        | limits(text=expected_pattern)
+        | COMMON,
     )
     device: DeviceConfigParams = field(
         default_factory=DeviceConfigParams,
@@ -195,11 +208,11 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
         default_factory=EarlyStoppingParams, metadata=pai_meta(fix_dc=True, mode="ssnake", help="Early stopping")
     )
     optimizer: OptimizerParams = field(
-        default_factory=AdamOptimizer, metadata=pai_meta(mode="ssnake", choices=OPTIMIZERS, help="Optimizer")
+        default_factory=AdamOptimizer, metadata=pai_meta(mode="ssnake", choices=OPTIMIZERS, help="Optimizer") | COMMON
     )
     learning_rate: LearningRateParams = field(
         default_factory=ExponentialDecayParams,
-        metadata=pai_meta(mode="ssnake", choices=SCHEDULES, help="Learning rate schedule"),
+        metadata=pai_meta(mode="ssnake", choices=SCHEDULES, help="Learning rate schedule") | COMMON,
     )
     scenario: TScenario = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the scenario"))
     gen: TGen = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Training and validation data"))
@@ -213,6 +226,7 @@ class TrainerParams(ParamsBase, Generic[TScenario, TGen]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        fill_shared(self, self.scenario, strict=False)
         steps = self.profile_steps
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")

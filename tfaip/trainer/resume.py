@@ -6,6 +6,7 @@ import keras
 
 from tfaip.device.processes import broadcast
 from tfaip.errors import UsageError
+from tfaip.params.flagnames import flag_of
 from tfaip.params.names import RENAMED_CLASSES
 from tfaip.params.tree import ABSENT, is_hidden
 from tfaip.trainer.history import History
@@ -53,7 +54,7 @@ def log_changes(params: Params, restored: Checkpoint) -> None:
         if isinstance(before, str):
             before = RENAMED_CLASSES.get(before, before)  # the class of an older file was moved
         if before != after and not is_hidden(params, path):
-            log.info("changed %s: %s -> %s", path, before, after)
+            log.info("changed %s: %s -> %s", flag_of(params, params.flag_root, path), before, after)
 
 
 def load_history(setup: TrainingSetup, is_resumed: bool) -> None:

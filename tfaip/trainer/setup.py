@@ -156,7 +156,7 @@ def _check_batch_sizes(params: Params, devices: Devices) -> None:
 def _choose_best_model(params: Params, scenario: Scenario, model: TrainingModel, validates: bool) -> BestModel:
     """Return the value that the best model follows, and check that the learning rate can follow its own."""
     names = [*model.get_metrics_result(), EPOCH_MEAN]
-    best = BestModel.of(scenario.model._best_logging_settings(), validates, names)
+    best = BestModel.of(scenario.best_logging_settings(), validates, names)
     if best.follows_lav and params.lav_every_n == 0:
         raise UsageError(f"the best model follows {best.monitor}, but LAV is off: set --trainer.lav_every_n")
     logged = list(names)

@@ -19,7 +19,9 @@ from tfaip.data.data import DataBase
 from tfaip.device.devices import Devices, open_devices
 from tfaip.device.processes import barrier, broadcast, check_equal, explain_lost_process, run_on_chief
 from tfaip.errors import UsageError
+from tfaip.params.flagnames import flag_of
 from tfaip.params.generics import type_argument
+from tfaip.params.sharing import fill_shared
 from tfaip.params.storable import conform, flags_of, prepare, require_readable
 from tfaip.trainer.earlystopping.params import EarlyStoppingStatus
 from tfaip.trainer.historyfile import read_history_file
@@ -85,6 +87,7 @@ class Trainer(Generic[P]):
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:
             prepare(scenario.params, "scenario")
+        fill_shared(self._params, scenario.params)
         self._scenario = scenario
         self._restore = restore
         self._checkpoint = checkpoint
@@ -263,7 +266,9 @@ class Trainer(Generic[P]):
         if directory is not None and not self._restore:
             run_on_chief(devices, partial(directory.check_free, self._params.overwrite))
         if devices.num_processes > 1:
-            check_equal(devices, flat_params(stored_params(self._params)))
+            root = self._params.flag_root
+            values = flat_params(stored_params(self._params))
+            check_equal(devices, {flag_of(self._params, root, path): value for path, value in values.items()})
 
     def _seed(self, devices: Devices, restored: Checkpoint | None) -> None:
         params = self._params

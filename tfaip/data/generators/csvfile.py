@@ -13,6 +13,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.common import COMMON
 from tfaip.util.reading import TABLE_BYTES, open_file
 from tfaip.util.text import shorten, shorten_text
 
@@ -22,10 +23,10 @@ from tfaip.util.text import shorten, shorten_text
 class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
     """Samples that are the rows of CSV files with a header line."""
 
-    files: list[str] = field(default_factory=list, metadata=pai_meta(help="CSV files with the same columns"))
+    files: list[str] = field(default_factory=list, metadata=pai_meta(help="CSV files with the same columns") | COMMON)
     delimiter: str = field(default=",", metadata=pai_meta(help="Character between two columns"))
-    input_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are inputs"))
-    target_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are targets"))
+    input_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are inputs") | COMMON)
+    target_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are targets") | COMMON)
 
 
 P = TypeVar("P", bound=CsvGeneratorParams)

@@ -13,6 +13,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params.common import COMMON
 from tfaip.params.limits import FieldError, check_fields, limits
 from tfaip.util.reading import TABLE_BYTES, read_bytes
 
@@ -22,7 +23,9 @@ from tfaip.util.reading import TABLE_BYTES, read_bytes
 class ListsFileGeneratorParams(DataGeneratorParams, cls=":ListsFileGenerator"):
     """Samples named by the lines of text files."""
 
-    lists: list[str] = field(default_factory=list, metadata=pai_meta(help="Text files with one sample per line"))
+    lists: list[str] = field(
+        default_factory=list, metadata=pai_meta(help="Text files with one sample per line") | COMMON
+    )
     list_ratios: list[float] | None = field(
         default=None,
         metadata=pai_meta(

@@ -23,6 +23,7 @@ from tfaip.data.pipeline.preload import preload
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
 from tfaip.data.pipeline.sharding import UNSHARDED, Shard
 from tfaip.data.pipeline.workers.pool import WorkerStats
+from tfaip.params.sharing import with_shared
 from tfaip.util.logging import logger
 
 T = TypeVar("T")
@@ -137,12 +138,19 @@ class DataPipeline:
     @cached_property
     def generator(self) -> DataGenerator[Any]:
         """Source of the samples."""
-        return self.generator_params.create(self.mode)
+        return self._complete_generator_params.create(self.mode)
+
+    @cached_property
+    def _complete_generator_params(self) -> DataGeneratorParams:
+        """Params of the generator with what they share with the data."""
+        return with_shared(self.generator_params, self.data.shared_source)
 
     @cached_property
     def reader(self) -> PipelineReader:
         """Reader of the samples, with the processors before the model."""
-        return PipelineReader(self.params, self.data, self.generator, self.generator_params, self.seed, self.dropped)
+        return PipelineReader(
+            self.params, self.data, self.generator, self._complete_generator_params, self.seed, self.dropped
+        )
 
     @cached_property
     def _post_processor(self) -> PostProcessor:

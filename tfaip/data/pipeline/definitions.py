@@ -126,6 +126,10 @@ class SampleSpecs(Protocol):
     def params(self) -> Any:
         """Params with the processors, `pre_proc` and `post_proc`."""
 
+    @property
+    def shared_source(self) -> Any:
+        """Params that have what generators declare with `shared()`."""
+
     def with_params(self, params: Any) -> SampleSpecs:
         """Return the same data with other params."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.common import COMMON
 from tfaip.params.limits import FieldError, limits
 
 AUTOMATIC_PROCESSES = 4
@@ -28,12 +29,13 @@ class DataPipelineParams(ParamsBase):
     )
     batch_size: int = field(
         default=16,
-        metadata=pai_meta(help="Samples per batch, all devices and processes together") | limits(low=1),
+        metadata=pai_meta(help="Samples per batch, all devices and processes together") | limits(low=1) | COMMON,
     )
     limit: int = field(
         default=-1,
         metadata=pai_meta(help="Maximum number of samples, the first ones of the data (-1: all)")
-        | limits(low=1, also={-1: "all"}),
+        | limits(low=1, also={-1: "all"})
+        | COMMON,
     )
     max_element_length: int | None = field(
         default=None,
@@ -77,7 +79,8 @@ class DataPipelineParams(ParamsBase):
             help="Worker processes that read and process samples (0: the training process does; the default: up to 4, "
             "at most one per core, started once they pay off, see worker_start_s)"
         )
-        | limits(low=0, high=MAX_PROCESSES),
+        | limits(low=0, high=MAX_PROCESSES)
+        | COMMON,
     )
     worker_start_s: float = field(
         default=-1.0,

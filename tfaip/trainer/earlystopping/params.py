@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.common import COMMON
 from tfaip.params.limits import FieldError, limits
 
 
@@ -37,7 +38,8 @@ class EarlyStoppingParams(ParamsBase):
     n_to_go: int = field(
         default=-1,
         metadata=pai_meta(help="Stop after n tests without a new best value, counting the best epoch as one (-1: off)")
-        | limits(low=1, also={-1: "off"}),
+        | limits(low=1, also={-1: "off"})
+        | COMMON,
     )
     frequency: int = field(default=1, metadata=pai_meta(help="Test for stopping in every n-th epoch") | limits(low=1))
     lower_threshold: float | None = field(

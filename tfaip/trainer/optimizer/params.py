@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.common import COMMON
 from tfaip.params.limits import FieldError, limits
 from tfaip.util.pathpatterns import expected_pattern
 
@@ -94,7 +95,9 @@ class OptimizerParams(ParamsBase):
     )
     clip_global_norm: float | None = field(
         default=None,
-        metadata=pai_meta(help="Maximum norm of the gradients of all variables together (None: off)") | limits(above=0),
+        metadata=pai_meta(help="Maximum norm of the gradients of all variables together (None: off)")
+        | limits(above=0)
+        | COMMON,
     )
     gradient_noise: GradientNoiseParams = field(
         default_factory=GradientNoiseParams,
@@ -119,7 +122,8 @@ class OptimizerParams(ParamsBase):
     weight_decay: float = field(
         default=0.0,
         metadata=pai_meta(help="Decoupled weight decay: weights shrink by rate * weight_decay per update")
-        | limits(low=0),
+        | limits(low=0)
+        | COMMON,
     )
     exclude_from_weight_decay: str | None = field(
         default=None,

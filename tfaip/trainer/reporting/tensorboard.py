@@ -15,7 +15,7 @@ from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_va
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.params.tree import is_hidden, walk
+from tfaip.params.flags import flag_values
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import LAV_NAME, TRAIN, VALIDATION, VALIDATION_PREFIX
@@ -118,7 +118,7 @@ def _kind_and_tag(name: str) -> tuple[str, str]:
 def _hyper_parameters(params: TrainerParams[Any, Any]) -> dict[str, float | str | bool]:
     """Return the numbers, texts and switches that have a flag."""
     chosen: dict[str, float | str | bool] = {}
-    for path, value in walk(params):
-        if isinstance(value, bool | int | float | str) and not is_hidden(params, path):
-            chosen[path] = value
+    for flag, value in flag_values(params).items():
+        if isinstance(value, bool | int | float | str):
+            chosen[flag] = value
     return chosen

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.common import COMMON
 from tfaip.params.limits import FieldError, below, limits
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
@@ -27,7 +28,7 @@ class LearningRateParams(ParamsBase):
     rate per epoch only may implement `rule_rate` instead.
     """
 
-    lr: float = field(default=0.001, metadata=pai_meta(help="Base learning rate") | limits(low=0))
+    lr: float = field(default=0.001, metadata=pai_meta(help="Base learning rate") | limits(low=0) | COMMON)
     rates: list[float] | dict[int, float] = field(
         default_factory=list,
         metadata=pai_meta(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.common import COMMON
 from tfaip.params.limits import check_fields, limits
 from tfaip.trainer.transfer.names import NameRules, expected_substitution
 from tfaip.util.pathpatterns import expected_pattern
@@ -24,7 +25,8 @@ class WarmStartParams(ParamsBase):
         metadata=pai_meta(
             help="Sources of weights: exported models (best, export), runs, checkpoints, SavedModels; of several the "
             "first one that has a weight is used"
-        ),
+        )
+        | COMMON,
     )
     allow_partial: bool = field(
         default=False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from tfaip.data.pipeline.definitions import GENERAL_PROCESSOR, PipelineMode, Sample
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.part import Part
+from tfaip.params.sharing import with_shared
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,10 +36,7 @@ class DataProcessorParams(ParamsBase):
 
     def __init_subclass__(params_cls, *, modes: Modes | None = None, **kwargs: Any) -> None:  # noqa: N804
         if modes is not None:
-            # As if the field were written in the class body.
-            default = _modes(params_cls, modes)
-            params_cls.__annotations__ = {**inspect.get_annotations(params_cls), "modes": set[PipelineMode]}
-            params_cls.modes = field(default_factory=lambda: set(default))
+            params_cls.modes = _modes(params_cls, modes)  # as if the class body said so
         super().__init_subclass__(**kwargs)
 
     @staticmethod
@@ -199,6 +197,7 @@ class StreamProcessor(Part, DataProcessorParams, GeneratingDataProcessor[Any]):
 
 def _create_processor(params: Any, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
     cls = params.cls()
+    params = with_shared(params, data_params)
     if cls is type(params):
         return params._create(params=params, data_params=data_params, mode=mode)
     return cls(params=params, data_params=data_params, mode=mode)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -10,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, DataProcessorParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params.defaults import copied
 from tfaip.params.limits import limits
+from tfaip.params.sharing import with_shared
 
 if TYPE_CHECKING:
     from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline, SampleMapper
@@ -64,9 +65,7 @@ class DataProcessorPipelineParams(ParamsBase):
 
         They stay in their places, which select the random numbers of those after them.
         """
-        rest = copy.deepcopy(self)
-        for sequence in rest._sequences():
-            sequence.processors = [copy.copy(processor) for processor in sequence.processors]  # one may be listed twice
+        rest = copied(self)  # also a processor that is listed twice
         running = [processor for processor in rest.flatten_processors() if mode in processor.modes]
         for processor in running[:count]:
             processor.modes = set()
@@ -82,7 +81,7 @@ class DataProcessorPipelineParams(ParamsBase):
         from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 
         mode = pipeline_params.mode
-        running = [(number, params.create(data_params, mode)) for number, params in self._running(mode)]
+        running = [(number, _create(params, data_params, mode)) for number, params in self._running(mode)]
         return ProcessorPipeline(running, self._num_parallel(mode))
 
     def create_parallel(self, pipeline_params: DataPipelineParams, data_params: Any) -> SampleMapper:
@@ -91,7 +90,7 @@ class DataProcessorPipelineParams(ParamsBase):
 
         mode = pipeline_params.mode
         parallel = self._running(mode)[: self._num_parallel(mode)]
-        built = [(number, params.create(data_params, mode)) for number, params in parallel]
+        built = [(number, _create(params, data_params, mode)) for number, params in parallel]
         return ProcessorPipeline(built, len(built)).parallel
 
     def _running(self, mode: PipelineMode) -> list[tuple[int, DataProcessorParams]]:
@@ -117,6 +116,10 @@ class DataProcessorPipelineParams(ParamsBase):
         """Return the batches after which a worker is replaced: the smallest `max_tasks_per_process`; None: never."""
         limits = [sequence.max_tasks_per_process for sequence in self._sequences()]
         return min((limit for limit in limits if limit > 0), default=None)
+
+
+def _create(params: DataProcessorParams, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
+    return with_shared(params, data_params).create(data_params, mode)
 
 
 @pai_dataclass

@@ -1,0 +1,1 @@
+"""One scenario, declared in the long form (`old`) and by its parts (`new`)."""

@@ -1,0 +1,237 @@
+"""Params classes that are made from the parts of a scenario; see `tfaip.scenario.scenario.Scenario`."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase
+from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
+from tfaip.data.generators.listsfile import ListsFileGeneratorParams
+from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams, SequentialProcessorPipelineParams
+from tfaip.evaluator.evaluator import EvaluatorBase
+from tfaip.evaluator.params import EvaluatorParams
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params import ParamsBase, option
+from tfaip.params.declaration import pai_meta
+from tfaip.params.generics import bound_field
+from tfaip.params.part import is_part
+from tfaip.params.trust import SCENARIO_MARK
+from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams
+from tfaip.trainer.params import TrainerParams
+from tfaip.util.text import shorten
+
+TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
+TLav = TypeVar("TLav", bound=DataGeneratorParams)
+
+# Attribute of a scenario -> the params that it may be, as a class or as an object.
+_KINDS: Mapping[str, type] = {
+    "data": DataBaseParams,
+    "model": ModelBaseParams,
+    "evaluator": EvaluatorParams,
+    "train": DataGeneratorParams,
+    "val": DataGeneratorParams,
+    "lav": DataGeneratorParams,
+}
+_OPTIONAL = {"evaluator", "val", "lav"}
+_REQUIRED = ("data", "model", "train")
+_PROCESSORS = ("processors", "post_processors")
+NAMES = (*_KINDS, *_PROCESSORS, "best", "defaults")
+# Those that the params classes depend on.
+PARTS = tuple(_KINDS)
+
+
+class TrainingOnlyParams(TrainerPipelineParamsBase[TTrain, DataGeneratorParams], Generic[TTrain]):
+    """One generator for training, and no validation."""
+
+    train: TTrain = bound_field(pai_meta(mode="ssnake", help="Generator of the training data"))
+
+    def train_gen(self) -> TTrain:
+        return self.train
+
+    def val_gen(self) -> None:
+        return None
+
+
+class WithLAV(ParamsBase, Generic[TLav]):
+    """Generator of its own for LAV."""
+
+    lav: TLav = bound_field(pai_meta(mode="ssnake", help="Generator of the data to load and validate on"))
+
+    def lav_gen(self) -> Iterable[DataGeneratorParams]:
+        return [self.lav]
+
+
+class WithSeveralLAV(ParamsBase):
+    """Several generators for LAV."""
+
+    lav: list[DataGeneratorParams] = option(
+        factory=list, help="Generators of the data to load and validate on, each separately", mode="ssnake"
+    )
+
+    def lav_gen(self) -> Iterable[DataGeneratorParams]:
+        return self.lav
+
+
+def take_declared(scenario: type) -> dict[str, Any]:
+    """Remove what the body of a scenario declares from the class, and return it by name.
+
+    Objects of the class have properties of some of these names. Methods and properties of the body
+    stay where they are.
+
+    Raises:
+        TypeError: if a value is of the wrong kind.
+    """
+    found = {}
+    for name in NAMES:
+        value = vars(scenario).get(name)
+        if name not in vars(scenario) or (hasattr(value, "__get__") and not isinstance(value, type)):
+            continue
+        delattr(scenario, name)
+        found[name] = _checked(f"{scenario.__qualname__}.{name}", name, value)
+    return found
+
+
+def _checked(place: str, name: str, value: Any) -> Any:
+    if name == "best":
+        return _best(place, value)
+    if name == "defaults":
+        if isinstance(value, Mapping) and all(isinstance(flag, str) for flag in value):
+            return dict(value)
+        raise TypeError(f'{place} is {shorten(value)}, expected flags with values: {{"trainer.epochs": 12}}')
+    if name in _PROCESSORS:
+        if isinstance(value, list | tuple):
+            return SequentialProcessorPipelineParams(processors=list(map(_object, value)))
+        if isinstance(value, DataProcessorPipelineParams):
+            return value
+        raise TypeError(f"{place} is {shorten(value)}, expected a list of processors")
+    if value is None and name in _OPTIONAL:
+        return None
+    if name == "lav" and isinstance(value, list | tuple):
+        for item in value:
+            _require_kind(place, name, item)
+        return list(map(_object, value))
+    if name != "evaluator" or not has_own_params(value):
+        _require_kind(place, name, value)
+    return value
+
+
+def _require_kind(place: str, name: str, value: Any) -> None:
+    kind = _KINDS[name]
+    if not (isinstance(value, kind) or (isinstance(value, type) and issubclass(value, kind))):
+        shown = value.__name__ if isinstance(value, type) else shorten(value)
+        raise TypeError(f"{place} is {shown}, expected a class derived from {kind.__name__}, or an object of one")
+
+
+def has_own_params(evaluator: Any) -> bool:
+    """Return True for a class of evaluators that is not its own params."""
+    return isinstance(evaluator, type) and issubclass(evaluator, EvaluatorBase) and not is_part(evaluator)
+
+
+def _best(place: str, value: Any) -> tuple[str, str]:
+    words = value.split() if isinstance(value, str) else value
+    if isinstance(words, list | tuple) and len(words) == 2 and words[0] in ("min", "max"):
+        return words[0], str(words[1])
+    raise TypeError(f'{place} is {shorten(value)}, expected the mode and the name of a value, as in "min lav_l0_cer"')
+
+
+@dataclass(frozen=True)
+class ParamsClasses:
+    """Params classes of a scenario.
+
+    Args:
+        scenario: class of the scenario params.
+        trainer: class of the trainer params.
+    """
+
+    scenario: type[ScenarioBaseParams[Any, Any]]
+    trainer: type[TrainerParams[Any, Any]]
+
+
+def missing_parts(declared: Mapping[str, Any]) -> list[str]:
+    """Return the names of the parts that a scenario cannot do without, and that are not declared."""
+    return [name for name in _REQUIRED if declared.get(name) is None]
+
+
+def make_params_classes(scenario: type, declared: Mapping[str, Any]) -> ParamsClasses:
+    """Make the params classes of a scenario, and define them in its module.
+
+    Raises:
+        TypeError: if the module has one of their names already.
+    """
+    name = scenario.__name__
+    data, model, evaluator = declared["data"], declared["model"], declared.get("evaluator")
+    defaults = {key: value for key, value in (("data", data), ("model", model)) if _is_object(value)}
+    if evaluator is not None and not has_own_params(evaluator):
+        defaults["evaluator"] = _object(evaluator)
+    base: Any = ScenarioBaseParams
+    bases = (base[_class(data), _class(model)],)
+    params = _make(scenario, "ScenarioParams", bases, f"Data and model of {name}.", defaults)
+    base = TrainerParams
+    bases = (base[params, _make_pipeline(scenario, declared)],)
+    return ParamsClasses(params, _make(scenario, "TrainerParams", bases, f"Training of {name}.", {}))
+
+
+def _make_pipeline(scenario: type, declared: Mapping[str, Any]) -> type:
+    train, val, lav = declared["train"], declared.get("val"), declared.get("lav")
+    defaults = {key: value for key, value in (("train", train), ("val", val)) if _is_object(value)}
+    base: Any
+    if lav is None and _class(train) is _class(val) and issubclass(_class(train), ListsFileGeneratorParams):
+        bases: list[Any] = [ListFilePipelineParams[_class(train)]]  # type: ignore[misc]
+    elif val is None:
+        base = TrainingOnlyParams
+        bases = [base[_class(train)]]
+    else:
+        base = TrainerPipelineParams
+        bases = [base[_class(train), _class(val)]]
+    if isinstance(lav, list):
+        bases.insert(0, WithSeveralLAV)
+        defaults["lav"] = lav
+    elif lav is not None:
+        base = WithLAV
+        bases.insert(0, base[_class(lav)])
+        if _is_object(lav):
+            defaults["lav"] = lav
+    return _make(scenario, "PipelineParams", tuple(bases), f"Data of {scenario.__name__}.", defaults)
+
+
+def _make(scenario: type, kind: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any]) -> Any:
+    """Make a params class beside a scenario, whose inherited fields have the given defaults."""
+    name = f"{scenario.__name__.removesuffix('Scenario') or scenario.__name__}{kind}"
+    path, dot, _ = scenario.__qualname__.rpartition(".")
+    body = {
+        "__module__": scenario.__module__,
+        "__qualname__": f"{path}{dot}{name}",
+        "__doc__": doc,
+        SCENARIO_MARK: scenario.__qualname__,
+        **defaults,
+    }
+    made = types.new_class(name, bases, exec_body=lambda namespace: namespace.update(body))
+    module = sys.modules.get(scenario.__module__)
+    if dot or module is None:
+        return made  # inside a function or a class: no name leads to it
+    taken = vars(module).get(name)
+    # A cell of a notebook, or a module that is loaded again, replaces its own classes.
+    if taken is not None and vars(taken).get(SCENARIO_MARK) != scenario.__qualname__:
+        raise TypeError(
+            f"{scenario.__qualname__} makes the params class {name}, but {scenario.__module__} defines {name} already: "
+            "rename one of them"
+        )
+    setattr(module, name, made)
+    return made
+
+
+def _class(value: Any) -> Any:
+    return value if isinstance(value, type) else type(value)
+
+
+def _object(value: Any) -> Any:
+    return value() if isinstance(value, type) else value
+
+
+def _is_object(value: Any) -> bool:
+    return value is not None and not isinstance(value, type)
