@@ -174,7 +174,7 @@ class CustomObject(KerasObject):
             if registered is None:
                 raise UsageError("no class is registered by this name (keras.saving.register_keras_serializable)")
             return registered
-        found = import_named(self.name, str(self.name), "function")
+        found = import_named(self.name, str(self.name), "object")
         home = getattr(found, "__module__", None) or ""
         # A file may name a trusted package; what that imports from others is not meant.
         if top_package(home) not in {top_package(self.name.partition(":")[0]), "keras"}:
