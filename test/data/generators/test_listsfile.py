@@ -40,6 +40,12 @@ def test_ignore_prefix(tmp_path: Path, prefix: str, expected: list[str]) -> None
     assert lines_of(lists=lists, ignore_prefix=prefix) == expected
 
 
+def test_only_ends_of_lines_separate_samples(tmp_path: Path) -> None:
+    file = tmp_path / "list.txt"
+    file.write_bytes("\ufeffa\u2028b.png\nc\x0cd.png\r\ne\x85f.png\rg".encode())
+    assert lines_of(lists=[str(file)]) == ["a\u2028b.png", "c\x0cd.png", "e\x85f.png", "g"]
+
+
 def test_a_subclass_gives_samples_another_form(tmp_path: Path) -> None:
     class Relative(ListsFileGenerator[ListsFileGeneratorParams]):
         def sample(self, line: str, list_file: Path) -> Sample:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import TextIOWrapper
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,7 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.limits import FieldError, check_fields, limits
-from tfaip.util.reading import TABLE_BYTES, read_bytes
+from tfaip.util.reading import TABLE_BYTES, open_file
 
 
 @pai_dataclass
@@ -83,7 +84,9 @@ class ListsFileGenerator(DataGenerator[P]):
 
 def _read_lines(path: Path, ignore_prefix: str) -> list[str]:
     try:
-        lines = [line.strip() for line in read_bytes(path, TABLE_BYTES).decode("utf-8").splitlines()]
+        # Not `splitlines`, which also ends a line at characters that names of files may contain.
+        with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig") as file:
+            lines = [line.strip() for line in file]
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
         raise unreadable_file("list", path, error) from error
     samples = [line for line in lines if line and not (ignore_prefix and line.startswith(ignore_prefix))]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.limits import FieldError, limits
+from tfaip.util.reading import parse_whole_number
 
 AUTOMATIC_PROCESSES = 4
 # More worker processes than any machine runs: a mistyped number must not fork until the machine stops.
@@ -125,10 +126,11 @@ class DataPipelineParams(ParamsBase):
         """
         if self.on_error in _ALLOWED_FAILURES:
             return _ALLOWED_FAILURES[self.on_error]
-        word, _, number = self.on_error.partition(":")
-        if word != "skip" or not number.isdecimal():
+        word, _, text = self.on_error.partition(":")
+        number = parse_whole_number(text)
+        if word != "skip" or number is None:
             raise FieldError("on_error", self.on_error, "raise, skip, or skip:N, e.g. skip:100")
-        return int(number)
+        return number
 
     def bucket_lengths(self) -> list[int]:
         """Return the longest length of each bucket that has one."""
