@@ -86,6 +86,13 @@ def test_wrong_ratios_are_refused(tmp_path: Path, ratios: list[float]) -> None:
         lines_of(lists=lists, list_ratios=ratios)
 
 
+@pytest.mark.parametrize("smallest", [1e-300, 1e-320, 1e-10])
+def test_ratios_that_repeat_a_list_without_end_are_refused(tmp_path: Path, smallest: float) -> None:
+    lists = [write(tmp_path / "a.txt", "a")] * 2
+    with pytest.raises(UsageError, match=r"^list_ratios is .*, expected ratios that give a pass at most 1,000,000,000"):
+        lines_of(lists=lists, list_ratios=[smallest, 1.0])
+
+
 def test_unusable_lists_are_named(tmp_path: Path) -> None:
     for mode, flag in (("training", "--train"), ("evaluation", "--val"), ("prediction", "--data")):
         with pytest.raises(UsageError, match=f"no list file is given for the {mode}: .* {flag}.lists FILE"):

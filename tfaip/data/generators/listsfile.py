@@ -17,6 +17,9 @@ from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.limits import FieldError, check_fields, limits
 from tfaip.util.reading import TABLE_BYTES, open_file
 
+# More than anybody lists; their order takes 8 bytes each.
+_MAX_SAMPLES = 10**9
+
 
 @pai_dataclass
 @dataclass
@@ -70,6 +73,9 @@ class ListsFileGenerator(DataGenerator[P]):
                 raise FieldError("list_ratios", ratios, f"one number for each of the {len(self.params.lists)} lists")
             if self.mode is PipelineMode.TRAINING:
                 sizes = _scaled(sizes, ratios)
+                if sum(sizes) > _MAX_SAMPLES:
+                    expected = f"ratios that give a pass at most {_MAX_SAMPLES:,} samples, with every line in it"
+                    raise FieldError("list_ratios", ratios, expected)
         return list(accumulate(sizes))
 
     def __len__(self) -> int:
@@ -98,4 +104,5 @@ def _read_lines(path: Path, ignore_prefix: str) -> list[str]:
 def _scaled(sizes: list[int], ratios: list[float]) -> list[int]:
     """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100."""
     unit = max(size / ratio for size, ratio in zip(sizes, ratios, strict=True))
-    return [max(size, round(unit * ratio)) for size, ratio in zip(sizes, ratios, strict=True)]
+    scaled = [min(unit * ratio, _MAX_SAMPLES) for ratio in ratios]
+    return [max(size, round(wanted)) for size, wanted in zip(sizes, scaled, strict=True)]
