@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
-from tfaip.device.cluster import leave_at_once
+from tfaip.backend.distributed import leave_at_once
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
 from tfaip.params.trust import check_packages
 from tfaip.scripts.common.failure import report_failure
