@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def main(name: str, flags: list[str]) -> None:
     inputs, origin = sample_inputs(scenario, models.training_data, args.batch_size)
     check = check_formats(scenario, path, inputs, args.tolerance)
     _print(check, origin)
-    write_results(args.out, {**check.to_dict(), "data": origin})
+    write_results(args.out, {**asdict(check), "data": origin})
 
 
 def _parse(prog: str, flags: Sequence[str]) -> Any:

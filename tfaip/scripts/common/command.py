@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-from tfaip.device.cluster import leave_at_once
+from tfaip.backend.distributed import leave_at_once
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
 from tfaip.params.trust import check_packages
 from tfaip.scripts.common.commandline import CommandLine, take_words as take_words
