@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,10 @@ from hypothesis import HealthCheck, settings
 
 from test.support.commands import CommandResult, finish_command, kill_group, start_command
 from test.support.leaks import find_leaks, take_snapshot
+
+# Tests in the background of a shell would ignore Ctrl-C, and so would all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Commands record there what was typed; never in the home of whoever runs the tests. Shared by parallel test processes.
 STATE_PREFIX = os.path.join(tempfile.gettempdir(), "tfaip-test-state-")

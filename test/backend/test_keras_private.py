@@ -228,6 +228,8 @@ def test_the_generator_without_a_seed_has_a_state() -> None:
     assert keras_private.global_random_state() != [1, 7]
     keras_private.set_global_random_state([1, 7])
     np.testing.assert_array_equal(ops.convert_to_numpy(keras.random.normal((2,))), first)
+    keras_private.forget_global_random_state()
+    assert keras_private.global_random_state() is None
     if before is not None:
         keras_private.set_global_random_state(before)
 

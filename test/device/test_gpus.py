@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from test.support.commands import finish_command, start_python
 from tfaip.device import DeviceConfigParams
 from tfaip.device.gpus import gpu_environment, visible_gpus
 from tfaip.errors import UsageError
@@ -76,6 +77,34 @@ def test_the_flag_is_the_one_of_the_command() -> None:
     params = LAVParams(device=DeviceConfigParams(gpus=[4]))
     with pytest.raises(UsageError, match="change --device.gpus, or"), flags_of(params, "lav", "device"):
         gpu_environment(params.device, "tensorflow", 0, {})
+
+
+def test_gpus_are_counted_among_those_from_before_the_choice() -> None:
+    code = """
+import os
+from tfaip.device import DeviceConfigParams
+from tfaip.device.gpus import choose_gpus
+from tfaip.errors import UsageError
+# A command chooses before it imports the backend, and its trainer once more.
+for _ in range(2):
+    choose_gpus(DeviceConfigParams(gpus=[2, 0], gpu_auto_tune=True), "jax", 4)
+choose_gpus(DeviceConfigParams(), "jax", 4)
+print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["XLA_FLAGS"])
+for gpus in ([1], []):
+    try:
+        choose_gpus(DeviceConfigParams(gpus=gpus), "jax", 4)
+    except UsageError as error:
+        print(error)
+"""
+    result = finish_command(start_python("-c", code, env={"CUDA_VISIBLE_DEVICES": "4,5,6", "XLA_FLAGS": ""}))
+    other = (
+        "asks for other GPUs than this process has chosen before (CUDA_VISIBLE_DEVICES is 6,4): start another process"
+    )
+    assert result.stdout.splitlines() == [
+        "6,4 --xla_gpu_autotune_level=4",
+        f"gpus 1 {other}",
+        f"gpus {other}",
+    ], result
 
 
 @pytest.mark.parametrize(

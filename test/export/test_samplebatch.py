@@ -48,6 +48,15 @@ def test_the_data_of_the_training_come_first() -> None:
     assert len(sample_inputs(scenario, training_data(generator), 100)[0]["x"]) == 10
 
 
+def test_the_batch_size_counts_not_the_batches_of_the_training() -> None:
+    scenario = TinyScenario(TinyScenario.default_params())
+    data = training_data(TinyGeneratorParams(samples=10))
+    data.gen.setup.val.batch_drop_remainder = True
+    assert len(sample_inputs(scenario, data, 16)[0]["x"]) == 10  # fewer than a batch
+    data.gen.setup.val.bucket_boundaries, data.gen.setup.val.bucket_batch_sizes = [9], [8, 8]
+    assert len(sample_inputs(scenario, data, 4)[0]["x"]) == 4
+
+
 @pytest.mark.parametrize("data", [None, TinyGeneratorParams(samples=0), GoneParams()])
 def test_random_inputs_where_there_are_none(
     data: TinyGeneratorParams | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

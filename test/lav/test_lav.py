@@ -194,6 +194,15 @@ def test_a_model_that_no_training_wrote_names_no_data(two_graphs, tmp_path):
     assert load_training_data(model, LavScenario) is None
 
 
+def test_scores_of_nothing_are_refused(two_graphs):
+    lav = lav_of(two_graphs[0], LavScenario, silent=True)
+    lav.params.pipeline.batch_size, lav.params.pipeline.batch_drop_remainder = 16, True
+    results = lav.run([TinyGeneratorParams(samples=17), TinyGeneratorParams(samples=15)])
+    next(results)
+    with pytest.raises(UsageError, match="^the evaluation data give no batch: use a smaller batch size, or keep"):
+        next(results)
+
+
 def test_a_single_generator_is_told_at_the_call(two_graphs):
     model, _ = two_graphs
     for lav in (lav_of(model, LavScenario), LavScenario.create_multi_lav(LAVParams(), [model])):

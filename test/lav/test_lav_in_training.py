@@ -13,10 +13,12 @@ import pytest
 from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import (
     TinyDataParams,
+    TinyGenerator,
     TinyGeneratorParams,
     TinyModelParams,
     TinyScenario,
 )
+from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.errors import UsageError
@@ -282,6 +284,30 @@ def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch
         train(lav_params(output_dir=str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()
     assert len(train(lav_params(lav_every_n=0, epochs=1))[0]) == 1
+
+
+class UnknownLength(DataGenerator[TinyGeneratorParams]):
+    def __len__(self):
+        raise NotImplementedError  # as generators of older versions do
+
+    def generate(self):
+        return TinyGenerator(self.mode, self.params).generate()
+
+
+@pai_dataclass
+@dataclass
+class UnknownLengthParams(TinyGeneratorParams):
+    @staticmethod
+    def cls():
+        return UnknownLength
+
+
+def test_lav_of_data_whose_length_is_not_known(monkeypatch):
+    logs = []
+    for cls in (TinyGeneratorParams, UnknownLengthParams):
+        monkeypatch.setattr(TwoLavGenerators, "lav_gen", lambda self, cls=cls: [cls(samples=5)])
+        logs.append(train(lav_params(epochs=1))[0][0]["lav_l0_mae"])
+    assert logs[0] == logs[1]
 
 
 def test_a_name_of_the_evaluator_that_a_metric_has_is_refused(monkeypatch):

@@ -7,6 +7,7 @@ import shutil
 from collections import defaultdict
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -45,6 +46,8 @@ def test_means_and_majorities():
 
 
 def test_means_of_half_precision_are_taken_in_single():
+    halves = [{"p": np.asarray([value], ml_dtypes.bfloat16)} for value in (1, 2, 6)]
+    assert voted(*halves)["p"] == [3]
     high = np.float16(60000)
     assert voted({"p": high}, {"p": high})["p"] == high  # the sum of both is beyond float16
 

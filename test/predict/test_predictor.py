@@ -187,6 +187,16 @@ def test_single_samples(graph):
         assert sample.meta == i
 
 
+def test_a_single_sample_is_no_remainder(graph, monkeypatch):
+    monkeypatch.setattr(TinyData, "element_length_fn", lambda self, sample: 4)
+    predictor = predictor_of(graph)
+    pipeline = predictor.params.pipeline
+    pipeline.bucket_boundaries, pipeline.bucket_batch_sizes, pipeline.batch_drop_remainder = [9], [2, 2], True
+    x = points(1)
+    sample = predictor.raw()(Sample(inputs={"x": x[0]}))
+    np.testing.assert_allclose(sample.outputs["y"], expected_outputs(graph, x)[0], rtol=1e-5, atol=1e-6)
+
+
 def test_a_single_sample_that_becomes_two_is_refused(graph):
     with pytest.raises(TfaipError, match="made 2 samples of one"):
         predictor_of(graph, data_with([TwiceParams()])).raw()(Sample(inputs={"x": points(1)[0]}))

@@ -135,6 +135,12 @@ def damaged(tutorial: Path, copy: Path) -> Path:
         (["check_export", "BAD/best"], ["weights.safetensors"], 1),
         (["resume_training", "BAD", "--trainer.epochs", "3"], ["checkpoints", "are damaged"], 2),
         (["lav", "--export_dir", "RUN", "--dump", "no/d.npz"], ["--dump no/d.npz", "no directory no"], 2),
+        (["predict", "--export_dir", "RUN", "--dump_inputs"], ["--dump_inputs", "give --dump FILE"], 2),
+        (
+            ["multi_lav", "--export_dirs", "RUN", "--tensorboard", "/dev/null/events"],
+            ["--tensorboard /dev/null/events cannot be written: /dev/null is no directory"],
+            2,
+        ),
         (
             ["train", FULL, "--trainer.output_dir", "new", "--trainer.history_file", "RUN/best/weights.safetensors"],
             ["weights.safetensors", "is not a text file"],

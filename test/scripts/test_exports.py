@@ -23,6 +23,7 @@ from tfaip.scripts import check_export, export
 from tfaip.scripts.common.exportedmodels import open_models
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
+from tfaip.util.text import LINE_LIMIT
 
 pytestmark = pytest.mark.backend
 
@@ -83,6 +84,19 @@ def test_a_good_model(check: Callable[..., tuple[int, str]], model: Path, tmp_pa
     on_disk = files_below(model)
     assert result["sizes"]["weights.safetensors"] == len(on_disk["weights.safetensors"])
     assert result["sizes"]["serve/"] == sum(len(content) for name, content in on_disk.items() if name[:6] == "serve/")
+
+
+def test_values_of_a_manifest_do_not_reach_the_terminal_as_they_are(
+    check: Callable[..., tuple[int, str]], model: Path
+) -> None:
+    (model / "\x1b[2J").write_text("clears the screen")
+    write_manifest(model, {"backend": "\x1b]0;title\x07", "versions": {"a\nb": "1" * 5000}})
+    rc, text = check(model)
+    assert rc == 0, text
+    first, _, *table = text.splitlines()
+    assert first.isprintable()
+    assert len(first) <= LINE_LIMIT
+    assert any(line.startswith("?[2J ") for line in table)
 
 
 def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandResult], tmp_path: Path) -> None:

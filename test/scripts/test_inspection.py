@@ -78,6 +78,22 @@ def test_a_reader_that_leaves_early(workplace: Path) -> None:
     assert (ended.returncode, ended.stderr) == (1, b"")
 
 
+@pytest.mark.backend
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_stream_that_was_closed_before(closed: str, workplace: Path, tmp_path: Path) -> None:
+    """As some programs start others."""
+    path = os.pathsep.join([str(REPOSITORY), str(workplace)])
+    flags = f"--trainer.epochs 1 --trainer.output_dir {tmp_path / 'run'}"
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" -m tfaip.scripts.train tiny {flags} {closed}', sys.executable],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert "Results of epoch 0001" in (tmp_path / "run" / "train.log").read_text()
+
+
 def test_values_have_origins_and_are_a_config_file(tmp_path: Path, run_command: RunCommand) -> None:
     copy_tiny(tmp_path)
     (tmp_path / "a.yaml").write_text("trainer:\n  epochs: 7\n  val_every_n: 3\noptimizer: SGD\n")

@@ -81,10 +81,7 @@ def _own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.setattr(sys, "path", sys.path[:])
     root = logging.getLogger("tfaip")
     before = (root.level, root.propagate, root.handlers[:])
-    # A process that a shell starts in the background ignores Ctrl-C, and so do our commands in it.
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, handler)
     root.level, root.propagate, root.handlers[:] = before
 
 

@@ -100,6 +100,18 @@ def test_without_a_best_epoch_there_is_no_best_model(run: Path) -> None:
     assert best_weight(run) == 9.0
 
 
+def test_an_epoch_without_a_finite_value_is_no_best_epoch(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    params = falling(run, [1.0])
+    params.gen.val.x = [float("nan")]
+    train(params)
+    resumed(run, "epoch_0001", [1.0, 1.0])
+    assert best_weight(run) == 8.0
+    # Back to the epoch whose loss is not a number: the model belongs to an abandoned epoch.
+    resumed(run, "epoch_0001", [1.0])
+    assert not (run / "best").exists()
+
+
 def test_a_training_without_checkpoints_of_its_own_takes_it_back_too(run: Path) -> None:
     resumed(run, "epoch_0002", [1.0, 1.0, 0.0], write_checkpoints=False)
     assert best_weight(run) == 8.0

@@ -165,6 +165,17 @@ def test_stop_training_ends_after_the_epoch(method: str, tmp_path: Path) -> None
     assert (tmp_path / "run" / "export").is_dir()
 
 
+def test_a_stop_before_the_first_epoch_is_obeyed(tmp_path: Path) -> None:
+    class Stop(keras.callbacks.Callback):
+        def on_train_begin(self, logs: Any = None) -> None:
+            self.model.stop_training = True
+
+    weights, recorder = Weights(), Recorder()
+    train(line_params([1], epochs=3), Stop(), weights, recorder)
+    assert weights.values == []
+    assert recorder.names() == ["train_begin", "train_end"]
+
+
 def test_a_stop_of_the_user_does_not_outlive_its_run(tmp_path: Path) -> None:
     train(line_params([1], output_dir=tmp_path / "run", epochs=3), stop_in("on_epoch_end"))
     weights = Weights()

@@ -46,6 +46,19 @@ def test_a_request_can_be_used_again() -> None:
     assert stop.received is None
 
 
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stop.received is None
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.received is signal.SIGTERM
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_another_thread_than_the_main_one_is_left_alone() -> None:
     before = signal.getsignal(signal.SIGINT)
     seen: list[Any] = []

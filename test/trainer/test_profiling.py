@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import CallbackOf, LineTrainerParams, line_params, train
+from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, line_params, train
 from tfaip.errors import UsageError
 
 pytestmark = pytest.mark.backend
@@ -61,6 +61,17 @@ def test_a_training_that_ends_before_says_so(tmp_path: Path, caplog: pytest.LogC
     message = "nothing was profiled: 8 batches were trained, and profiling begins at batch 10"
     assert [record.message for record in caplog.records if message in record.message]
     assert not (tmp_path / "train" / "plugins").exists()
+
+
+def test_a_dry_run_traces_its_one_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    LineScenario.create_trainer(params_of(tmp_path / "run", [10, 20])).dry_run()
+    assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+def test_a_run_that_trains_nothing_has_nothing_to_say(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    train(line_params([1.0], output_dir=tmp_path / "run"))
+    train(params_of(tmp_path / "run", [1, 2], 1, write_checkpoints=True), restore=True)
+    assert "nothing was profiled" not in caplog.text
 
 
 def test_the_trained_numbers_are_those_of_a_run_without_it(tmp_path: Path) -> None:

@@ -213,6 +213,18 @@ def test_resume_of_a_finished_run_returns_its_last_values(tmp_path: Path) -> Non
     assert weight(trainer) == -2.0
 
 
+def test_a_trainer_that_resumed_goes_on_from_its_own_checkpoint(tmp_path: Path) -> None:
+    train(line_params([1], output_dir=tmp_path / "run"))
+    trainer = LineScenario.create_trainer(line_params([1], output_dir=tmp_path / "run", epochs=3), restore=True)
+    trainer.train()
+    # The length of the training is also a field of the rate, which must follow.
+    trainer.params.epochs = 5
+    weights = Weights()
+    trainer.train([weights])
+    assert weights.values == [-4.0, -5.0]
+    assert trainer.params.learning_rate.epochs == 5
+
+
 def test_resume_without_a_directory_or_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to resume without an output directory: set --trainer.output_dir"):
         train(line_params([1]), restore=True)

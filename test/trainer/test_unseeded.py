@@ -44,6 +44,18 @@ def noisy(epochs: int, output_dir: Path | None = None) -> LineTrainerParams:
     return params
 
 
+def test_equal_seeds_draw_equal_numbers_in_one_process() -> None:
+    drawn: list[float] = []
+
+    class Draw(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            drawn.append(float(keras.random.uniform(())))
+
+    for seed in (1, 1, 2):
+        train(line_params([1.0], random_seed=seed), Draw())
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="Keras refuses such layers on JAX")
 def test_a_resumed_training_draws_on(tmp_path: Path) -> None:
     whole, first, second = Weights(), Weights(), Weights()

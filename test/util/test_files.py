@@ -25,7 +25,7 @@ from tfaip.util.files import (
     write_json,
     write_text,
 )
-from tfaip.util.paths import require_writable
+from tfaip.util.paths import require_directory, require_writable
 
 
 def names(directory: Path) -> list[str]:
@@ -310,6 +310,19 @@ def test_a_file_that_cannot_be_written_is_refused_in_time(name: str, problem: st
     with pytest.raises(UsageError, match=f"cannot be written: {problem}") as caught:
         require_writable(tmp_path / name)
     assert len(str(caught.value)) <= 300
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("pipe", "pipe is no directory"), ("pipe/a", "pipe is no directory"), ("a\0b", "the path holds a NUL character")],
+)
+def test_a_directory_that_cannot_be_written_is_refused_in_time(name: str, problem: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match=f"cannot be written: .*{problem}"):
+        require_directory(tmp_path / name)
+    for good in (tmp_path, tmp_path / "a/b"):
+        require_directory(good)
+    assert names(tmp_path) == ["pipe"]
 
 
 @pytest.fixture

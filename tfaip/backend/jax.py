@@ -13,6 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfaip.backend import keras_private
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "data_parallel"
@@ -47,10 +48,11 @@ def create_strategy(names: tuple[str, ...]) -> Any:
 
 
 def seed(number: int) -> None:
-    """Seed the global generators of Python and NumPy; JAX has none."""
+    """Seed the global generators of Python, NumPy and Keras; JAX has none."""
     # As `keras.utils.set_random_seed`, which would import an installed TensorFlow to seed it too.
     random.seed(number)
     np.random.seed(number)
+    keras_private.forget_global_random_state()
 
 
 # Compiled steps

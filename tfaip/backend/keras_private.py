@@ -217,3 +217,11 @@ def global_random_state() -> list[int] | None:
 def set_global_random_state(state: list[int]) -> None:
     """Set the state of the generator that draws without a seed, which is made if there is none."""
     seed_generator.global_seed_generator().state.assign(state)
+
+
+def forget_global_random_state() -> None:
+    """Remove the generator that draws without a seed: the next one takes its seed from the generator of Python.
+
+    The public `keras.utils.set_random_seed` does it too, but imports an installed TensorFlow.
+    """
+    global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, None)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from tfaip.backend.distributed import Cluster, join_cluster, leave_at_once
+from tfaip.backend.distributed import Cluster
 from tfaip.device.device_config import DeviceConfigParams
-
-__all__ = ["Cluster", "find_cluster", "join_cluster", "leave_at_once"]
 
 
 def find_cluster(params: DeviceConfigParams, environ: Mapping[str, str] = os.environ) -> Cluster | None:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tfaip.backend import distributed
-from tfaip.backend.environment import set_variables
+from tfaip.backend.distributed import Cluster, join_cluster, synchronize
 from tfaip.backend.selection import import_backend, quiet_output, quiet_stderr, select_backend
-from tfaip.device.cluster import Cluster, find_cluster, join_cluster
+from tfaip.device.cluster import find_cluster
 from tfaip.device.device_config import DeviceConfigParams, DistStrategy, Precision
-from tfaip.device.gpus import gpu_environment, installed_gpus, visible_gpus
+from tfaip.device.gpus import choose_gpus, installed_gpus, visible_gpus
 from tfaip.params.limits import FieldAdvice
 from tfaip.util.logging import logger
 
@@ -33,7 +32,7 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
         UsageError: if a device is not there, or the backend is in use already and cannot be changed any more.
     """
     name = select_backend()
-    set_variables(gpu_environment(params, name, installed_gpus()))
+    choose_gpus(params, name, installed_gpus())
     cluster = None if alone else find_cluster(params)
     if cluster is not None:
         with quiet_stderr():
@@ -158,7 +157,7 @@ def open_devices(params: DeviceConfigParams) -> Devices:
     if cluster is not None:
         # The first contact is reported by native code.
         with quiet_output():
-            distributed.synchronize("start")
+            synchronize("start")
     names = tuple(backend.device_names())
     _check_gpus(params, names)
     is_shared = len(names) > 1 or strategy is not DistStrategy.DEFAULT

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
-from tfaip.backend.environment import VISIBLE_GPUS, variables_with_gpu, variables_without_gpu
+from tfaip.backend.environment import VISIBLE_GPUS, set_variables, variables_with_gpu, variables_without_gpu
 from tfaip.device.device_config import DeviceConfigParams
 from tfaip.params.limits import FieldAdvice
 
@@ -60,6 +60,37 @@ def gpu_environment(
         return variables_without_gpu(backend)
     options = variables_with_gpu(backend, environ, params.gpu_auto_tune, params.gpu_memory, _total_memory)
     return {VISIBLE_GPUS: ",".join(chosen), **options}
+
+
+# The environment before GPUs were chosen: `--device.gpus` counts those of its CUDA_VISIBLE_DEVICES.
+_before: dict[str, str] = {}
+
+
+def choose_gpus(params: DeviceConfigParams, backend: str, installed: int) -> None:
+    """Set the variables of `gpu_environment`; safe to call again, then only the same GPUs can be asked for.
+
+    Args:
+        params: the devices asked for.
+        backend: name of the Keras backend.
+        installed: GPUs of the machine.
+
+    Raises:
+        FieldAdvice: if a GPU is asked for that is not there, or that this process has not chosen before.
+    """
+    if _before and params.gpus is None:
+        return
+    changes = gpu_environment(params, backend, installed, _before or os.environ)
+    used = os.environ.get(VISIBLE_GPUS)
+    if _before and changes.get(VISIBLE_GPUS, used) != used:
+        asked = " ".join(["{gpus}", *map(str, params.gpus or [])])
+        raise FieldAdvice(
+            f"{asked} asks for other GPUs than this process has chosen before ({VISIBLE_GPUS} is {used}): start "
+            "another process",
+            "gpus",
+        )
+    if not _before:
+        _before.update(os.environ)
+        set_variables(changes)
 
 
 def _named(index: int, visible: list[str]) -> str:

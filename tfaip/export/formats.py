@@ -98,22 +98,6 @@ class ExportFormats:
                         _require_equal(f"graph {name!r} in {format_name}/", exported, expected)
 
 
-def create_formats(
-    scenario: ScenarioComponents[Any, Any], names: Sequence[str], advice: Advice = NO_ADVICE
-) -> ExportFormats | None:
-    """Create the formats of a scenario, whose graph must be built; None if `names` is empty.
-
-    Args:
-        scenario: makes the graphs.
-        names: keys of `FORMATS`.
-        advice: as in `ExportFormats`.
-
-    Raises:
-        UsageError: if a format cannot be written here.
-    """
-    return ExportFormats(export_graphs(scenario), names, advice) if names else None
-
-
 def export_graphs(scenario: ScenarioComponents[Any, Any]) -> ExportGraphs:
     """Return the graphs to export of a scenario, whose graph must be built."""
     functions = scenario.model._export_graphs(scenario.graph)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,6 @@ class ModelCheck:
     sizes: dict[str, int]
     batch_size: int
     graphs: list[GraphCheck]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the results as JSON-able values."""
-        return asdict(self)
 
 
 def check_formats(

@@ -14,7 +14,7 @@ import numpy as np
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
-from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, create_formats, export_graphs
+from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, export_graphs
 from tfaip.export.modeldirectory import ADDED_FORMATS, FORMAT_DIRS, ModelDirectory, shown_names
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, save_arrays, variable_arrays
@@ -53,7 +53,7 @@ class ModelDirectoryWriter:
         self._added: dict[str, ExportFormats] = {}
         # The options are export_serve, export_keras and export_onnx.
         wanted = [name for name in FORMAT_DIRS if getattr(scenario.params, f"export_{name}")]
-        self.formats = create_formats(scenario, wanted, advice)
+        self.formats = ExportFormats(export_graphs(scenario), wanted, advice) if wanted else None
 
     def write(self, path: Path) -> None:
         """Replace the directory `path` in one commit.

@@ -78,7 +78,13 @@ def _validation_inputs(
     generator = training_data.gen.val_gen()
     if generator is None:
         return None
-    setup = replace(training_data.gen.setup.val, batch_size=batch_size)
+    setup = replace(
+        training_data.gen.setup.val,
+        batch_size=batch_size,
+        batch_drop_remainder=False,
+        bucket_boundaries=[],
+        bucket_batch_sizes=None,
+    )
     pipeline = scenario.data.create_pipeline(setup, generator).to_mode(PipelineMode.EVALUATION)
     with pipeline.with_seed(training_data.random_seed).generate_input_batches(auto_repeat=False) as batches:
         batch = next(batches, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,9 @@ class TensorBoardCallback(LAVCallback):
         self._count = 0
 
     def on_lav_end(self, generator_params: DataGeneratorParams, results: dict[str, Any]) -> None:
-        writer = EventWriter(self._directory / f"lav_l{self._count}")
-        writer.scalars(scalar_results(results), 0)
-        for tag, plot in plots(results).items():
-            writer.drawing(tag, plot, 0)
-        writer.close()
+        with closing(EventWriter(self._directory / f"lav_l{self._count}")) as writer:
+            writer.scalars(scalar_results(results), 0)
+            for tag, plot in plots(results).items():
+                writer.drawing(tag, plot, 0)
+            writer.flush()
         self._count += 1

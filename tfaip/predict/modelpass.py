@@ -15,9 +15,9 @@ import keras
 from tfaip.backend.selection import compiles_each_shape
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.device.devices import Devices
-from tfaip.errors import TfaipError
+from tfaip.errors import TfaipError, UsageError
 
 T = TypeVar("T")
 
@@ -107,6 +107,9 @@ def run_pass(
             process makes.
         should_stop: asked after each round; True raises `EvaluationStopped`.
         progress: passes the batches on and shows how many there were.
+
+    Raises:
+        UsageError: if there is no batch, and the pipeline is not one for prediction.
     """
     own, num_processes = (devices.process_id, devices.num_processes) if devices else (0, 1)
     began = time.perf_counter()
@@ -127,6 +130,12 @@ def run_pass(
             yield from chain.from_iterable(made)
             if should_stop():
                 raise EvaluationStopped
+    # Nothing to predict is no error, but the scores of nothing would be 0.
+    if benchmark.batches == 0 and pipeline.mode is not PipelineMode.PREDICTION:
+        raise UsageError(
+            f"the {pipeline.mode.value} data give no batch: use a smaller batch size, or keep the remainder "
+            "(batch_drop_remainder)"
+        )
 
 
 def _delayed(items: Iterable[T], distance: int) -> Iterator[T]:

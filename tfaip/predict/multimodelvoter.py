@@ -61,7 +61,7 @@ def _vote(name: str, values: Sequence[Any]) -> Any:
             "MultiModelVoter of this scenario"
         )
     stacked = np.stack(arrays)
-    if np.issubdtype(stacked.dtype, np.floating):
+    if stacked.dtype.kind in "fcV":  # V: bfloat16 and the like
         # The sum of float16 values may exceed its range.
         return stacked.mean(axis=0, dtype=np.promote_types(stacked.dtype, np.float32)).astype(stacked.dtype)
     votes = (stacked[:, None] == stacked[None]).sum(axis=1)

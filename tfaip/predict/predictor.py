@@ -124,7 +124,8 @@ class Predictor:
         self._require_model()
         samples: list[Sample] = []
         pipeline = self._pipeline(self._data, RawDataGeneratorParams(samples=samples))
-        pipeline = pipeline.with_params(replace(pipeline.params, batch_size=1, num_processes=0))
+        alone = replace(pipeline.params, batch_size=1, batch_drop_remainder=False, num_processes=0)
+        pipeline = pipeline.with_params(alone)
         return RawPredictor(samples, lambda: self._run(pipeline, silent=True))
 
     def _create_step(self, model: Model) -> Step:

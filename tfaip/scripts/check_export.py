@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tfaip.scripts.common.exportedmodels import open_verified
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.results import write_results
 from tfaip.util.terminal import print_table
+from tfaip.util.text import LINE_LIMIT, shorten_text
 
 PROG = "tfaip-check-export"
 USAGE = f"""usage: {PROG} DIR [flags]
@@ -51,7 +53,7 @@ def main(name: str, flags: list[str]) -> None:
     inputs, origin = sample_inputs(scenario, models.training_data, args.batch_size)
     check = check_formats(scenario, path, inputs, args.tolerance)
     _print(check, origin)
-    write_results(args.out, {**check.to_dict(), "data": origin})
+    write_results(args.out, {**asdict(check), "data": origin})
 
 
 def _parse(prog: str, flags: Sequence[str]) -> Any:
@@ -70,8 +72,8 @@ def _parse(prog: str, flags: Sequence[str]) -> Any:
 
 def _print(check: Any, origin: str) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in check.versions.items())
-    print(f"{check.model} is as it was written, on {check.backend} ({versions})")
-    print_table(["file", "bytes"], [[name, str(size)] for name, size in check.sizes.items()])
+    print(shorten_text(f"{check.model} is as it was written, on {check.backend} ({versions})", LINE_LIMIT))
+    print_table(["file", "bytes"], [[shorten_text(name), str(size)] for name, size in check.sizes.items()])
     if not check.graphs:
         print("no exported formats (serve/, keras/, onnx/) to compare")
         return

@@ -81,7 +81,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
     import_backend()
-    from tfaip.export.formats import Advice, create_formats
+    from tfaip.export.formats import Advice, ExportFormats, export_graphs
     from tfaip.export.modelloading import load_weights
     from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
@@ -91,7 +91,7 @@ def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
     written = ", ".join(f"{path / name}/" for name in formats)
     load_weights(scenario, path)
     if is_dry:
-        create_formats(scenario, formats, advice)
+        ExportFormats(export_graphs(scenario), formats, advice)
         require_creatable(path.resolve())  # a model directory is replaced as a whole
         command.print_plan(f"convert {path} ({models.scenario.__name__})", written)
         return

@@ -68,9 +68,12 @@ def parse_flags(prog: str, models: Models) -> tuple[SimpleNamespace, list[Any]]:
     lav = LAVParams(model_path=str(models.paths[0]))
     models.use_training_pipeline(lav)
     parser = CommandParser(
-        prog, f"Load and validate {described(models.scenario)}", models.all_trusted(), ["out", "dump"], models.scenario
+        prog,
+        f"Load and validate {described(models.scenario)}",
+        models.all_trusted(),
+        writes=["out", "dump", "tensorboard"],
+        scenario=models.scenario,
     )
-    parser.add_option("--tensorboard", type=str | None, help="Directory for events of TensorBoard")
     parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
     parser.add_params("lav", LAVParams, default=lav, metadata={"fix_dc": True})
     parser.add_params("data", DataGeneratorParams, default=next(iter(defaults), None), metadata=COMMON)

@@ -65,7 +65,11 @@ class BestModel:
 
     def is_best(self, history: History, epoch: int) -> bool:
         """Return True if `epoch` is the first one with the best value."""
-        return history.best_epoch(self.monitor, self.mode) == epoch
+        return self.epoch(history) == epoch
+
+    def epoch(self, history: History) -> int | None:
+        """Return the first epoch with the best value, or None if no value is finite."""
+        return history.best_epoch(self.monitor, self.mode)
 
     def values(self, history: History) -> dict[int, float]:
         """Return the monitored value by epoch, where there is one."""
@@ -73,7 +77,7 @@ class BestModel:
 
     def describe(self, history: History) -> str:
         """Return `val_acc 0.9812 in epoch 7`, or `none`."""
-        epoch = history.best_epoch(self.monitor, self.mode)
+        epoch = self.epoch(history)
         if epoch is None:
             return "none"
         return f"{self.monitor} {number_text(history[epoch].values[self.monitor])} in epoch {epoch}"

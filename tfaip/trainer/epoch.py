@@ -113,7 +113,8 @@ class TrainingEpoch(StepCallbacks):
             self._setup.state.assign_metrics(self._metrics)
 
     def on_step_end(self, step: int) -> bool:
-        self._poll_divergence()
+        if time.monotonic() - self._polled >= POLL_EVERY_S:
+            self._check_divergence()
         is_save_due = self._is_save_due(step)
         self._agree_on_stop(step)
         self._count_batches(step)
@@ -123,18 +124,14 @@ class TrainingEpoch(StepCallbacks):
         return self._setup.stop.received is not None and step < self.steps
 
     def shown_values(self, logs: Mapping[str, Any] | None) -> Logs:
-        self._sync_variables()
+        backend.synchronize(self._setup.model)
         rate = self._setup.model.optimizer.schedule.effective_rate(self.rate)
         values = python_logs(logs)
         return values if rate is None else {**values, "lr": rate}
 
-    def _poll_divergence(self) -> None:
-        if time.monotonic() - self._polled >= POLL_EVERY_S:
-            self._check_divergence()
-
     def _check_divergence(self) -> None:
         """Raise if the optimizer has stopped since updates were not finite; all weights are those from before."""
-        self._sync_variables()
+        backend.synchronize(self._setup.model)
         stopped = self._setup.model.optimizer.stopped_at()
         self._polled = time.monotonic()
         if stopped is not None:
@@ -173,9 +170,6 @@ class TrainingEpoch(StepCallbacks):
         self._progress.step = step
         self._progress.samples = min(samples, self._samples)
         self._progress.position = position
-
-    def _sync_variables(self) -> None:
-        backend.synchronize(self._setup.model)
 
     def save_checkpoint(self, before: EvaluationState | None = None) -> None:
         """Write a checkpoint within the epoch.

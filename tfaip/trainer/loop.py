@@ -53,8 +53,8 @@ class TrainingLoop:
         # A run that was stopped within an epoch continues with the means that it had reached.
         metrics = self._setup.state.metric_arrays() if progress.step else None
         self._publish_early_stopping()
-        self._callbacks.on_train_begin()
         model.stop_training = False
+        self._callbacks.on_train_begin()
         while not self.is_finished() and not model.stop_training:
             epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
             logs = self._run_epoch(epoch)

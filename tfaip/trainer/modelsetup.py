@@ -12,14 +12,15 @@ from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.device import Precision
 from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
 from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects.base import RefusedObject, find_params
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import layers_by_path, variables_by_path
-from tfaip.params.limits import FieldAdvice, below
 from tfaip.params.flagnames import flag_of
+from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.pathpatterns import matching_paths

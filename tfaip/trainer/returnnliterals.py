@@ -7,10 +7,9 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from tfaip.util.reading import MAX_DEPTH, MIB, read_text
+from tfaip.util.reading import MAX_DEPTH, MIB
 
 SOURCE_BYTES = 4 * MIB
 # Names, numbers and brackets. The parser of Python takes about 1.5 kB of memory for each of them.
@@ -37,15 +36,6 @@ class NotLiteral(ValueError):
     def __init__(self, reason: str, line: int) -> None:
         super().__init__(f"{reason} in line {line}")
         self.reason = reason
-
-
-def read_source(path: Path) -> str:
-    """Return the text of a file of RETURNN.
-
-    Raises:
-        UsageError: if it cannot be read, or is too large.
-    """
-    return read_text(path, SOURCE_BYTES)
 
 
 def parse_source(text: str) -> list[ast.stmt]:

@@ -30,7 +30,9 @@ class TrainingInterrupted(TfaipError, SystemExit):
 
 
 class StopRequest:
-    """Context that turns the first signal into a flag. Outside of the main thread it does nothing.
+    """Context that turns the first signal into a flag, unless the process ignores it.
+
+    Outside of the main thread it does nothing.
 
     Python runs a signal handler only when the main thread has returned from compiled code, which
     may wait for data that never come. So a thread, which each signal wakes up at once, counts them
@@ -60,7 +62,9 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             self._exit.callback(_watch_for_second())
             for number in SIGNAL_EXIT_CODES:
-                self._exit.callback(signal.signal, number, signal.signal(number, self._handle))
+                # A process that a shell starts in the background ignores Ctrl-C.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._exit.callback(signal.signal, number, signal.signal(number, self._handle))
         return self
 
     def __exit__(

@@ -22,7 +22,7 @@ from tfaip.errors import UsageError
 from tfaip.params.flagnames import flag_of
 from tfaip.params.generics import type_argument
 from tfaip.params.sharing import fill_shared
-from tfaip.params.storable import conform, flags_of, prepare, require_readable
+from tfaip.params.storable import flags_of, prepare, require_readable
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.historyreading import read_history_file
 from tfaip.trainer.loop import TrainingLoop
@@ -154,9 +154,10 @@ class Trainer(Generic[P]):
             devices = self._enter_devices(stack)
             run_log = stack.enter_context(RunLog())
             stack.enter_context(user_logs(type(self), type(self._scenario), self._params))
+            name: str | None = None
             restored: Checkpoint | None = None
             if self._restore:
-                self._checkpoint, restored = read_checkpoint(directory, self._checkpoint)
+                name, restored = read_checkpoint(directory, self._checkpoint)
             self._check_start(directory, devices)
             if not devices.is_chief:
                 directory = None
@@ -173,7 +174,7 @@ class Trainer(Generic[P]):
                 # A run directory belongs to one process: a requeued job must not mix with the one
                 # that it replaces.
                 stack.enter_context(directory.locked())
-                self._claim_directory(directory, setup)
+                self._claim_directory(directory, setup, name)
                 run_log.write_to(directory.log_file)
                 setup.output.save_history(self._progress.history)
             if restored is not None:
@@ -196,13 +197,13 @@ class Trainer(Generic[P]):
             directory = self._params.run_directory()
         if directory is None or not self._restore:
             raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
-        self._checkpoint, checkpoint = read_checkpoint(directory, self._checkpoint)
+        name, checkpoint = read_checkpoint(directory, self._checkpoint)
         self._check_params()
         with directory.locked():
             history_file = Path(self._params.history_file or directory.history_file)
             if history_file.exists():
                 read_history_file(history_file)
-        return self._checkpoint, int(checkpoint.state["epoch"])
+        return name, int(checkpoint.state["epoch"])
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
@@ -240,13 +241,13 @@ class Trainer(Generic[P]):
         params.output_dir, params.write_checkpoints, params.history_file = str(directory), True, None
         params.epochs, params.val_every_n, params.samples_per_epoch = 1, 1, setup.train.batch_size
         setup.val.limit = setup.val.batch_size
-        params.progress_bar_mode = ProgressBarMode.PLAIN
+        params.progress_bar_mode, params.profile_steps = ProgressBarMode.PLAIN, [1, 1]
         params.learning_rate.rates = {e: r for e, r in params.learning_rate.listed().items() if e == 1}
         return params
 
     def _check_params(self) -> None:
         """Raise unless what will be stored can be read again; the params may have changed since the constructor."""
-        conform(self._params, "trainer")
+        prepare(self._params, "trainer")
         if self._params.output_dir is None:
             return
         require_readable(self._params, type(self._scenario).trainer_params_cls(), "trainer")
@@ -288,21 +289,21 @@ class Trainer(Generic[P]):
             params.random_seed,
         )
 
-    def _claim_directory(self, directory: RunDirectory, setup: TrainingSetup) -> None:
+    def _claim_directory(self, directory: RunDirectory, setup: TrainingSetup, restored: str | None) -> None:
         """Make the directory this run's own, and store the params in it.
 
-        Newer checkpoints go only now, when the new process has been built and has taken over the
-        state.
+        Newer checkpoints than the `restored` one go only now, when the new process has been built
+        and has taken over the state.
         """
-        if not self._restore:
+        if restored is None:
             directory.claim(self._params.overwrite)
-        elif self._checkpoint is not None:
+        else:
             directory.clean_up()
             store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
-            has_best = bool(setup.best.values(self._progress.history))
+            has_best = setup.best.epoch(self._progress.history) is not None
             # First: a process that is killed here may be resumed from any that there still is.
-            setup.output.restore_best(store, self._checkpoint, has_best)
-            store.continue_from(self._checkpoint)
+            setup.output.restore_best(store, restored, has_best)
+            store.continue_from(restored)
         store_params(directory, self._params, type(self._scenario), self.permission, self._restore)
 
     def _run(self, setup: TrainingSetup, callbacks: list[keras.callbacks.Callback]) -> Logs:

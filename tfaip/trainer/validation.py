@@ -175,7 +175,7 @@ def _lav_generators(params: TrainerParams[Any, Any]) -> Sequence[DataGeneratorPa
 def _is_empty(generator: DataGeneratorParams) -> bool:
     try:
         return len(generator.create(PipelineMode.EVALUATION)) == 0
-    except TypeError:
+    except (TypeError, NotImplementedError):
         return False  # of unknown length
 
 

@@ -76,6 +76,23 @@ def require_writable(path: Path) -> None:
     require_creatable(path)
 
 
+def require_directory(path: Path) -> None:
+    """Raise unless `path` is a directory to create files in, or can become one.
+
+    Raises:
+        UsageError: if no directory can have the path, or there is no permission.
+    """
+    problem = path_problem(path)
+    if problem is not None:
+        raise UsageError(f"{shorten(str(path))} cannot be written: the path {problem}")
+    existing = path.absolute()
+    while not os.path.lexists(existing):
+        existing = existing.parent
+    if not existing.is_dir():
+        raise UsageError(f"{shorten_text(str(path))} cannot be written: {shorten_text(str(existing))} is no directory")
+    require_creatable(existing / "file")
+
+
 def require_creatable(path: Path) -> None:
     """Raise unless entries can be created in the parent of `path`.
 

@@ -137,13 +137,12 @@ def require_regular_files(directory: Path) -> int:
     return size
 
 
-def parse_json(text: str, name: str, *, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+def parse_json(text: str, name: str) -> dict[str, Any]:
     """Parse a JSON object.
 
     Args:
         text: the JSON.
         name: of its source, for messages.
-        max_depth: of nested lists and objects.
 
     Raises:
         UsageError: if it is broken, no object, too deep, has too many values, or gives a key twice.
@@ -164,8 +163,8 @@ def parse_json(text: str, name: str, *, max_depth: int = MAX_DEPTH) -> dict[str,
         raise UsageError(f"{name}: broken JSON: {shorten_text(str(error), 120)}") from error
     if not isinstance(document, dict):
         raise UsageError(f"{name}: expected a JSON object, got {type(document).__name__}")
-    if not is_shallow(document, max_depth):
-        raise UsageError(f"{name}: JSON is nested too deeply (more than {max_depth} levels)")
+    if not is_shallow(document):
+        raise UsageError(f"{name}: JSON is nested too deeply (more than {MAX_DEPTH} levels)")
     return document
 
 

@@ -37,6 +37,12 @@ def test_delimiter(tmp_path: Path) -> None:
     assert (sample.inputs, sample.targets) == ({"x": 1}, {"y": 2})
 
 
+@pytest.mark.parametrize("delimiter", ["", ";;", "\\t", "\n", '"'])
+def test_a_delimiter_is_one_character(delimiter: str) -> None:
+    with pytest.raises(UsageError, match="^delimiter is .*, expected one character"):
+        CsvGeneratorParams(delimiter=delimiter)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

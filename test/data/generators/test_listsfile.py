@@ -40,6 +40,12 @@ def test_ignore_prefix(tmp_path: Path, prefix: str, expected: list[str]) -> None
     assert lines_of(lists=lists, ignore_prefix=prefix) == expected
 
 
+def test_only_ends_of_lines_separate_samples(tmp_path: Path) -> None:
+    file = tmp_path / "list.txt"
+    file.write_bytes("\ufeffa\u2028b.png\nc\x0cd.png\r\ne\x85f.png\rg".encode())
+    assert lines_of(lists=[str(file)]) == ["a\u2028b.png", "c\x0cd.png", "e\x85f.png", "g"]
+
+
 def test_a_subclass_gives_samples_another_form(tmp_path: Path) -> None:
     class Relative(ListsFileGenerator[ListsFileGeneratorParams]):
         def sample(self, line: str, list_file: Path) -> Sample:
@@ -78,6 +84,13 @@ def test_wrong_ratios_are_refused(tmp_path: Path, ratios: list[float]) -> None:
         UsageError, match=r"^list_ratios.* is .*, expected (one number for each of the 2|a .*number above 0)"
     ):
         lines_of(lists=lists, list_ratios=ratios)
+
+
+@pytest.mark.parametrize("smallest", [1e-300, 1e-320, 1e-10])
+def test_ratios_that_repeat_a_list_without_end_are_refused(tmp_path: Path, smallest: float) -> None:
+    lists = [write(tmp_path / "a.txt", "a")] * 2
+    with pytest.raises(UsageError, match=r"^list_ratios is .*, expected ratios that give a pass at most 1,000,000,000"):
+        lines_of(lists=lists, list_ratios=[smallest, 1.0])
 
 
 def test_unusable_lists_are_named(tmp_path: Path) -> None:

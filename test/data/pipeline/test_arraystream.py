@@ -135,3 +135,9 @@ def test_no_data_is_an_error() -> None:
     arrays, _ = pipelines(0, 0)
     with arrays.generate_input_batches() as batches, pytest.raises(TfaipError, match="has no sample"):
         next(batches)
+
+
+def test_prediction_of_no_data_is_nothing() -> None:
+    for pipeline in pipelines(0, 0):
+        with pipeline.to_mode(PipelineMode.PREDICTION).generate_input_batches() as batches:
+            assert list(batches) == []

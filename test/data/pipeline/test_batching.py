@@ -152,6 +152,12 @@ def test_whole_numbers_do_not_wrap_around(value: list[Any], dtype: str, message:
     assert stack([[255], [0, 7]], TensorSpec([None], "uint8")).tolist() == [[255, 0], [0, 7]]
 
 
+def test_whole_numbers_of_different_types_do_not_wrap_around() -> None:
+    values = [np.array([5], "int64"), np.array([2**40], "uint64")]  # NumPy joins them as float64
+    with pytest.raises(ValueError, match="numbers from 1099511627776 to 1099511627776, expected -2147483648"):
+        stack(values, TensorSpec([1], "int32"))
+
+
 @pytest.mark.parametrize(("value", "dtype"), [([1e39], "float32"), ([7e4], "float16"), ([70_000], "float16")])
 def test_large_numbers_do_not_become_infinite(value: list[Any], dtype: str) -> None:
     message = rf"inputs\['x'\] has numbers that are too large for {dtype} as in the layer specs"

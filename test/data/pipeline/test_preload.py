@@ -154,8 +154,9 @@ def test_another_mode_begins_with_the_data_as_it_was() -> None:
     other = pipeline.to_mode(PipelineMode.EVALUATION)
     assert other.seed == 5
     assert pipeline.with_seed(7).to_mode(PipelineMode.EVALUATION).seed == 7
-    with other.generate_input_samples() as samples:
-        assert [sample.inputs["x"][0] for sample in samples] == [0, 1, 2]
+    for one in (other, pipeline.as_preloaded().to_mode(PipelineMode.EVALUATION)):
+        with one.generate_input_samples() as samples:
+            assert [sample.inputs["x"][0] for sample in samples] == [0, 1, 2]
 
 
 def test_a_generator_keeps_its_abilities() -> None:

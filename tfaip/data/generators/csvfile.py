@@ -14,8 +14,14 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.common import COMMON
+from tfaip.params.limits import limits
 from tfaip.util.reading import TABLE_BYTES, open_file
 from tfaip.util.text import shorten, shorten_text
+
+
+def _expected_delimiter(text: str) -> str | None:
+    is_one = len(text) == 1 and text not in '"\r\n'
+    return None if is_one else "one character, no quotation mark and no end of a line"
 
 
 @pai_dataclass
@@ -24,7 +30,9 @@ class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
     """Samples that are the rows of CSV files with a header line."""
 
     files: list[str] = field(default_factory=list, metadata=pai_meta(help="CSV files with the same columns") | COMMON)
-    delimiter: str = field(default=",", metadata=pai_meta(help="Character between two columns"))
+    delimiter: str = field(
+        default=",", metadata=pai_meta(help="Character between two columns") | limits(text=_expected_delimiter)
+    )
     input_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are inputs") | COMMON)
     target_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are targets") | COMMON)
 

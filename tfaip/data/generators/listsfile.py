@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import TextIOWrapper
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
@@ -15,7 +16,10 @@ from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.common import COMMON
 from tfaip.params.limits import FieldError, check_fields, limits
-from tfaip.util.reading import TABLE_BYTES, read_bytes
+from tfaip.util.reading import TABLE_BYTES, open_file
+
+# More than anybody lists; their order takes 8 bytes each.
+_MAX_SAMPLES = 10**9
 
 
 @pai_dataclass
@@ -72,6 +76,9 @@ class ListsFileGenerator(DataGenerator[P]):
                 raise FieldError("list_ratios", ratios, f"one number for each of the {len(self.params.lists)} lists")
             if self.mode is PipelineMode.TRAINING:
                 sizes = _scaled(sizes, ratios)
+                if sum(sizes) > _MAX_SAMPLES:
+                    expected = f"ratios that give a pass at most {_MAX_SAMPLES:,} samples, with every line in it"
+                    raise FieldError("list_ratios", ratios, expected)
         return list(accumulate(sizes))
 
     def __len__(self) -> int:
@@ -86,7 +93,9 @@ class ListsFileGenerator(DataGenerator[P]):
 
 def _read_lines(path: Path, ignore_prefix: str) -> list[str]:
     try:
-        lines = [line.strip() for line in read_bytes(path, TABLE_BYTES).decode("utf-8").splitlines()]
+        # Not `splitlines`, which also ends a line at characters that names of files may contain.
+        with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig") as file:
+            lines = [line.strip() for line in file]
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
         raise unreadable_file("list", path, error) from error
     samples = [line for line in lines if line and not (ignore_prefix and line.startswith(ignore_prefix))]
@@ -98,4 +107,5 @@ def _read_lines(path: Path, ignore_prefix: str) -> list[str]:
 def _scaled(sizes: list[int], ratios: list[float]) -> list[int]:
     """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100."""
     unit = max(size / ratio for size, ratio in zip(sizes, ratios, strict=True))
-    return [max(size, round(unit * ratio)) for size, ratio in zip(sizes, ratios, strict=True)]
+    scaled = [min(unit * ratio, _MAX_SAMPLES) for ratio in ratios]
+    return [max(size, round(wanted)) for size, wanted in zip(sizes, scaled, strict=True)]

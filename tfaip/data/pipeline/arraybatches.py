@@ -8,6 +8,7 @@ import numpy as np
 
 from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.datagenerator import BatchAccess
+from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.sampler import Indices, Sampler
 from tfaip.data.pipeline.sharding import UNSHARDED, Shard, shard_bounds
@@ -35,11 +36,11 @@ def array_batches(
         shard: only the rows of one of several processes.
 
     Raises:
-        TfaipError: if the data has no sample.
+        TfaipError: if the data has no sample; nothing to predict is no error.
     """
     position = start
     indices = sampler.indices(start.pass_index)
-    if len(indices) == 0:
+    if len(indices) == 0 and (repeat or sampler.mode is not PipelineMode.PREDICTION):  # as in `SampleStream`
         raise TfaipError("the data has no sample")
     for size in sizes:
         picked: list[Indices] = []

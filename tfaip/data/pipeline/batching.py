@@ -103,9 +103,16 @@ class Batcher:
         )
 
     def from_ready_made(self, samples: Sequence[Sample]) -> Batch:
-        """Return the batch of a single sample that is one already, see `from_stacked`."""
+        """Return the batch of a single sample that is one already, see `from_stacked`.
+
+        Raises:
+            ValueError: if it has no rows.
+        """
         (sample,) = samples
-        return self.from_stacked(sample)
+        batch = self.from_stacked(sample)
+        if batch.size == 0:
+            raise ValueError("the generator gave a batch without samples: leave it out")
+        return batch
 
     def from_stacked(self, sample: Sample) -> Batch:
         """Return the batch of a sample whose arrays already have the batch dimension."""

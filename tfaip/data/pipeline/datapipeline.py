@@ -107,6 +107,8 @@ class DataPipeline:
         Args:
             show_progress: show a bar while the samples are processed.
         """
+        if self._original is not None:
+            return self
         samples, count = preload(self.generator, self.params, self.data.params, show_progress)
         if samples is None:
             return self

@@ -8,6 +8,7 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.common import COMMON
 from tfaip.params.limits import FieldError, limits
+from tfaip.util.reading import parse_whole_number
 
 AUTOMATIC_PROCESSES = 4
 # More worker processes than any machine runs: a mistyped number must not fork until the machine stops.
@@ -128,10 +129,11 @@ class DataPipelineParams(ParamsBase):
         """
         if self.on_error in _ALLOWED_FAILURES:
             return _ALLOWED_FAILURES[self.on_error]
-        word, _, number = self.on_error.partition(":")
-        if word != "skip" or not number.isdecimal():
+        word, _, text = self.on_error.partition(":")
+        number = parse_whole_number(text)
+        if word != "skip" or number is None:
             raise FieldError("on_error", self.on_error, "raise, skip, or skip:N, e.g. skip:100")
-        return int(number)
+        return number
 
     def bucket_lengths(self) -> list[int]:
         """Return the longest length of each bucket that has one."""
@@ -146,6 +148,9 @@ class DataPipelineParams(ParamsBase):
         boundaries, sizes = self.bucket_boundaries, self.bucket_batch_sizes
         if boundaries != sorted(set(boundaries)):
             raise FieldError("bucket_boundaries", boundaries, "rising lengths from 1")
+        if sizes is not None and not boundaries:
+            expected = "None without bucket_boundaries: batch_size is the size"
+            raise FieldError("bucket_batch_sizes", sizes, expected, others=["bucket_boundaries"])
         if sizes is not None and len(sizes) != len(boundaries) + 1:
             expected = f"one number per bucket ({len(boundaries) + 1}, one more than bucket_boundaries)"
             raise FieldError("bucket_batch_sizes", sizes, expected, others=["bucket_boundaries"])

@@ -71,8 +71,8 @@ class Stacker:
         dtypes = {array.dtype for array in arrays}
         for dtype in dtypes:
             self._check_dtype(dtype)
-        if any(self._may_overflow(dtype) for dtype in dtypes):
-            self._check_range(np.concatenate([array.ravel() for array in arrays]))
+        for dtype in filter(self._may_overflow, dtypes):  # one by one: int64 and uint64 together are float64
+            self._check_range(np.concatenate([array.ravel() for array in arrays if array.dtype == dtype]))
         with self._no_overflow():
             if len(shapes) > 1:
                 return _padded(arrays, self._padding, self._dtype)

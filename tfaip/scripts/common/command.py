@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-from tfaip.device.cluster import leave_at_once
+from tfaip.backend.distributed import leave_at_once
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
 from tfaip.params.trust import check_packages
 from tfaip.scripts.common.commandline import CommandLine, take_words as take_words
@@ -98,10 +98,18 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     """
     if argv is None:
         argv = sys.argv[1:]
+    _replace_closed_streams()
     exit_code = _run(work, argv)
     if exit_code:
         leave_at_once(exit_code)
     return exit_code
+
+
+def _replace_closed_streams() -> None:
+    """Discard what is printed to a stream that the process was started without (`>&-`): Python has None for it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (until the process ends)
 
 
 def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:

@@ -9,11 +9,12 @@ from types import SimpleNamespace
 from tfaip.errors import UsageError
 from tfaip.params.cli import ParamsParser
 
-# Flags of files that several commands write -> help.
+# Flags of files and directories that several commands write -> help.
 _FILE_FLAGS = {
     "out": "Write the results as JSON to this file",
     "dump": "Write the samples (outputs, targets, meta) to this file, .jsonl (JSON lines) or .npz (NumPy)",
     "png": "Write the picture to this file",
+    "tensorboard": "Directory for events of TensorBoard",
 }
 
 
@@ -24,7 +25,7 @@ class CommandParser(ParamsParser):
         prog: the command as the user types it, for `--help`.
         description: what it does, for `--help`.
         trusted: packages that config files may name classes of.
-        writes: the files, of "out", "dump" and "png".
+        writes: the files, of "out", "dump", "png" and "tensorboard".
         scenario: class of the scenario, whose options `--help` shows first.
     """
 
@@ -50,15 +51,17 @@ class CommandParser(ParamsParser):
         for name in self._writes:
             if getattr(args, name) is not None:
                 _check_file(name, Path(getattr(args, name)))
+        if "dump" in self._writes and args.dump_inputs and args.dump is None:
+            raise UsageError("--dump_inputs adds to the file of --dump: give --dump FILE, or leave it out")
         return args
 
 
 def _check_file(name: str, path: Path) -> None:
     from tfaip.predict.samplefile import check_target
-    from tfaip.util.paths import require_writable
+    from tfaip.util.paths import require_directory, require_writable
 
-    check = check_target if name == "dump" else require_writable
+    checks = {"dump": check_target, "tensorboard": require_directory}
     try:
-        check(path)
+        checks.get(name, require_writable)(path)
     except UsageError as error:
         raise UsageError(f"--{name} {error}") from error

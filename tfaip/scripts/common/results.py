@@ -9,6 +9,7 @@ from typing import Any
 from tfaip.predict.samplefile import to_plain
 from tfaip.util.files import write_json
 from tfaip.util.terminal import print_table
+from tfaip.util.text import shorten_text
 
 _MAX_WIDTH = 40
 
@@ -29,8 +30,7 @@ def print_results(columns: Mapping[str, Mapping[str, Any]]) -> None:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = str(value)
-    return text if len(text) <= _MAX_WIDTH else f"{text[: _MAX_WIDTH - 3]}..."
+    return shorten_text(str(value), _MAX_WIDTH)
 
 
 def write_results(path: str | None, content: Mapping[str, Any]) -> None:

@@ -50,8 +50,8 @@ class Profiler:
     def before_execution(self) -> None:
         """Begin an execution of the step."""
         if not self._begin and self._done + 1 >= self._first:
+            backend.start_profile(self._directory)  # if it fails there is no trace to end
             self._begin, self._is_active = self._done + 1, True
-            backend.start_profile(self._directory)
         if self._is_active:
             self._step = backend.profiled_step(self._done)
             self._step.__enter__()
@@ -75,7 +75,7 @@ class Profiler:
         """End the trace, after the training or after an error."""
         if self._is_active:
             self._stop()
-        elif not self._begin:
+        elif self._done and not self._begin:
             log.warning(
                 "nothing was profiled: %d batches were trained, and profiling begins at batch %d; change "
                 "--trainer.profile_steps",

@@ -13,7 +13,7 @@ from tfaip.params.encoding import CLASS_KEY
 from tfaip.params.returnn_names import RETURNN_OPTIONS
 from tfaip.params.serialization import from_dict
 from tfaip.params.trust import class_name
-from tfaip.trainer.returnnliterals import NotLiteral, literal, parse_source, read_source
+from tfaip.trainer.returnnliterals import SOURCE_BYTES, NotLiteral, literal, parse_source
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CyclicModulationParams,
@@ -23,6 +23,7 @@ from tfaip.trainer.scheduler import (
     NewbobRelParams,
 )
 from tfaip.util.logging import logger
+from tfaip.util.reading import read_text
 from tfaip.util.text import shorten, shorten_text
 
 _CONTROL, _DYNAMIC, _PRETRAIN = "learning_rate_control", "dynamic_learning_rate", "pretrain"
@@ -58,7 +59,7 @@ def read_rate_config(path: Path) -> LearningRateParams:
     """
     name = shorten_text(str(path), 120)
     try:
-        options = _options(parse_source(read_source(path)))
+        options = _options(parse_source(read_text(path, SOURCE_BYTES)))
     except ValueError as error:
         raise UsageError(f"{name} cannot be read as a config of RETURNN: {shorten_text(str(error), 150)}") from error
     control = options.get(_CONTROL, "constant")

@@ -123,6 +123,8 @@ class Fault(MappingDataProcessor[FaultParams]):
             case "log":
                 for number in range(2000):
                     logging.getLogger("user").warning("line %d", number)
+            case "wrong log":
+                logging.getLogger("user").warning("%d samples", "many")
             case "unpicklable":
                 return sample.new_meta(threading.Lock())
         return sample

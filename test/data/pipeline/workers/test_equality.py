@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,13 +21,14 @@ from test.data.support import (
     RowDataParams,
     epoch,
     make_pipeline,
+    row,
     rows,
 )
 from test.support.leaks import child_processes
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
@@ -133,6 +135,24 @@ def test_workers_read_even_if_no_processor_runs_in_them() -> None:
     # A processor that may not run in workers is not even built there.
     for processors in ([], [OnlyHereParams(home=os.getpid())], [RepeatParams()]):
         assert epoch(processors, 2) == epoch(processors, 0)
+
+
+@pytest.mark.parametrize("prefetch", [1, 3])
+def test_no_more_samples_are_read_than_the_blocks_ahead(prefetch: int) -> None:
+    read: list[int] = []
+
+    def stream() -> Iterator[Sample]:
+        for value in range(5):
+            read.append(value)
+            yield row(value)
+
+    params: Any = {"num_processes": 1, "prefetch": prefetch, "batch_size": 1, "mode": PipelineMode.EVALUATION}
+    pipeline = make_pipeline(RawDataGeneratorParams(stream()), [FaultParams(at=-1)], **params)
+    with pipeline.generate_input_batches() as batches:
+        next(batches)
+        # A stream may wait for the answer to a sample before it gives the next one.
+        assert read == list(range(prefetch))
+        assert len(list(batches)) == 4
 
 
 def test_what_is_in_memory_is_sent() -> None:

@@ -106,6 +106,11 @@ def test_a_worker_that_logs_too_much(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.getMessage() for record in caplog.records] == [f"line {number}" for number in range(MAX_MESSAGES)]
 
 
+def test_a_message_that_cannot_be_formatted_costs_no_sample(capfd: pytest.CaptureFixture[str]) -> None:
+    assert ids(make(FaultParams(fault="wrong log", at=1), rows(4))) == [0, 1, 2, 3]
+    assert "TypeError: %d format" in capfd.readouterr().err
+
+
 def test_slow_samples_are_no_hang() -> None:
     # Blocks of 16 samples take 4 s, longer than the timeout; a worker that works says so every second.
     params: dict[str, Any] = {"mode": PipelineMode.EVALUATION, "worker_timeout_s": 3, "batch_size": 16}

@@ -186,6 +186,7 @@ def test_no_workers_where_there_is_nothing_to_do_for_them() -> None:
         ("worker_start_s", -2, "worker_start_s is -2, expected a number from 0 to"),
         ("prefetch", 0, "prefetch is 0, expected a number from 1 to"),
         ("on_error", "skip:many", "on_error is 'skip:many', expected raise, skip, or skip:N"),
+        ("on_error", f"skip:{'9' * 5000}", "on_error is 'skip:999.*, expected raise, skip, or skip:N"),
         ("on_error", "ignore", "on_error is 'ignore', expected raise, skip, or skip:N"),
     ],
 )

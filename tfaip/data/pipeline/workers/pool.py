@@ -117,20 +117,24 @@ class WorkerPool:
             WorkerDied: if a worker ended or hangs.
         """
         waiting = iter(blocks)
-        block = next(waiting, None)
+        block: Block | None = None
         requested: deque[int] = deque()
         try:
-            while requested or block is not None:
+            while True:
                 self._receive(wait_s=0)
-                while block is not None and len(requested) < self._blocks_ahead:
+                # Only now: a stream may wait for a result before it gives the next samples.
+                while len(requested) < self._blocks_ahead:
+                    block = block or next(waiting, None)
                     worker = self._free_worker()
-                    if worker is None or (block.is_spare and requested):
+                    if block is None or worker is None or (block.is_spare and requested):
                         break
                     requested.append(self._send(worker, block, seed, as_batches))
-                    block = next(waiting, None)
+                    block = None
                 if requested:
                     yield self._wait_for(requested[0])
                     requested.popleft()
+                elif block is None:
+                    return
                 else:
                     self._wait_for_free_worker()
         finally:

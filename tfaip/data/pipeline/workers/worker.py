@@ -160,9 +160,14 @@ class _Messages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the text of a message, as long as there are not too many."""
         if len(self._kept) < MAX_MESSAGES:
+            try:
+                text = self.format(record)
+            except Exception:  # arguments that do not fit the message, which must not change a sample
+                self.handleError(record)
+                return
             # The user's script has another name in this process.
             name = "__main__" if record.name == "__mp_main__" else record.name
-            self._kept.append((name, record.levelno, self.format(record)))
+            self._kept.append((name, record.levelno, text))
 
     def take(self) -> Sequence[tuple[str, int, str]]:
         """Return the messages since the last call."""
