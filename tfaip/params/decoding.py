@@ -181,8 +181,9 @@ class Decoder:
         inner = dataclasses.replace(self, trusted=trusted_packages(declared, self.trusted))
         types_of = field_types(cls)
         origin = origin_of(cls)
+        unused = names.REMOVED_FIELDS.get(origin.__name__, frozenset()) | {CLASS_KEY}
         try:
-            values = names.current_names(origin, {key: item for key, item in value.items() if key != CLASS_KEY})
+            values = names.current_names(origin, {key: item for key, item in value.items() if key not in unused})
         except TypeError as error:
             raise UsageError(f"{place}: {error}") from error
         for key in values:
