@@ -82,6 +82,7 @@ class ScenarioComponents(Generic[SP, TP]):
         model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
         self._offer_data(model_cls or params.cls, arguments)
         model: ModelBase[Any] = params.create(**arguments) if model_cls is None else model_cls(params, **arguments)
+        model.bind_data(lambda: self.data)
         return model
 
     @cached_property

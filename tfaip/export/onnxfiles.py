@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -114,15 +114,31 @@ def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tup
     specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name) for name, tensor in selected.items()}
     log = logging.getLogger("tf2onnx")  # it logs operations that it cannot convert, and writes them nevertheless
     disabled, log.disabled = log.disabled, True
+    function = tf.function(graph, autograph=False)
     try:
-        model, _ = tf2onnx.convert.from_function(
-            tf.function(graph, autograph=False), [specs], custom_rewriter=[_rewrite_sign_bits]
-        )
+        model, _ = tf2onnx.convert.from_function(function, [specs], custom_rewriter=[_rewrite_sign_bits])
     finally:
         log.disabled = disabled
+    _store_constants(model.graph, function.get_concrete_function(specs).graph.captures)
     _name_dimensions(model.graph)
     known = {schema.name for schema in onnx.defs.get_all_schemas()}
     return model, sorted({node.op_type for node in model.graph.node if node.op_type not in known})
+
+
+def _store_constants(graph: Any, captures: Iterable[tuple[Any, Any]]) -> None:
+    """Store tensors that layers hold, such as the mean of `keras.layers.Normalization`: they became inputs.
+
+    Args:
+        graph: of the ONNX model.
+        captures: tensors of the TensorFlow program, each with its placeholder.
+    """
+    import onnx
+
+    constants = {placeholder.name: tensor for tensor, placeholder in captures}
+    for tensor in [tensor for tensor in graph.input if tensor.name in constants]:
+        array = constants[tensor.name].numpy()
+        graph.initializer.append(onnx.numpy_helper.from_array(array, tensor.name))
+        graph.input.remove(tensor)
 
 
 def _name_dimensions(graph: Any) -> None:
