@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tfaip.data.specs import TensorSpec, as_specs
+from tfaip.data.specs import Spec, TensorSpec, as_specs
 
 
 class FrameworkType:
@@ -59,3 +60,67 @@ def test_fits(shape: tuple[int, ...], fits: bool) -> None:
 def test_text_is_held_as_objects() -> None:
     assert TensorSpec([1], "string").numpy_dtype == np.dtype(object)
     assert TensorSpec([1], "int16").numpy_dtype == np.dtype("int16")
+
+
+@dataclass
+class Sizes:
+    """Has the fields that sizes name."""
+
+    height: int = 5
+    width: int | None = None
+    scale: float = 1.5
+    found: Any = field(default_factory=lambda: np.int64(3))
+
+    @property
+    def double(self) -> int:
+        return 2 * self.height
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape", "dtype"),
+    [
+        (Spec(28, 28), (28, 28), "float32"),
+        (Spec(None, "height"), (None, 5), "float32"),
+        (Spec(1, int), (1,), "int32"),
+        (Spec(64, float), (64,), "float32"),
+        (Spec(64, bool), (64,), "bool"),
+        (Spec(1, str), (1,), "string"),
+        (Spec(3, np.uint8), (3,), "uint8"),
+        (Spec(3, dtype="int64"), (3,), "int64"),
+        (Spec("width", "double", "found"), (None, 10, 3), "float32"),
+    ],
+)
+def test_spec_with_named_sizes(spec: Spec, shape: tuple[int | None, ...], dtype: str) -> None:
+    assert as_specs({"x": spec}, "D.inputs", Sizes()) == {"x": TensorSpec(shape, dtype)}
+
+
+def test_named_sizes_follow_the_fields() -> None:
+    specs = {"x": Spec("height")}
+    assert [as_specs(specs, "D.inputs", Sizes(height=height))["x"].shape for height in (1, 2)] == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (Spec("hight"), "names the size 'hight', but Sizes has no such field; did you mean height?"),
+        (Spec(1, "uint8"), "no such field; expected one of: found, height, scale, width .*is given as dtype="),
+        (Spec("scale"), "Sizes.scale is 1.5, expected an int"),
+        (Spec(1, dtype="flaot32"), "has dtype 'flaot32'"),
+    ],
+)
+def test_a_wrong_name_is_shown_with_near_ones(spec: Spec, message: str) -> None:
+    with pytest.raises(TypeError, match=message) as info:
+        as_specs({"x": spec}, "D._input_layer_specs", Sizes())
+    assert str(info.value).startswith("D._input_layer_specs()['x']")
+
+
+@pytest.mark.parametrize("sizes", [(1.5,), (True,), (int, 3), ([1],)])
+def test_other_sizes_are_refused_at_once(sizes: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match="a size of Spec is .*, expected a number, None, or the name of a field"):
+        Spec(*sizes)
+
+
+def test_only_one_type_can_be_given() -> None:
+    with pytest.raises(TypeError, match="has a type already, got also dtype='int32'"):
+        Spec(1, int, dtype="int32")
+    assert repr(Spec(None, "height", int)) == "Spec(None, 'height', dtype='int32')"

@@ -10,7 +10,9 @@ import pytest
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.evaluator import Evaluator, EvaluatorBase, result_of
 from tfaip.evaluator.params import EvaluatorParams
-from tfaip.params import pai_dataclass
+from tfaip.params import option, pai_dataclass
+from tfaip.params.limits import FieldError
+from tfaip.params.part import is_part
 
 
 @pai_dataclass
@@ -67,7 +69,7 @@ def test_an_exception_leaves_the_evaluation() -> None:
 
 def test_the_base_evaluates_nothing() -> None:
     assert evaluate(EvaluatorBase(EvaluatorParams()), [(1, 2)]) == {}
-    assert Evaluator is EvaluatorBase
+    assert evaluate(Evaluator(EvaluatorParams()), [(1, 2)]) == {}
 
 
 def test_a_result_that_is_no_dict_is_named() -> None:
@@ -77,3 +79,98 @@ def test_a_result_that_is_no_dict_is_named() -> None:
 
     with pytest.raises(TypeError, match="^Three.result returns 3, expected a dict of values by name$"):
         result_of(Three(EvaluatorParams()))
+
+
+class Near(Evaluator):
+    """Share of the outputs within the tolerance, params and code in one class."""
+
+    tolerance: float = option(0.5, "Largest difference that counts as a hit", low=0)
+
+    def __enter__(self) -> Self:
+        self.hits: list[bool] = []
+        return self
+
+    def update_state(self, sample: Sample) -> None:
+        self.hits.append(abs(sample.outputs - sample.targets) <= self.tolerance)
+
+    def result(self) -> dict[str, float]:
+        return {"near": sum(self.hits) / len(self.hits)}
+
+
+class VeryNear(Near):
+    tolerance = 0.1
+
+
+def test_an_evaluator_may_be_its_own_params() -> None:
+    params = Near(tolerance=1.0)
+    evaluator = params.create()
+    assert evaluate(evaluator, [(0, 0), (0, 1), (0, 2), (5, 4)]) == {"near": 0.75}
+    assert isinstance(params, EvaluatorParams)
+    assert isinstance(evaluator, EvaluatorBase)
+    assert evaluator.params is params
+    assert evaluate(evaluator, [(0, 9)]) == {"near": 0.0}
+    assert vars(params) == {"tolerance": 1.0}
+    assert Near.from_json(params.to_json()) == params != VeryNear(tolerance=1.0)
+    assert Near.params_cls() is Near.cls() is Near
+    assert evaluate(VeryNear().create(), [(0, 0.2)]) == {"near": 0.0}
+    with pytest.raises(FieldError, match="tolerance is -1, expected at least 0"):
+        Near(tolerance=-1)
+
+
+class WithConstructor(Evaluator):
+    """The older form: separate params."""
+
+    note: str = "not a field"
+    errors: list[int] = []  # noqa: RUF012 - as somebody wrote it
+
+    def __init__(self, params: ToleranceParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.anything = 3
+
+
+class Bound(Evaluator[ToleranceParams]):
+    count: int = 0
+
+    def update_state(self, sample: Sample) -> None:
+        self.count += 1
+
+
+class Plain(Evaluator):
+    def result(self) -> dict[str, int]:
+        return {"three": 3}
+
+
+class Derived(WithConstructor):
+    more: int = 1
+
+
+@pytest.mark.parametrize("cls", [WithConstructor, Bound, Plain, Derived])
+def test_older_subclasses_keep_their_params(cls: Any) -> None:
+    params = ToleranceParams(tolerance=3.0)
+    evaluator = cls(params)
+    evaluator.new_attribute = 1
+    assert evaluator.params is params
+    assert not is_part(cls)
+    assert evaluator == evaluator != cls(params)  # noqa: PLR0124 - by identity
+    assert len({evaluator, cls(params)}) == 2
+    assert cls.params_cls() is (ToleranceParams if cls is Bound else EvaluatorParams)
+
+
+def test_attributes_of_older_subclasses_are_no_fields() -> None:
+    assert WithConstructor(ToleranceParams()).anything == 3
+    assert (WithConstructor.note, WithConstructor.errors, Derived.more) == ("not a field", [], 1)
+    evaluator = Bound(ToleranceParams())
+    evaluator.update_state(Sample())
+    assert (evaluator.count, Bound.count) == (1, 0)
+    assert evaluate(Plain(EvaluatorParams()), []) == {"three": 3}
+
+
+class NamedParams(EvaluatorParams, cls=".test_evaluator:HitRate"):
+    """Names its evaluator by a string."""
+
+    tolerance: float = 2.0
+
+
+def test_params_may_name_their_evaluator() -> None:
+    assert evaluate(NamedParams().create(unit="hits"), [(0, 2)]) == {"hits": 1.0}
+    assert type(EvaluatorParams().create()) is EvaluatorBase

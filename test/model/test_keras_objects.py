@@ -112,7 +112,7 @@ def test_mistakes_name_the_flag(words: list[str], expected: str) -> None:
 
 def test_help_shows_the_arguments_of_the_chosen_object(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse("--model.kernel_initializer", "RandomNormal", "--help")
+        parse("--model.kernel_initializer", "RandomNormal", "--help", "all")
     text = " ".join(capsys.readouterr().out.split())
     assert "--model.kernel_initializer CLASS = RandomNormal Initializer of the kernel." in text
     assert "--model.kernel_initializer.stddev float = 0.05 Standard deviation." in text

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tfaip
+from test.support.commands import finish_command, start_python
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import ParamsBase, pai_dataclass
@@ -68,6 +70,99 @@ def test_missing_class_is_named() -> None:
 
     with pytest.raises(TypeError, match=r"Missing names ':Nothing', .*test_implementation"):
         Missing.cls()
+
+
+DECLARING = """
+from tfaip import DataBaseParams, Data, Generator, PipelineMode, Spec, Sample
+
+class Params(DataBaseParams, cls=".code:Code"): ...
+class Own(DataBaseParams, cls=":Here"): ...
+class Here: ...
+"""
+SHOW = """
+if __name__ == "__main__":
+    print(Params.cls().__module__, Own.cls() is Here)
+"""
+
+
+def write(directory: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("files", "command", "expected"),
+    [
+        (["decl.py", "code.py"], ["decl.py"], "code True"),  # __main__
+        (["decl.py", "code.py"], ["-c", "from decl import *; SHOW"], "code True"),  # at the top level
+        (["p/decl.py", "p/code.py", "p/__init__.py"], ["-m", "p.decl"], "p.code True"),
+        (["p/decl.py", "p/code.py", "p/__init__.py"], ["-c", "from p.decl import *; SHOW"], "p.code True"),
+        (["n/decl.py", "n/code.py"], ["-c", "from n.decl import *; SHOW"], "n.code True"),  # no __init__.py
+        (["p/__init__.py", "p/code.py"], ["-c", "from p import *; SHOW"], "p.code True"),  # the package declares it
+    ],
+)
+def test_a_dot_means_beside_the_declaring_module(
+    files: list[str], command: list[str], expected: str, tmp_path: Path
+) -> None:
+    code = "class Code: ..."
+    write(tmp_path, {name: code if "code" in name else "" for name in files} | {files[0]: DECLARING + SHOW})
+    shown = SHOW.strip().splitlines()[1].strip()
+    result = finish_command(start_python(*[word.replace("SHOW", shown) for word in command], cwd=tmp_path))
+    assert (result.rc, result.stdout.strip()) == (0, expected), result
+
+
+def test_a_dot_means_beside_a_scenario_that_is_named_by_its_path(tmp_path: Path) -> None:
+    write(tmp_path, {"decl.py": DECLARING + ZOO, "code.py": "class Code: ..."})
+    code = "import sys; from tfaip.components.loading import load_scenario; "
+    code += "load_scenario('sub/../decl.py'); import decl; print(decl.Params.cls().__module__)"
+    (tmp_path / "sub").mkdir()
+    result = finish_command(start_python("-c", code, cwd=tmp_path))
+    assert (result.rc, result.stdout.strip()) == (0, "code"), result
+
+
+ZOO = """
+from tfaip.scenario.scenariobase import ScenarioBase
+class Zoo(ScenarioBase): ...
+"""
+WORKERS = """
+class Numbers(Generator):
+    start: int = 3
+    def __len__(self): return 4
+    def __getitem__(self, index): return Sample(inputs={"x": [index + self.start]})
+
+class Rows(Data):
+    inputs = {"x": Spec(1, int)}
+
+if __name__ == "__main__":
+    from tfaip.data.databaseparams import DataPipelineParams
+    setup = DataPipelineParams(mode=PipelineMode.EVALUATION, num_processes=2, worker_start_s=0.0, batch_size=2)
+    with Rows().create().create_pipeline(setup, Numbers(start=5)).generate_input_batches() as batches:
+        print([batch.inputs["x"].ravel().tolist() for batch in batches], Params.cls().__module__)
+"""
+
+
+def test_parts_of_a_script_work_in_its_workers(tmp_path: Path) -> None:
+    write(tmp_path, {"decl.py": DECLARING + WORKERS, "code.py": "class Code: ..."})
+    result = finish_command(start_python("decl.py", cwd=tmp_path))
+    assert (result.rc, result.stdout.strip()) == (0, "[[5, 6], [7, 8]] code"), result
+
+
+@pytest.mark.parametrize("name", ["..code:Code", "...code:Code", ".:Code"])
+def test_too_many_dots_are_refused_when_the_class_is_declared(name: str, tmp_path: Path) -> None:
+    write(tmp_path, {"decl.py": DECLARING.replace(".code:Code", name)})
+    result = finish_command(start_python("-c", "import decl", cwd=tmp_path))
+    assert result.rc == 1
+    assert "is in no package: name it from the top, without a dot" in result.stderr
+
+
+def test_more_dots_name_packages_above() -> None:
+    class Above(DataBaseParams, cls="..params.test_implementation:Built"):
+        pass
+
+    assert Above.cls() is Built
+    with pytest.raises(TypeError, match=r"Wrong names the module '\.\.\.\.code', .* is in the package test.params"):
+        type("Wrong", (DataBaseParams,), {"__module__": __name__}, cls="....code:Code")
 
 
 @pytest.mark.backend

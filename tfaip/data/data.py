@@ -175,8 +175,9 @@ class Data(Part, DataBaseParams, DataBase[Any]):
             targets = {"labels": Spec(None, int)}
             length_of = "img"
 
-    The specs of the samples are class attributes without an annotation, or properties, or come from
-    the methods of `DataBase`. The rules of such classes are described in `Part`.
+    The specs of the samples are class attributes without an annotation; where they depend on more
+    than sizes, override the methods of `DataBase` (`_input_layer_specs` ...) instead. The rules of
+    such classes are described in `Part`.
 
     Args:
         inputs: specs by key (`Spec`, or whatever `DataBase` takes).
@@ -214,6 +215,8 @@ class Data(Part, DataBaseParams, DataBase[Any]):
         return self._create(_params=self, _pipelines={})
 
     def with_params(self, params: Any) -> DataBase[Any]:
+        if not self._is_created:
+            return params
         data = super().with_params(params)
         vars(data).update({field.name: getattr(params, field.name) for field in node_fields(params)})
         return data

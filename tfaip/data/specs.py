@@ -100,15 +100,16 @@ class Spec:
 
 
 def _size_of(data: Any, name: str, where: str) -> int | None:
-    """Return the size that an attribute of the data, or a field of their params, holds."""
+    """Return the size that an attribute of the data, or one of their params, holds."""
     params = getattr(data, "params", data)
-    fields = [field.name for field in node_fields(params)]
-    holder = params if inspect.getattr_static(data, name, None) is None else data
-    if holder is params and name not in fields:
+    holders = [holder for holder in (data, params) if inspect.getattr_static(holder, name, data) is not data]
+    if not holders:
+        hint = did_you_mean(name, [field.name for field in node_fields(params)])
         raise TypeError(
-            f"{where} names the size {name!r}, but {type(params).__name__} has no such field"
-            f'{did_you_mean(name, fields)} (a type is given as dtype="...")'
+            f"{where} names the size {name!r}, but {type(params).__name__} has no such field{hint} (a type is given as "
+            'dtype="...")'
         )
+    holder = holders[0]
     size = getattr(holder, name)
     if size is None or (isinstance(size, int | np.integer) and not isinstance(size, bool)):
         return None if size is None else int(size)

@@ -89,14 +89,14 @@ class Evaluator(EvaluatorBase[P], Part, EvaluatorParams):
 
     _is_created: ClassVar[bool] = True
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        cls._is_created = _has_own_params(cls)
-        if cls._is_created:
+    def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804
+        part_cls._is_created = _has_own_params(part_cls)
+        if part_cls._is_created:
             # What its body annotates are no fields.
-            cls.__dataclass_fields__ = dict(EvaluatorParams.__dataclass_fields__)
-            annotations, cls.__annotations__ = inspect.get_annotations(cls), {}
+            part_cls.__dataclass_fields__ = dict(EvaluatorParams.__dataclass_fields__)
+            annotations, part_cls.__annotations__ = inspect.get_annotations(part_cls), {}
             super().__init_subclass__(**kwargs)
-            cls.__annotations__ = annotations
+            part_cls.__annotations__ = annotations
         else:
             super().__init_subclass__(**kwargs)
 

@@ -12,6 +12,7 @@ from tfaip.errors import UsageError
 from tfaip.params.fieldtypes import origin_of
 from tfaip.params.names import did_you_mean, one_of
 from tfaip.params.objects import check_object_name, is_object_name
+from tfaip.params.part import Part, is_part
 from tfaip.params.trust import UntrustedName, find_class, import_named
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
@@ -133,7 +134,8 @@ def _is_base(cls: Any) -> bool:
     """Return True for a class to derive from: abstract, private, or without a `cls` of its own."""
     code = getattr(getattr(cls, "cls", None), "__code__", None)
     must_override = code is not None and "NotImplementedError" in code.co_names
-    return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override
+    is_bare_part = Part in cls.__bases__ or (issubclass(cls, Part) and not is_part(cls))
+    return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override or is_bare_part
 
 
 def _subclasses(cls: Any) -> list[type]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 from tfaip.params.base import ParamsBase
 from tfaip.params.defaults import copied
+from tfaip.params.generics import inherited_fields
 from tfaip.params.shared import shared_of
 from tfaip.params.tree import node_fields
+from tfaip.util.overriding import overrides
 
 # Set on the objects that work: a field of one of these names would be replaced.
 _ATTRIBUTES = {"params", "mode", "data_params", "rng"}
@@ -30,10 +32,10 @@ class Part(ParamsBase):
 
     _is_created: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804 (cls is an argument)
         super().__init_subclass__(**kwargs)
-        if not cls._is_created:
-            cls._check_declaration()
+        if not part_cls._is_created:
+            part_cls._check_declaration()
 
     @classmethod
     def _check_declaration(cls) -> None:
@@ -47,7 +49,7 @@ class Part(ParamsBase):
                 f"{cls.__qualname__} has an __init__, but its fields are its params, which `create` gives to a new "
                 "object: compute other values in a functools.cached_property"
             )
-        fields = cls.__dataclass_fields__
+        fields = inherited_fields(cls)  # not those of the class, which a decorator may still complete
         for name, annotation in inspect.get_annotations(cls).items():
             if name in fields or "ClassVar" in str(annotation):
                 continue
@@ -104,7 +106,9 @@ class Part(ParamsBase):
 
 def is_part(cls: Any) -> TypeGuard[type[Part]]:
     """Return True for a class that is params and code in one."""
-    return isinstance(cls, type) and issubclass(cls, Part) and not cls._is_created and cls.cls() is cls
+    if not (isinstance(cls, type) and issubclass(cls, Part)):
+        return False
+    return not cls._is_created and not overrides(cls, Part, "cls")
 
 
 def _is_ours(cls: type, name: str) -> bool:

@@ -38,7 +38,6 @@ _KINDS: Mapping[str, type] = {
     "lav": DataGeneratorParams,
 }
 _OPTIONAL = {"evaluator", "val", "lav"}
-_REQUIRED = ("data", "model", "train")
 _PROCESSORS = ("processors", "post_processors")
 NAMES = (*_KINDS, *_PROCESSORS, "best", "defaults")
 # Those that the params classes depend on.
@@ -144,41 +143,56 @@ class ParamsClasses:
     """Params classes of a scenario.
 
     Args:
-        scenario: class of the scenario params.
-        trainer: class of the trainer params.
+        scenario: class of the scenario params; None: not known yet.
+        trainer: class of the trainer params; None: not known yet.
     """
 
-    scenario: type[ScenarioBaseParams[Any, Any]]
-    trainer: type[TrainerParams[Any, Any]]
+    scenario: type[ScenarioBaseParams[Any, Any]] | None = None
+    trainer: type[TrainerParams[Any, Any]] | None = None
 
 
-def missing_parts(declared: Mapping[str, Any]) -> list[str]:
-    """Return the names of the parts that a scenario cannot do without, and that are not declared."""
-    return [name for name in _REQUIRED if declared.get(name) is None]
+def missing_parts(declared: Mapping[str, Any], given: ParamsClasses) -> list[str]:
+    """Return the parts that are not declared, and without which not all params classes can be made."""
+    needed = {"data": given.scenario, "model": given.scenario, "train": given.trainer}
+    return [name for name, made in needed.items() if made is None and declared.get(name) is None]
 
 
-def make_params_classes(scenario: type, declared: Mapping[str, Any]) -> ParamsClasses:
+def make_params_classes(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> ParamsClasses:
     """Make the params classes of a scenario, and define them in its module.
 
+    Args:
+        scenario: the class of the scenario.
+        declared: its parts; none is missing.
+        given: classes that the scenario is declared with (`Scenario[MyScenarioParams, ...]`).
+
     Raises:
-        TypeError: if the module has one of their names already.
+        TypeError: if the module has one of their names already, or a part belongs to a class that is
+            given.
     """
-    name = scenario.__name__
-    data, model, evaluator = declared["data"], declared["model"], declared.get("evaluator")
-    defaults = {key: value for key, value in (("data", data), ("model", model)) if _is_object(value)}
-    if evaluator is not None and not has_own_params(evaluator):
-        defaults["evaluator"] = _object(evaluator)
-    base: Any = ScenarioBaseParams
-    bases = (base[_class(data), _class(model)],)
-    params = _make(scenario, "ScenarioParams", bases, f"Data and model of {name}.", defaults)
-    base = TrainerParams
-    bases = (base[params, _make_pipeline(scenario, declared)],)
-    return ParamsClasses(params, _make(scenario, "TrainerParams", bases, f"Training of {name}.", {}))
+    made_from: dict[str, Any] = {"data": given.scenario, "model": given.scenario, "evaluator": given.scenario}
+    made_from |= {"train": given.trainer, "val": given.trainer, "lav": given.trainer}
+    for part, cls in made_from.items():
+        if cls is not None and part in declared:
+            raise TypeError(f"{scenario.__qualname__}.{part} is declared by {cls.__name__}: set its default there")
+    params, trainer = given.scenario, given.trainer
+    base: Any
+    if params is None:
+        base = ScenarioBaseParams
+        parts = {name: declared.get(name) for name in ("data", "model", "evaluator")}
+        if parts["evaluator"] is not None and not has_own_params(parts["evaluator"]):
+            parts["evaluator"] = _object(parts["evaluator"])
+        bases = (base[_class(declared["data"]), _class(declared["model"])],)
+        params = _make(scenario, "ScenarioParams", bases, f"Data and model of {scenario.__name__}.", _objects(parts))
+    if trainer is None:
+        base = TrainerParams
+        bases = (base[params, _make_pipeline(scenario, declared)],)
+        trainer = _make(scenario, "TrainerParams", bases, f"Training of {scenario.__name__}.", {})
+    return ParamsClasses(params, trainer)
 
 
 def _make_pipeline(scenario: type, declared: Mapping[str, Any]) -> type:
     train, val, lav = declared["train"], declared.get("val"), declared.get("lav")
-    defaults = {key: value for key, value in (("train", train), ("val", val)) if _is_object(value)}
+    defaults = _objects({"train": train, "val": val, "lav": lav})
     base: Any
     if lav is None and _class(train) is _class(val) and issubclass(_class(train), ListsFileGeneratorParams):
         bases: list[Any] = [ListFilePipelineParams[_class(train)]]  # type: ignore[misc]
@@ -190,12 +204,9 @@ def _make_pipeline(scenario: type, declared: Mapping[str, Any]) -> type:
         bases = [base[_class(train), _class(val)]]
     if isinstance(lav, list):
         bases.insert(0, WithSeveralLAV)
-        defaults["lav"] = lav
     elif lav is not None:
         base = WithLAV
         bases.insert(0, base[_class(lav)])
-        if _is_object(lav):
-            defaults["lav"] = lav
     return _make(scenario, "PipelineParams", tuple(bases), f"Data of {scenario.__name__}.", defaults)
 
 
@@ -233,5 +244,6 @@ def _object(value: Any) -> Any:
     return value() if isinstance(value, type) else value
 
 
-def _is_object(value: Any) -> bool:
-    return value is not None and not isinstance(value, type)
+def _objects(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that are objects, which hold defaults."""
+    return {name: value for name, value in parts.items() if value is not None and not isinstance(value, type)}

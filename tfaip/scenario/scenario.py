@@ -9,6 +9,7 @@ from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.defaults import copied
+from tfaip.params.generics import UNBOUND, arguments, type_argument
 from tfaip.params.tree import node_fields
 from tfaip.scenario.declared import (
     PARTS,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     SP = TypeVar("SP", bound=ScenarioBaseParams[Any, Any], default=ScenarioBaseParams[Any, Any])
     TP = TypeVar("TP", default=TrainerParams[Any, Any])
 else:
+    from typing import TypeVar
+
     from tfaip.scenario.scenariobase import SP, TP
 
 
@@ -44,8 +47,9 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
     Its params classes are made from these: `LineScenarioParams`, `LinePipelineParams` and
     `LineTrainerParams`, in the module of the scenario. A subclass changes single parts; what it does
     not name stays as in its base, and its `defaults` are added to those of the base. All methods of
-    `ScenarioBase` can be overridden as well. A scenario with params classes of its own is derived
-    from `ScenarioBase[MyScenarioParams, MyTrainerParams]`.
+    `ScenarioBase` can be overridden as well. Params classes of one's own are given as in
+    `ScenarioBase`: `Scenario[MyScenarioParams]`, which has data, model and evaluator, or
+    `Scenario[MyScenarioParams, MyTrainerParams]`; the other parts are declared as before.
 
     Objects of the class have `data`, `model` and `graph` of their params, as all scenarios.
 
@@ -79,8 +83,14 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         best: ClassVar[str | Sequence[str]]
         defaults: ClassVar[Mapping[str, Any]]
 
+    else:
+
+        def __class_getitem__(cls, arguments: Any) -> Any:
+            # The trainer params may be left out, as the default of the type parameter says.
+            return super().__class_getitem__(arguments if isinstance(arguments, tuple) else (arguments, Any))
+
     _declared: ClassVar[Mapping[str, Any]] = {}
-    _params_classes: ClassVar[ParamsClasses | None] = None
+    _params_classes: ClassVar[ParamsClasses] = ParamsClasses()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -93,8 +103,10 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         cls._declared = {**inherited, **own}
         if "evaluator" in own:
             cls._set_evaluator(own["evaluator"])
-        if own.keys() & set(PARTS) and not missing_parts(cls._declared):
-            cls._params_classes = make_params_classes(cls, cls._declared)
+        given = ParamsClasses(_type_argument(cls, 0), _type_argument(cls, 1))
+        is_changed = bool(own.keys() & set(PARTS)) or cls._params_classes.scenario is None
+        if is_changed and not missing_parts(cls._declared, given):
+            cls._params_classes = make_params_classes(cls, cls._declared, given)
 
     @classmethod
     def _set_evaluator(cls, evaluator: Any) -> None:
@@ -106,19 +118,19 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
 
     @classmethod
     def params_cls(cls) -> type[SP]:
-        return cls._classes().scenario  # type: ignore[return-value]
+        params_cls: Any = cls._params_classes.scenario or cls._refuse_missing()
+        return params_cls
 
     @classmethod
     def trainer_params_cls(cls) -> type[TP]:
-        return cls._classes().trainer  # type: ignore[return-value]
+        params_cls: Any = cls._params_classes.trainer or cls._refuse_missing()
+        return params_cls
 
     @classmethod
-    def _classes(cls) -> ParamsClasses:
-        missing = missing_parts(cls._declared)
-        if cls._params_classes is None or missing:
-            names = " and ".join(missing)
-            raise TypeError(f"{cls.__qualname__} does not declare {names}: write {missing[0]} = ... in its body")
-        return cls._params_classes
+    def _refuse_missing(cls) -> None:
+        missing = missing_parts(cls._declared, cls._params_classes)
+        names = " and ".join(missing)
+        raise TypeError(f"{cls.__qualname__} does not declare {names}: write {missing[0]} = ... in its body")
 
     @classmethod
     def default_params(cls) -> SP:
@@ -152,3 +164,11 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
 
     def best_logging_settings(self) -> tuple[str, str]:
         return self._declared.get("best") or super().best_logging_settings()
+
+
+def _type_argument(cls: type[Scenario[Any, Any]], index: int) -> Any:
+    """Return the params class that a scenario is declared with, or None."""
+    argument = arguments(cls, Scenario)[index]
+    if argument in (UNBOUND, Any) or isinstance(argument, TypeVar):
+        return None
+    return type_argument(cls, ScenarioComponents, index)

@@ -11,6 +11,7 @@ from tfaip.backend.selection import prefer_backend
 from tfaip.components.modelparams import SCENARIO_PARAMS_FILE
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
+from tfaip.params.sharing import fill_shared
 from tfaip.params.tree import diff, is_hidden
 from tfaip.params.trust import top_package
 from tfaip.scripts import command
@@ -108,7 +109,10 @@ def open_models(directories: Sequence[str | Path], flags: Sequence[str]) -> Mode
     prefer_backend(backend_of(paths[0]))
     trusted, flags = command.take_trusted(flags)
     scenario, params = load_exported_params(paths[0], trusted)
-    return Models(paths, trusted, flags, scenario, params, load_training_data(paths[0], scenario, trusted))
+    training_data = load_training_data(paths[0], scenario, trusted)
+    if training_data is not None:
+        fill_shared(training_data, params, strict=False)
+    return Models(paths, trusted, flags, scenario, params, training_data)
 
 
 def open_verified(path: Path, flags: Sequence[str]) -> Models:

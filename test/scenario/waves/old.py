@@ -141,5 +141,5 @@ class OldScenario(ScenarioBase[WavesScenarioParams, WavesTrainerParams]):
         params.gen.val.seed = 2
         params.gen.val.size = 24
         params.learning_rate = CosineDecayParams(lr=0.01)
-        params.optimizer.clip_global_norm = 5
+        params.optimizer.clip_global_norm = 5.0
         return params

@@ -106,8 +106,9 @@ class DataProcessor(Generic[P]):
 class MappingDataProcessor(DataProcessor[P]):
     """Processor that makes one sample of one. Override `apply`."""
 
-    def apply(self, sample: Sample) -> Sample:
-        """Process one sample.
+    # The further arguments let type checkers accept those that `Processor` may have.
+    def apply(self, sample: Sample, *args: Any, **kwargs: Any) -> Sample:
+        """Process one sample: override it as `apply(self, sample)`.
 
         Return a new sample (`sample.new_inputs(...)`), or `sample.new_invalid()` to drop and count
         it.
@@ -151,20 +152,16 @@ class Processor(Part, DataProcessorParams, MappingDataProcessor[Any]):
 
     _takes_rng: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804
         super().__init_subclass__(**kwargs)
-        _refuse_method(cls, "generate", "StreamProcessor")
-        if "apply" in vars(cls):
-            parameters = inspect.signature(cls.apply).parameters.values()
+        _refuse_method(part_cls, "generate", "StreamProcessor")
+        if "apply" in vars(part_cls):
+            parameters = inspect.signature(part_cls.apply).parameters.values()
             positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-            cls._takes_rng = len(positional) > 2
+            part_cls._takes_rng = len(positional) > 2
 
     def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         return _create_processor(self, data_params, mode)
-
-    # To type checkers an override with one argument and one with two are both correct.
-    def apply(self, *args: Any, **kwargs: Any) -> Sample:
-        return super().apply(*args, **kwargs)
 
     def preload(self, sample: Sample) -> Sample:
         return self._mapping()(sample)
@@ -187,9 +184,9 @@ class StreamProcessor(Part, DataProcessorParams, GeneratingDataProcessor[Any]):
                 yield from [sample] * self.times
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(part_cls, **kwargs: Any) -> None:  # noqa: N804
         super().__init_subclass__(**kwargs)
-        _refuse_method(cls, "apply", "Processor")
+        _refuse_method(part_cls, "apply", "Processor")
 
     def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         return _create_processor(self, data_params, mode)

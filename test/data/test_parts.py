@@ -1,0 +1,330 @@
+"""Data, generators and processors in one class each give the bytes of pairs of classes, with and without workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from test.data.support import (
+    IterableRowsParams,
+    NoiseParams,
+    RepeatParams,
+    RowData,
+    RowDataParams,
+    epoch,
+    make_pipeline,
+    row,
+    rows,
+)
+from tfaip import Data, Generator, PipelineMode, Processor, Sample, Spec, StreamProcessor, shared
+from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess, RawDataGeneratorParams
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.processor.dataprocessor import (
+    DataProcessorParams,
+    GeneratingDataProcessor,
+    MappingDataProcessor,
+)
+from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
+from tfaip.data.specs import TensorSpec
+
+
+class ShortData(Data):
+    """The data of `RowData`."""
+
+    inputs = {"x": Spec(None)}  # noqa: RUF012
+    targets = {"y": Spec(1, int)}  # noqa: RUF012
+    padding = {"x": -1}  # noqa: RUF012
+    length_of = "x"
+
+
+class ShortRows(Generator):
+    count: int = 10
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Sample:
+        self.last = index
+        return row(index)
+
+
+class Stream(Generator):
+    count: int = 10
+
+    def generate(self) -> Iterable[Sample]:
+        return map(row, range(self.count))
+
+
+class ShortNoise(Processor):
+    high: int = 1000
+
+    def apply(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        noise = int(rng.integers(self.high))
+        return sample.new_inputs({"x": sample.inputs["x"] + noise}).new_targets({"y": sample.targets["y"] + noise})
+
+
+class ShortRepeat(StreamProcessor):
+    def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
+        for sample in samples:
+            for _ in range(self.rng.integers(3)):
+                yield sample
+
+
+def short_pipeline(
+    processors: Sequence[DataProcessorParams], source: DataGeneratorParams, **pipeline: Any
+) -> DataPipeline:
+    params = ShortData(pre_proc=SequentialProcessorPipelineParams(processors=list(processors)))
+    setup = DataPipelineParams(mode=PipelineMode.TRAINING, batch_size=7, **pipeline)
+    return params.create().create_pipeline(setup, source).with_seed(5)
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize("buckets", [[], [2, 3]])
+@pytest.mark.parametrize("streams", [False, True])
+def test_parts_give_the_bytes_of_pairs(processes: int, buckets: list[int], streams: bool) -> None:
+    pairs = [NoiseParams(), *([RepeatParams()] if streams else [])]
+    parts = [ShortNoise(), *([ShortRepeat()] if streams else [])]
+    long = make_pipeline(rows(45), pairs, seed=5, batch_size=7, bucket_boundaries=buckets)
+    setup: dict[str, Any] = {"bucket_boundaries": buckets, "num_processes": processes, "worker_start_s": 0.0}
+    expected = epoch(long, num_samples=60)
+    assert epoch(short_pipeline(parts, ShortRows(count=45), **setup), num_samples=60) == expected
+    mixed = short_pipeline([parts[0], *pairs[1:]], RawDataGeneratorParams(rows(45)), **setup)
+    assert epoch(mixed, num_samples=60) == expected
+
+
+def test_a_stream_of_samples() -> None:
+    long = make_pipeline(IterableRowsParams(count=20, length_is_known=False), [NoiseParams()], seed=5, batch_size=7)
+    assert epoch(short_pipeline([ShortNoise()], Stream(count=20))) == epoch(long)
+
+
+@pytest.mark.parametrize("processors", [[ShortNoise()], []])
+def test_preloaded_data_give_the_same_bytes(processors: list[DataProcessorParams]) -> None:
+    pipeline = short_pipeline([Plain(), *processors], ShortRows(count=20))
+    assert epoch(pipeline.as_preloaded(), num_samples=40) == epoch(pipeline, num_samples=40)
+
+
+def test_what_code_stores_stays_in_the_created_objects() -> None:
+    generator, noise = ShortRows(count=9), ShortNoise()
+    pipeline = short_pipeline([noise], generator, num_processes=0)
+    epoch(pipeline)
+    assert pipeline.generator.last < 9  # type: ignore[attr-defined]
+    assert vars(generator) == {"count": 9}
+    assert vars(noise).keys() == {"modes", "high"}
+
+
+class Plain(Processor, modes="training"):
+    def apply(self, sample: Sample) -> Sample:
+        return sample.new_inputs({"x": sample.inputs["x"] * 2})
+
+
+class Several(Processor, modes=["training", PipelineMode.EVALUATION]):
+    pass
+
+
+class PairOfModes(DataProcessorParams, cls="test.data.support:Noise", modes=PipelineMode.PREDICTION):
+    pass
+
+
+def test_modes_of_a_class() -> None:
+    assert Plain().modes == {PipelineMode.TRAINING}
+    assert Several().modes == {PipelineMode.TRAINING, PipelineMode.EVALUATION}
+    assert PairOfModes().modes == {PipelineMode.PREDICTION}
+    assert Plain(modes=set()).modes == set()
+    assert ShortNoise().modes == set(PipelineMode)
+    assert Plain.__dataclass_fields__["modes"].metadata["help"] == "Modes in which the processor runs"
+    Plain().modes.clear()
+    assert Plain().modes == {PipelineMode.TRAINING}
+    with pytest.raises(TypeError, match=r"Bad: modes='train', expected one or several of 'training', 'evaluation'"):
+        type("Bad", (Processor,), {}, modes="train")
+
+
+def test_processors_only_run_in_their_modes() -> None:
+    params = SequentialProcessorPipelineParams(processors=[Plain(), ShortNoise(high=1)])
+    for mode, value in [(PipelineMode.TRAINING, 4.0), (PipelineMode.EVALUATION, 2.0)]:
+        setup = DataPipelineParams(mode=mode)
+        samples = list(params.create(setup, ShortData()).apply([row(2)]))
+        assert [sample.inputs["x"].tolist() for sample in samples] == [[value] * 3]
+
+
+def test_a_processor_alone() -> None:
+    processor: Any = ShortNoise(high=3).create(None, PipelineMode.TRAINING)
+    rng = np.random.default_rng(0)
+    expected = 2 + int(np.random.default_rng(0).integers(3))
+    assert processor.apply(row(2), rng).inputs["x"].tolist() == [expected] * 3
+    assert (processor.mode, processor.data_params) == ("training", None)
+    with pytest.raises(RuntimeError, match="ShortNoise.rng is there only while a pipeline runs"):
+        _ = processor.rng
+
+
+def test_the_kind_of_a_processor_must_fit() -> None:
+    with pytest.raises(TypeError, match=r"Bad\.generate would never be called: derive from StreamProcessor"):
+        type("Bad", (Processor,), {"generate": lambda self, samples: samples})
+    with pytest.raises(TypeError, match=r"Bad\.apply would never be called: derive from Processor"):
+        type("Bad", (StreamProcessor,), {"apply": lambda self, sample: sample})
+    with pytest.raises(NotImplementedError, match="override apply in Several"):
+        list(
+            SequentialProcessorPipelineParams(processors=[Several()]).create(DataPipelineParams(), None).apply([row(1)])
+        )
+
+
+def test_classes_are_those_of_pairs() -> None:
+    for params, base, code in [
+        (ShortData(), DataBaseParams, DataBase),
+        (ShortRows(), DataGeneratorParams, DataGenerator),
+        (Plain(), DataProcessorParams, MappingDataProcessor),
+        (ShortRepeat(), DataProcessorParams, GeneratingDataProcessor),
+    ]:
+        assert isinstance(params, base)
+        assert issubclass(type(params).cls(), code)  # type: ignore[attr-defined]
+    assert isinstance(ShortRows().create(PipelineMode.TRAINING), RandomAccess)
+    assert not isinstance(Stream().create(PipelineMode.TRAINING), RandomAccess)
+    assert ShortData.params_cls() is ShortData
+    assert ShortData.default_params() == ShortData()
+
+
+def test_the_length_of_a_generator_need_not_be_known() -> None:
+    with pytest.raises(TypeError, match="the number of samples of Stream is not known"):
+        len(Stream().create(PipelineMode.TRAINING))
+
+
+class Folder(Data):
+    """Classes are the files of a folder."""
+
+    folder: str = ""
+    height: int = 5
+    inputs = {"img": Spec(None, "height", dtype="uint8"), "one_hot": Spec("num_classes")}  # noqa: RUF012
+    targets = {"label": Spec(1, int)}  # noqa: RUF012
+    meta = {"name": Spec(1, str)}  # noqa: RUF012
+    padding = {"label": -1, "name": "?"}  # noqa: RUF012
+
+    @cached_property
+    def classes(self) -> list[str]:
+        return sorted(path.name for path in Path(self.folder).iterdir())
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.classes)
+
+
+def test_specs_name_fields_and_what_is_found_on_disk(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / name).touch()
+    params = Folder(folder=str(tmp_path), height=7)
+    data = params.create()
+    assert data.input_layer_specs() == {"img": TensorSpec((None, 7), "uint8"), "one_hot": TensorSpec((2,), "float32")}
+    assert data.target_layer_specs() == {"label": TensorSpec((1,), "int32")}
+    assert data.padding_values() == {"label": -1, "img": 0, "one_hot": 0}
+    assert data.classes == ["a", "b"]
+    assert data.params is params
+    assert "classes" not in vars(params)
+    assert "classes" not in params.to_json()
+    params.height = 8
+    assert params.create().input_layer_specs()["img"].shape == (None, 8)
+
+
+def test_length_of_names_an_input_or_a_target() -> None:
+    class ByLabel(ShortData):
+        targets = {"y": Spec(None, int)}  # noqa: RUF012
+        length_of = "y"
+
+    class Wrong(ShortData):
+        length_of = "xs"
+
+    class Without(ShortData):
+        length_of = None
+
+    sample = Sample(inputs={"x": [1, 2, 3]}, targets={"y": [1]})
+    assert ShortData().create().element_length_fn(sample) == 3
+    assert ByLabel().create().element_length_fn(sample) == 1
+    with pytest.raises(TypeError, match=r"Wrong.length_of is 'xs', no key of the specs; did you mean x\?"):
+        Wrong().create().check_hooks()
+    with pytest.raises(NotImplementedError, match="need a length: declare length_of in Without"):
+        Without().create().element_length_fn(sample)
+
+
+def test_mistakes_in_data_are_named() -> None:
+    class Empty(Data):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"Empty has no inputs: declare them, as in inputs = "):
+        Empty().create().input_layer_specs()
+    assert Empty().create().target_layer_specs() == {}
+    with pytest.raises(TypeError, match=r"^ShortData has no constructor of its own and takes no arguments \(size\)"):
+        ShortData().create(size=3)
+    with pytest.raises(TypeError, match="Bad.inputs cannot be a field"):
+        type("Bad", (Data,), {"__annotations__": {"inputs": "dict"}, "inputs": {}})
+
+
+def test_specs_may_still_come_from_methods() -> None:
+    class Methods(Data):
+        size: int = 3
+
+        def _input_layer_specs(self) -> dict[str, Any]:
+            return {"x": Spec("size"), "z": TensorSpec((self.size,))}
+
+        def element_length_fn(self, sample: Sample) -> int:
+            return 17
+
+    data = Methods(size=4).create()
+    assert {key: spec.shape for key, spec in data.input_layer_specs().items()} == {"x": (4,), "z": (4,)}
+    assert data.element_length_fn(Sample()) == 17
+
+
+class SizedParams(RowDataParams):
+    width: int = 3
+
+    @staticmethod
+    def cls() -> type[Any]:
+        return SizedData
+
+
+class SizedData(RowData):
+    def __init__(self, params: Any) -> None:
+        super().__init__(params)
+        self.num_found = 6
+
+    def _input_layer_specs(self) -> dict[str, Any]:
+        return {"x": Spec("width"), "found": Spec("num_found")}
+
+
+def test_pairs_may_name_sizes_too() -> None:
+    specs = SizedParams(width=9).create().input_layer_specs()
+    assert [spec.shape for spec in specs.values()] == [(9,), (6,)]
+
+
+class Scaled(ShortRows):
+    """Depends on the data, also in a worker."""
+
+    data: Folder = shared()
+
+    def __getitem__(self, index: int) -> Sample:
+        image = np.full((index % 3 + 1, self.data.height), index, "uint8")
+        return Sample(inputs={"img": image, "one_hot": np.eye(2)[index % 2]}, targets={"label": [index]})
+
+
+class Labels(Processor):
+    data: Folder = shared()
+
+    def apply(self, sample: Sample) -> Sample:
+        return sample.new_meta(self.data.classes[int(sample.targets["label"][0]) % 2])
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_workers_have_what_is_shared(processes: int, tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / name).touch()
+    pre_proc = SequentialProcessorPipelineParams(processors=[Labels()])
+    params = Folder(folder=str(tmp_path), height=2, pre_proc=pre_proc)
+    setup = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=2, num_processes=processes, worker_start_s=0.0)
+    pipeline = params.create().create_pipeline(setup, Scaled(count=3))
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        found = [(batch.inputs["img"].shape, batch.meta) for batch in batches]
+    assert found == [((2, 2, 2), ["a", "b"]), ((1, 3, 2), ["a"])]
+    assert "classes" not in params.to_json()
