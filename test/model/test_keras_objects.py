@@ -203,6 +203,8 @@ HOSTILE = [
     {"kernel_initializer": {"__cls__": "os:system"}},
     {"kernel_initializer": {"__cls__": "tfaip.model.keras_objects.initializers:CustomInitializer", "name": "os:kill"}},
     {"activation": "subprocess:run"},
+    {"activation": "keras.utils:get_file"},
+    {"activation": "tfaip.util.files:remove_tree"},
     {"scores": ["shutil:rmtree"]},
     {"loss": {"__cls__": "tfaip.model.keras_objects.losses:CustomLoss", "name": "pickle:loads"}},
     {"loss": {"__cls__": "tfaip.model.keras_objects.losses:CustomLoss", "name": "eval(x)"}},
