@@ -21,6 +21,7 @@ RENAMED_CLASSES: Mapping[str, str] = {
     "tfaip.lav.trainingdata:TrainingDataParams": "tfaip.export.trainingdata:TrainingDataParams",
     "tfaip.scenario.tutorial.min.scenario:MinDataParams": "tfaip.scenario.tutorial.min.scenario:MinData",
     "tfaip.scenario.scenariobaseparams:ScenarioBaseParams": "tfaip.components.params:ScenarioBaseParams",
+    "tfaip.trainer.earlystopping.params:EarlyStoppingParams": "tfaip.trainer.earlystopping:EarlyStoppingParams",
     "tfaip.trainer.params:TrainerPipelineParams": "tfaip.components.pipelineparams:TrainerPipelineParams",
     "tfaip.trainer.params:TrainerPipelineParamsBase": "tfaip.components.pipelineparams:TrainerPipelineParamsBase",
     "tfaip.trainer.params:TrainerPipelines": "tfaip.components.pipelineparams:TrainerPipelines",

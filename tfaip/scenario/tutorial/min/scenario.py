@@ -1,6 +1,6 @@
 """The smallest scenario: one hidden layer learns scikit-learn's handwritten digits (8x8 pixels).
 
-    tfaip-train tfaip.scenario.tutorial.min --trainer.output_dir runs/min --trainer.epochs 10
+tfaip-train tfaip.scenario.tutorial.min --trainer.output_dir runs/min --trainer.epochs 10
 """
 
 from functools import cached_property
