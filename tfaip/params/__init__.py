@@ -2,6 +2,9 @@
 
 from tfaip.params.base import ParamsBase, pai_dataclass
 from tfaip.params.declaration import pai_meta
+from tfaip.params.paihook import use_trees
 from tfaip.params.tree import post_init
 
 __all__ = ["ParamsBase", "pai_dataclass", "pai_meta", "post_init"]
+
+use_trees()
