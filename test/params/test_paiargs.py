@@ -46,7 +46,7 @@ PARSED = {
     "types": ["PredictorParams", "TutorialTrainerParams", "OwnParams"],
 }
 # Their other values need another flag: these are given as they are.
-NOT_ALONE = ("num_processes", "step_function")
+NOT_ALONE = ("coordinator", "num_processes", "process_id", "step_function")
 WAYS = ("library first", "library last", "own parser")
 
 
@@ -176,7 +176,7 @@ def other_values(value: Any, declared: Any) -> Iterator[Any]:
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, int | float):
-        yield from (value + 1, value / 2, value + 1e-4, 1, 0.5, 2)
+        yield from (value + 1, value / 2, value + 1e-4, 1, 0.5, 2, -1)
     elif isinstance(value, str) or declared is str:
         yield from ("skip", "x", "test.params.own_parts:rate", "out", ".*x", "a->b")
     elif get_origin(declared) in (list, set, tuple):

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from pathlib import Path, PurePath
 from typing import Any
 
+from tfaip.params.jsonoptions import JsonOptions, options_of
 from tfaip.params.resource import Resource
 from tfaip.params.tree import is_node, node_fields
 from tfaip.params.trust import class_name
@@ -29,9 +30,15 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
         TypeError: a value that params cannot store.
     """
     if is_node(value):
-        encoded = {CLASS_KEY: class_name(type(value))}
+        cls: Any = type(value)
+        encoded = {CLASS_KEY: class_name(cls)}
+        options = options_of(cls)
         for field in node_fields(value):
-            encoded[field.name] = encode(getattr(value, field.name), directory, f"{place}.{field.name}")
+            item = getattr(value, field.name)
+            if field.name in options:
+                _encode_with(options[field.name], item, directory, f"{place}.{field.name}", encoded)
+            else:
+                encoded[field.name] = encode(item, directory, f"{place}.{field.name}")
         return encoded
     if isinstance(value, Mapping):
         encoded = {}
@@ -45,6 +52,17 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
         items = [encode(item, directory, place) for item in value]
         return sorted(items, key=lambda item: (str(type(item)), item))
     return _scalar(value, directory, place)
+
+
+def _encode_with(options: JsonOptions, value: Any, directory: Path | None, place: str, into: dict[str, Any]) -> None:
+    """Add the value of a field that has options to the encoded node."""
+    if options.is_excluded(value):
+        return
+    if options.name in into:
+        raise TypeError(f"{place} is stored as {options.name!r}, which another field has: give it another field_name")
+    if options.encoder is not None:
+        value = options.encoder(value)
+    into[options.name] = encode(value, directory, place)
 
 
 def encode_key(key: Any, place: str) -> str:
