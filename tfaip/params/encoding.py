@@ -35,8 +35,9 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
         options = options_of(cls)
         for field in node_fields(value):
             item = getattr(value, field.name)
-            if field.name in options:
-                _encode_with(options[field.name], item, directory, f"{place}.{field.name}", encoded)
+            if options:  # of any field: no two of them may have the same name
+                option = options.get(field.name, JsonOptions(field.name))
+                _encode_with(option, item, directory, f"{place}.{field.name}", encoded)
             else:
                 encoded[field.name] = encode(item, directory, f"{place}.{field.name}")
         return encoded
