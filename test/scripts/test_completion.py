@@ -16,7 +16,7 @@ import pytest
 
 from test.support.commands import REPOSITORY, finish_command, start_python
 from tfaip.components.finding import scenario_names
-from tfaip.scripts.completing import SHELLS
+from tfaip.scripts.common.completing import SHELLS
 
 FULL = "tfaip.scenario.tutorial.full"
 DEADLINE_S = 120

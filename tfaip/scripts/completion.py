@@ -7,8 +7,8 @@ import sys
 from argcomplete import shellcode
 
 from tfaip.errors import UsageError
-from tfaip.scripts import command
-from tfaip.scripts.completing import SHELLS
+from tfaip.scripts.common import command
+from tfaip.scripts.common.completing import SHELLS
 
 PROG = "tfaip-completion"
 USAGE = f"""usage: {PROG} SHELL

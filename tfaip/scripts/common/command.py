@@ -15,8 +15,8 @@ from typing import Any
 from tfaip.device.cluster import leave_at_once
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
 from tfaip.params.trust import check_packages
-from tfaip.scripts.commandline import CommandLine, take_words as take_words
-from tfaip.scripts.failure import report_failure
+from tfaip.scripts.common.commandline import CommandLine, take_words as take_words
+from tfaip.scripts.common.failure import report_failure
 from tfaip.util.logging import setup_console
 from tfaip.util.text import shorten_text
 
@@ -57,7 +57,7 @@ def entry_point(
         def start(argv: Sequence[str]) -> None:
             subject: str | list[str]
             if COMPLETION in os.environ:
-                from tfaip.scripts.completing import complete
+                from tfaip.scripts.common.completing import complete
 
                 complete(CommandLine(usage, noun, flag, choices), work)
                 return

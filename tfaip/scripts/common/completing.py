@@ -19,7 +19,7 @@ from argcomplete.completers import FilesCompleter
 
 from tfaip.errors import UsageError
 from tfaip.params.flagtable import REQUEST, Flag, FlagTable
-from tfaip.scripts.commandline import CommandLine, take_words
+from tfaip.scripts.common.commandline import CommandLine, take_words
 
 SHELLS = ("bash", "zsh", "fish")
 _FLAG = re.compile(r"(?<!\S)--[a-z_]+\b(?!\.)")
