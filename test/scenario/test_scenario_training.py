@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from test.scenario.waves.new import WavesScenario
+from test.scenario.waves.new import Waves, WavesScenario
 from test.scenario.waves.old import OldScenario
+from test.support.commands import run_several
+from tfaip.errors import UsageError
 
 pytestmark = pytest.mark.backend
 
