@@ -49,7 +49,10 @@ def build_optimizer(
     parts = []
     for group, members in _grouped(params, paths):
         own = group.optimizer or params
-        undecayed = _matching(own.exclude_from_weight_decay, "--optimizer.exclude_from_weight_decay", paths)
+        flag = "--optimizer.exclude_from_weight_decay"
+        if group.optimizer is not None:
+            flag = "exclude_from_weight_decay in --optimizer.groups"
+        undecayed = _matching(own.exclude_from_weight_decay, flag, paths)
         setup = PartSetup(own, group.lr_factor, undecayed)
         parts.append(build_part(setup, [weight for weight in trainable if id(weight) in members]))
     optimizer.build_parts(trainable, parts)
