@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfaip.components.arguments import further_arguments
-from tfaip.components.modelparams import SCENARIO_PARAMS_FILE, require_model
 from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE, require_model
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.errors import UsageError

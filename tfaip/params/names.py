@@ -20,6 +20,7 @@ RENAMED_CLASSES: Mapping[str, str] = {
     "tfaip.data.databaseparams:DataPipelineParams": "tfaip.data.pipeline.params:DataPipelineParams",
     "tfaip.lav.trainingdata:TrainingDataParams": "tfaip.export.trainingdata:TrainingDataParams",
     "tfaip.scenario.scenariobaseparams:ScenarioBaseParams": "tfaip.components.params:ScenarioBaseParams",
+    "tfaip.trainer.earlystopping.params:EarlyStoppingParams": "tfaip.trainer.earlystopping:EarlyStoppingParams",
     "tfaip.trainer.params:TrainerPipelineParams": "tfaip.components.pipelineparams:TrainerPipelineParams",
     "tfaip.trainer.params:TrainerPipelineParamsBase": "tfaip.components.pipelineparams:TrainerPipelineParamsBase",
     "tfaip.trainer.params:TrainerPipelines": "tfaip.components.pipelineparams:TrainerPipelines",

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.servedmodel import ServedModel, is_saved_model
+from tfaip.export.savedmodelloading import ServedModel, is_saved_model
 
 pytestmark = pytest.mark.backend
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.backend import processes
+from tfaip.backend import distributed
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
 
@@ -27,7 +27,7 @@ def explain_lost_process(devices: Devices) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = processes.lost_connection(error) if devices.num_processes > 1 else None
+        reason = distributed.lost_connection(error) if devices.num_processes > 1 else None
         if reason is None:
             raise
         raise TfaipError(
@@ -48,10 +48,10 @@ def all_gather(devices: Devices, data: bytes) -> list[bytes]:
     if devices.num_processes == 1:
         return [data]
     # Arrays of one shape are exchanged: first the sizes, then the bytes, filled up to the largest size.
-    sizes = processes.exchange(np.array([len(data)], np.int64)).reshape(-1)
+    sizes = distributed.exchange(np.array([len(data)], np.int64)).reshape(-1)
     padded = np.zeros(max(int(sizes.max()), 1), np.uint8)
     padded[: len(data)] = np.frombuffer(data, np.uint8)
-    rows = processes.exchange(padded)
+    rows = distributed.exchange(padded)
     return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
 
 
@@ -85,7 +85,7 @@ def barrier(devices: Devices, name: str) -> None:
         name: of this point of the program.
     """
     if devices.num_processes > 1:
-        processes.synchronize(name)
+        distributed.synchronize(name)
 
 
 def check_equal(devices: Devices, values: dict[str, Any]) -> None:

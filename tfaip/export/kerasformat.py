@@ -1,4 +1,4 @@
-"""Graphs as `.keras` files of Keras' own layers, which Keras loads without code of tfaip."""
+"""The format `.keras` (`keras/`): files of Keras' own layers, which Keras loads without code of tfaip."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from tfaip.errors import TfaipError
-from tfaip.export.writtenmodel import KERAS_DIR as KERAS_DIR
+from tfaip.export.modeldirectory import KERAS_DIR as KERAS_DIR
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.model.layerbase import inlined_layers
 from tfaip.util.archives import require_uncompressed

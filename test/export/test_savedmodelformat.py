@@ -16,9 +16,9 @@ from test.model.support import ScaleGraph, column, keras_inputs
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.comparison import compare_outputs
 from tfaip.export.formats import ExportFormats
-from tfaip.export.kerasfiles import KERAS_DIR
-from tfaip.export.savedmodel import SERVE_DIR, ServingExporter
-from tfaip.export.servedmodel import ServedModel
+from tfaip.export.kerasformat import KERAS_DIR
+from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
+from tfaip.export.savedmodelloading import ServedModel
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict

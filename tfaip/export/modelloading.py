@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.components.loading import Scenario, load_trusted_scenario
-from tfaip.components.modelparams import SCENARIO_PARAMS_FILE, require_model
 from tfaip.components.scenario import ScenarioComponents
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE, require_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.manifest import read_manifest
 from tfaip.util.reading import read_json

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tfaip.data.pipeline.workers.memory import ALIGNMENT, Slot, create_file, pack, unpack
+from tfaip.data.pipeline.workers.sharedmemory import ALIGNMENT, Slot, create_file, pack, unpack
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Keras optimizers as parts of the optimizer of a training: each one updates its own weights."""
+"""Keras optimizers of the groups of weights: the optimizer of a training contains one for each group."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class SlotOptimizer(OpenOptimizer):
 
 
 @dataclass(frozen=True)
-class PartSetup:
-    """Settings of a part.
+class GroupSetup:
+    """Settings of the optimizer of a group.
 
     Args:
         params: they give the Keras class, its arguments, and the weight decay.
@@ -71,24 +71,24 @@ class PartSetup:
     undecayed: Collection[int]
 
 
-class PartOptimizer(SlotOptimizer):
+class GroupOptimizer(SlotOptimizer):
     """Mixin placed after the Keras class in the MRO, to override the methods that all of them share.
 
-    A part only applies the update rule of its Keras class. `TrainingOptimizer` does the rest (mean,
+    It only applies the update rule of its Keras class. `TrainingOptimizer` does the rest (mean,
     noise, clips, skips, averages, rate), for all weights together.
     """
 
-    setup: PartSetup
+    setup: GroupSetup
     _updates: Tensor = 0
 
     @property
     def iterations(self) -> Tensor:
-        """Number of updates so far, as passed to `update`: a part does not count by itself."""
+        """Number of updates so far, as passed to `update`: a group does not count by itself."""
         return self._updates
 
     def reset(self) -> None:
         """Reset the state to its initial values."""
-        fresh = build_part(self.setup, list(self.trained_weights))
+        fresh = build_group(self.setup, list(self.trained_weights))
         for variable, start in zip(self.state, fresh.state, strict=True):
             variable.assign(start.value)
 
@@ -116,12 +116,12 @@ class PartOptimizer(SlotOptimizer):
             self.update_step(gradient, weight, rate)
 
 
-def build_part(setup: PartSetup, weights: list[keras.Variable]) -> Any:
-    """Build a part that updates `weights`."""
+def build_group(setup: GroupSetup, weights: list[keras.Variable]) -> Any:
+    """Build the optimizer of a group, which updates `weights`."""
     keras_class = setup.params.cls()
-    part_class = type(keras_class.__name__, (keras_class, PartOptimizer), {})
-    # `update` gets the rate as an argument, so the part needs none of its own.
-    part = part_class(learning_rate=0.0, **setup.params.arguments())
-    part.setup = setup
-    part.build(weights)
-    return part
+    group_class = type(keras_class.__name__, (keras_class, GroupOptimizer), {})
+    # `update` gets the rate as an argument, so the group needs none of its own.
+    group = group_class(learning_rate=0.0, **setup.params.arguments())
+    group.setup = setup
+    group.build(weights)
+    return group

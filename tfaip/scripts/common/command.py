@@ -15,7 +15,7 @@ from typing import Any
 from tfaip.device.cluster import leave_at_once
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
 from tfaip.params.trust import check_packages
-from tfaip.scripts.failure import report_failure
+from tfaip.scripts.common.failure import report_failure
 from tfaip.util.logging import setup_console
 from tfaip.util.text import shorten_text
 

@@ -13,9 +13,9 @@ import pytest
 from test.support.tiny.model import TinyModel
 from test.support.tiny.scenario import TinyDataParams, TinyModelParams, TinyTrainerParams
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.loading import load_exported, load_exported_params, load_weights
-from tfaip.export.modeldirectory import ModelDirectoryWriter
-from tfaip.export.servedmodel import ServedModel
+from tfaip.export.modelloading import load_exported, load_exported_params, load_weights
+from tfaip.export.modelwriting import ModelDirectoryWriter
+from tfaip.export.savedmodelloading import ServedModel
 from tfaip.imports import GenericGraphBase, ScenarioBase, ScenarioBaseParams
 from tfaip.model.exportgraph import ExportGraph
 from tfaip.model.trainingmodel import TrainingModel

@@ -11,7 +11,7 @@ import pytest
 from test.support.tiny.model import TinyModel
 from test.support.tiny.scenario import TinyScenario
 from tfaip.data.pipeline.batching import Batch
-from tfaip.model.evaluationmodel import EvaluationModel, EvaluationStep, ScoringModel
+from tfaip.model.predictionscoring import EvaluationModel, EvaluationStep, ScoringModel
 
 pytestmark = pytest.mark.backend
 

@@ -15,7 +15,7 @@ import numpy as np
 from tfaip.backend.selection import quiet_stderr
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.kerascall import keras_2_endpoint, signature_endpoint
+from tfaip.export.keras2endpoints import keras_2_endpoint, signature_endpoint
 from tfaip.util.reading import MIB, open_file, require_regular_files
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict

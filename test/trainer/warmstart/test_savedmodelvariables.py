@@ -16,7 +16,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
 from tfaip.trainer.params import ProgressBarMode
-from tfaip.trainer.warmstart.savedmodel import read_saved_model
+from tfaip.trainer.warmstart.savedmodelvariables import read_saved_model
 from tfaip.trainer.warmstart.sources import read_source
 
 pytestmark = pytest.mark.backend
@@ -141,7 +141,7 @@ def test_without_tensorflow_the_error_says_what_to_do(keras_model: Path) -> None
         "import sys, pathlib, importlib.util\n"
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name, *a: None if name == 'tensorflow' else find(name, *a)\n"
-        "from tfaip.trainer.warmstart.savedmodel import read_saved_model\n"
+        "from tfaip.trainer.warmstart.savedmodelvariables import read_saved_model\n"
         f"read_saved_model(pathlib.Path({str(keras_model)!r}))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

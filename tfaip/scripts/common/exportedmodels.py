@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.backend.selection import prefer_backend
-from tfaip.components.modelparams import SCENARIO_PARAMS_FILE
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.params.tree import diff, is_hidden
 from tfaip.params.trust import top_package
-from tfaip.scripts import command
+from tfaip.scripts.common import command
 from tfaip.trainer.run.directory import find_run, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.util.manifest import verify_files
@@ -100,7 +100,7 @@ def open_models(directories: Sequence[str | Path], flags: Sequence[str]) -> Mode
     Raises:
         UsageError: if the first one is not a model.
     """
-    from tfaip.export.loading import backend_of, load_exported_params
+    from tfaip.export.modelloading import backend_of, load_exported_params
     from tfaip.export.trainingdata import load_training_data
 
     paths = [exported_model(Path(directory)) for directory in directories]

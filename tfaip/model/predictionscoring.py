@@ -1,4 +1,4 @@
-"""The prediction graph with the losses and metrics of a model, batch by batch."""
+"""Losses and metrics of the prediction graph, batch by batch."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from keras import ops
 
 from tfaip.backend.active import backend
 from tfaip.data.pipeline.batching import Batch
+from tfaip.device.collectives import all_reduce_sum
 from tfaip.device.devices import Devices
-from tfaip.device.processes import all_reduce_sum
 from tfaip.model.graphbase import full_precision
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.util.logging import logger

@@ -1,4 +1,4 @@
-"""Graphs as ONNX files, which many runtimes read."""
+"""The format ONNX (`onnx/`), which many runtimes read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from tfaip.backend.environment import default_variable
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.servedmodel import quiet_tensorflow
-from tfaip.export.writtenmodel import ONNX_DIR as ONNX_DIR
+from tfaip.export.modeldirectory import ONNX_DIR as ONNX_DIR
+from tfaip.export.savedmodelloading import quiet_tensorflow
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
 from tfaip.util.reading import MIB, open_file
 from tfaip.util.text import shorten_text

@@ -1,4 +1,4 @@
-"""Files that a history is read from: `history.json`, and a `learning_rate_file` of RETURNN."""
+"""Reading of a history from a file: `history.json`, or a `learning_rate_file` of RETURNN."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.history import History
-from tfaip.trainer.literals import NotLiteral, is_number, literal, parse_source
+from tfaip.trainer.returnnliterals import NotLiteral, is_number, literal, parse_source
 from tfaip.util.reading import RECORDS_BYTES, parse_json, read_text
 from tfaip.util.text import shorten, shorten_text
 

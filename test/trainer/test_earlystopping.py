@@ -7,8 +7,7 @@ import math
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tfaip.trainer.earlystopping import EarlyStoppingParams
-from tfaip.trainer.earlystopping.params import EarlyStoppingStatus
+from tfaip.trainer.earlystopping import EarlyStoppingParams, EarlyStoppingStatus
 
 
 def stops(values, mode="max", **kwargs):

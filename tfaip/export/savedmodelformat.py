@@ -1,4 +1,4 @@
-"""Graphs as a SavedModel, for TensorFlow Serving and other runtimes."""
+"""The format SavedModel (`serve/`), for TensorFlow Serving and other runtimes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import keras
 import numpy as np
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.servedmodel import ServedModel, quiet_tensorflow
-from tfaip.export.writtenmodel import SERVE_DIR as SERVE_DIR
+from tfaip.export.modeldirectory import SERVE_DIR as SERVE_DIR
+from tfaip.export.savedmodelloading import ServedModel, quiet_tensorflow
 from tfaip.model.exportgraph import ExportGraphs
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
