@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import keras
 
@@ -15,7 +16,7 @@ from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.model.variables import layers_by_path, variables_by_path
+from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.runparams import Params
@@ -25,6 +26,9 @@ from tfaip.util.pathpatterns import matching_paths
 from tfaip.util.text import shorten
 
 FREEZE_FLAG = "--trainer.no_train_scope"
+
+# Flags of the layers of graphs that are frozen in parts; layers come before those below them.
+_own_flags: WeakKeyDictionary[keras.layers.Layer, list[tuple[keras.layers.Layer, bool]]] = WeakKeyDictionary()
 
 log = logger(__name__)
 
@@ -60,6 +64,7 @@ def build_training_model(
             f"--trainer.loss_weights names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}"
         )
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
+    _undo_freeze(graph)
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:
@@ -110,6 +115,12 @@ def _steps_per_execution(params: Params, devices: Devices) -> int:
     return given
 
 
+def _undo_freeze(graph: GenericGraphBase[Any]) -> None:
+    """Give all layers the flags back that they had before an earlier training of the same scenario froze some."""
+    for layer, is_trainable in _own_flags.pop(graph, []):
+        layer.trainable = is_trainable  # sets those below it too, which come later
+
+
 def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     """Exclude layers from the training; call it before the optimizer is built and the model is compiled.
 
@@ -126,6 +137,7 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     """
     layers = layers_by_path(graph)
     frozen = matching_paths(pattern, FREEZE_FLAG, "layer", layers)
+    _own_flags[graph] = [(layer, layer.trainable) for layer in all_layers_by_path(graph).values()]
     for path in frozen:
         layers[path].trainable = False
     if not graph.trainable_variables:
