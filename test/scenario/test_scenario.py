@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfaip.scripts.parser import CommandParser
 
 from test.scenario.waves import new
 from test.scenario.waves.modelparams import WavesModelParams
@@ -25,6 +24,7 @@ from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.params.flags import flag_values
 from tfaip.scenario.scenario import Scenario
+from tfaip.scripts.common.parser import CommandParser
 from tfaip.trainer.scheduler import CosineDecayParams
 
 # Class names of the old declaration -> of the new one.

@@ -169,7 +169,9 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         metadata=pai_meta(help="Compile with XLA on tensorflow (jax always does, unless force_eager)"),
     )
     train_accum_steps: int = field(
-        default=1, metadata=pai_meta(help="Batches per update; their gradients are averaged") | limits(low=1)
+        default=1,
+        # JAX counts in 32 bits.
+        metadata=pai_meta(help="Batches per update; their gradients are averaged") | limits(low=1, high=2**31 - 1),
     )
     loss_weights: dict[str, float] = field(
         default_factory=dict,

@@ -1,16 +1,17 @@
-"""Model of the smallest scenario, the only module that imports Keras."""
+"""Model of the smallest scenario; this module needs the numeric backend."""
 
 import keras
 
-from tfaip.imports import ModelBase
+from tfaip.model.modelbase import ModelBase
 from tfaip.scenario.tutorial.min.scenario import MinModelParams
 
 
 class MinModel(ModelBase[MinModelParams]):
-    """Probabilities of the ten digits, computed with one hidden layer."""
+    """One hidden layer, and the probabilities of the ten digits."""
 
-    loss, metrics = "sparse_categorical_crossentropy", ["acc"]
+    loss = "sparse_categorical_crossentropy"
+    metrics = ["acc"]
 
     def build_model(self) -> keras.Model:
-        hidden = keras.layers.Dense(self.params.units, activation="relu", name="hidden")
+        hidden = keras.layers.Dense(self.params.units, activation="relu")
         return keras.Sequential([hidden, keras.layers.Dense(10, activation="softmax", name="prob")])

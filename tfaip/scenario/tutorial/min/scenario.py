@@ -15,18 +15,18 @@ class MinData(Data):
     targets = {"digit": Spec(1, int)}
 
 
-class MinDigits(Generator):
-    """Digits of scikit-learn, of which every fifth one is kept for the validation."""
+class Digits(Generator):
+    """Handwritten digits; every fifth is held out for the validation."""
 
-    validation: bool = option(False, "Read the digits for the validation")
+    held_out: bool = option(False, "Use the digits that are held out, instead of the others")
 
     @cached_property
     def samples(self) -> list[Sample]:
         from sklearn.datasets import load_digits
 
-        pairs = zip(*load_digits(return_X_y=True), strict=True)  # the brightness is 0 to 16
-        samples = [Sample(inputs={"img": image / 16}, targets={"digit": [digit]}) for image, digit in pairs]
-        return [sample for index, sample in enumerate(samples) if (index % 5 == 0) == self.validation]
+        digits = enumerate(zip(*load_digits(return_X_y=True), strict=True))
+        chosen = [digit for index, digit in digits if (index % 5 == 0) == self.held_out]
+        return [Sample(inputs={"img": image / 16}, targets={"digit": [digit]}) for image, digit in chosen]
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -36,14 +36,14 @@ class MinDigits(Generator):
 
 
 class MinModelParams(ModelBaseParams, cls=".model:MinModel"):
-    """Hyper-parameters of the model."""
+    """Hyper-parameters of the model; the class is imported when it is needed."""
 
-    units: int = option(64, "Units of the hidden layer")
+    units: int = option(64, "Units of the hidden layer", low=1)
 
 
 class MinScenario(Scenario):
-    """Classification of handwritten digits, 8x8 pixels."""
+    """Read handwritten digits."""
 
     data, model = MinData, MinModelParams
-    train, val = MinDigits(), MinDigits(validation=True)
-    best = "max acc"  # the best model has the highest validation accuracy
+    train, val = Digits(), Digits(held_out=True)
+    best = "max acc"
