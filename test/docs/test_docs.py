@@ -69,6 +69,7 @@ def test_the_session_of_the_python_page(tmp_path: Path) -> None:
     assert result.rc == 0, result
     printed = result.stdout.splitlines()
     assert "[64] [64]" in printed
+    assert any(line.startswith("[1, 2] ['acc', ") for line in printed), printed
     assert "0.5 reached in epoch 1" in printed or "0.5 reached in epoch 2" in printed
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["session"]
 

@@ -24,6 +24,7 @@ from tfaip.params.generics import type_argument
 from tfaip.params.sharing import fill_shared
 from tfaip.params.storable import flags_of, prepare, require_readable
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
+from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history_file
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
@@ -114,6 +115,11 @@ class Trainer(Generic[P]):
     def data(self) -> DataBase[Any]:
         """The data of the scenario."""
         return self._scenario.data
+
+    @property
+    def history(self) -> History:
+        """Rates and values of all epochs so far, as in `history.json`."""
+        return self._progress.history
 
     @property
     def early_stopping(self) -> EarlyStoppingStatus:
