@@ -178,7 +178,7 @@ def other_values(value: Any, declared: Any) -> Iterator[Any]:
     elif isinstance(value, int | float):
         yield from (value + 1, value / 2, value + 1e-4, 1, 0.5, 2, -1)
     elif isinstance(value, str) or declared is str:
-        yield from ("skip", "x", "test.params.own_parts:rate", "out", ".*x", "a->b")
+        yield from ("skip", "x", "test.params.own_parts:rate", "out", ".*x", "a->b", "3")
     elif get_origin(declared) in (list, set, tuple):
         for item in other_values(None, members[0]):
             yield [item]

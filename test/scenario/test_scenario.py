@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfaip.scripts.parser import CommandParser
 
 from test.scenario.waves import new
 from test.scenario.waves.modelparams import WavesModelParams
