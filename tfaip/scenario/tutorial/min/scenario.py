@@ -6,13 +6,11 @@ This module has the params and the data and loads no numeric backend. The graph 
     tfaip-train tfaip.scenario.tutorial.min --trainer.output_dir runs/min --trainer.epochs 10
 """
 
-from dataclasses import dataclass, field
-
 from tfaip import DataBaseParams, ModelBaseParams, Sample, ScenarioBaseParams, TrainerParams, TrainerPipelineParamsBase
 from tfaip.data.data import DataBase
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.specs import TensorSpec
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import option
 from tfaip.scenario.scenariobase import ScenarioBase
 
 
@@ -30,12 +28,10 @@ class MinData(DataBase[MinDataParams]):
         return {"digit": TensorSpec((1,), "int32")}
 
 
-@pai_dataclass
-@dataclass
 class MinModelParams(ModelBaseParams, cls=".model:MinModel", graph_cls=".model:MinGraph"):
     """Hyper-parameters of the model."""
 
-    units: int = field(default=64, metadata=pai_meta(help="Units of the hidden layer"))
+    units: int = option(64, "Units of the hidden layer")
 
 
 class MinScenarioParams(ScenarioBaseParams[MinDataParams, MinModelParams]):
