@@ -138,7 +138,7 @@ ARGUMENTS: dict[str, tuple[str, str, str]] = {
     "relu.threshold": ("float", "Values up to here become 0", ""),
 }
 
-HEADER = '''"""{article} of Keras by name and arguments; written by `tools/keras_objects.py`. Needs no backend."""
+HEADER = '''"""{title} of Keras as params; written by `tools/keras_objects.py`. Needs no backend."""
 
 from __future__ import annotations
 
@@ -253,6 +253,7 @@ def module_text(kind: Kind) -> str:
     names = other_names(kind, objects)
     is_activation = kind.base == "Activation"
     head = HEADER.format(
+        title=kind.module.capitalize(),
         article=kind.article,
         base=kind.base,
         parent="KerasFunction" if is_activation else "KerasObject",

@@ -260,3 +260,24 @@ def test_fit_and_evaluate_end_when_a_callback_asks(name: str) -> None:
         **options,
     )
     assert batches == [0]
+
+
+def test_masks_of_layers_are_found() -> None:
+    words = np.array([[3, 0], [1, 2]])
+    embedded = keras.layers.Embedding(4, 2, mask_zero=True)(words)
+    mask = keras_private.mask_of(keras.layers.Dense(3)(embedded))
+    assert keras.ops.convert_to_numpy(mask).tolist() == [[True, False], [True, True]]
+    assert keras_private.mask_of(keras.layers.Dense(3)(np.ones((2, 2)))) is None
+
+
+def test_a_function_becomes_a_loss_as_in_compile() -> None:
+    loss = keras_private.FunctionLoss(lambda y_true, y_pred: y_pred - y_true)
+    # Of one rank: without that they would be broadcast to a matrix.
+    values = loss.call(keras.ops.convert_to_tensor([[1.0], [2.0]]), keras.ops.convert_to_tensor([3.0, 5.0]))
+    assert keras.ops.convert_to_numpy(values).reshape(-1).tolist() == [2, 3]
+    assert float(loss(np.array([[1.0], [2.0]]), np.array([3.0, 5.0]))) == 2.5
+
+
+def test_names_of_objects_are_those_that_keras_counts() -> None:
+    assert keras_private.snake_case("SparseTopKCategoricalAccuracy") == "sparse_top_k_categorical_accuracy"
+    assert keras.metrics.AUC().name.startswith(keras_private.snake_case("AUC"))

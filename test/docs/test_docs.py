@@ -19,6 +19,7 @@ PAGES = [
     "devices.md",
     "evaluation.md",
     "optimizer.md",
+    "python.md",
     "scenario.md",
     "training.md",
     "warm_start.md",

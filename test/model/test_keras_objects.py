@@ -112,7 +112,7 @@ def test_mistakes_name_the_flag(words: list[str], expected: str) -> None:
 
 def test_help_shows_the_arguments_of_the_chosen_object(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse("--model.kernel_initializer", "RandomNormal", "--help")
+        parse("--model.kernel_initializer", "RandomNormal", "--help", "all")
     text = " ".join(capsys.readouterr().out.split())
     assert "--model.kernel_initializer CLASS = RandomNormal Initializer of the kernel." in text
     assert "--model.kernel_initializer.stddev float = 0.05 Standard deviation." in text
@@ -203,6 +203,8 @@ HOSTILE = [
     {"kernel_initializer": {"__cls__": "os:system"}},
     {"kernel_initializer": {"__cls__": "tfaip.model.keras_objects.initializers:CustomInitializer", "name": "os:kill"}},
     {"activation": "subprocess:run"},
+    {"activation": "keras.utils:get_file"},
+    {"activation": "tfaip.util.files:remove_tree"},
     {"scores": ["shutil:rmtree"]},
     {"loss": {"__cls__": "tfaip.model.keras_objects.losses:CustomLoss", "name": "pickle:loads"}},
     {"loss": {"__cls__": "tfaip.model.keras_objects.losses:CustomLoss", "name": "eval(x)"}},

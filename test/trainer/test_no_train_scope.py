@@ -10,7 +10,18 @@ import pytest
 
 from test.support.commands import run_several
 from test.support.runs import copy_tiny
-from test.trainer.net import CONV, ENCODER, HEAD, LAYERS, STATISTICS, changed, net_params, train
+from test.trainer.net import (
+    CONV,
+    ENCODER,
+    HEAD,
+    LAYERS,
+    STATISTICS,
+    NetScenario,
+    changed,
+    net_params,
+    train,
+    weights_of,
+)
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.optimizer import AdamOptimizer
@@ -40,6 +51,19 @@ def test_frozen_layers_stay_and_all_others_move(pattern: str | None, frozen: lis
     optimizer = AdamOptimizer(weight_decay=0.1)
     _, weights = train(net_params(no_train_scope=pattern, optimizer=optimizer, calc_ema=0.5))
     assert changed(weights, initial()) == sorted(set(ENCODER + HEAD) - set(frozen))
+
+
+def test_another_training_of_the_same_scenario_freezes_anew() -> None:
+    trainer = NetScenario.create_trainer(net_params(epochs=1, no_train_scope="encoder|head"))
+    trainer.scenario.graph.encoder.conv[1].trainable = False  # by whoever wrote the scenario
+    with pytest.raises(UsageError, match="nothing is left to train"):
+        trainer.train()
+    trainer.params.no_train_scope = "head"
+    trainer.train()
+    before = weights_of(trainer)
+    trainer.params.no_train_scope = None
+    trainer.train()
+    assert changed(weights_of(trainer), before) == sorted({*ENCODER, *HEAD} - {*CONV[2:]})
 
 
 def test_frozen_weights_have_no_slots_but_are_stored_and_exported(tmp_path: Path) -> None:

@@ -228,7 +228,8 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str) ->
             f"{place}: expected a name, an object of keras.metrics or a function, got {shorten(identifier)}"
         )
     if not isinstance(identifier, keras.metrics.Metric):
-        name = getattr(getattr(identifier, "func", identifier), "__name__", "metric")
+        name = getattr(getattr(identifier, "func", identifier), "__name__", "")
+        name = name if name.isidentifier() else "metric"  # of a lambda
         identifier = keras.metrics.MeanMetricWrapper(identifier, name=name)
     if name is not None:
         identifier.name = name

@@ -110,6 +110,19 @@ class ModelBase(Generic[P]):
         """Return True if `build_model` makes the graph."""
         return overrides(type(self), ModelBase, "build_model")
 
+    def prepare_declared(self, targets: TensorDict, outputs: TensorDict) -> None:
+        """Create the declared losses and metrics before Keras traces them, which wraps their errors in long texts.
+
+        Args:
+            targets: of the data, symbolic.
+            outputs: of the graph, symbolic.
+        """
+        hooks = ("pre_proc_targets", "post_proc_targets")
+        if self.brings_network() and not any(overrides(type(self), ModelBase, hook) for hook in hooks):
+            if not overrides(type(self), ModelBase, "_loss"):
+                self._losses_declared = DeclaredLosses(self, targets, outputs)
+            self.make_metrics(targets, outputs)
+
     def make_metrics(self, targets: TensorDict, outputs: TensorDict) -> None:
         """Create the declared metrics; done once, before the first call of `_metric`."""
         if self.brings_network() and self._metrics_declared is None:

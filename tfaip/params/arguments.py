@@ -14,6 +14,16 @@ _FLAG = re.compile(r"--[A-Za-z_]")
 _DASH_WORD = re.compile(r"-[A-Za-z](?!nf$|an$)")
 
 
+def is_flag_word(word: str) -> bool:
+    """Return True for a word that begins a flag."""
+    return _FLAG.match(word) is not None
+
+
+def is_value_word(word: str) -> bool:
+    """Return True for a word that can be a value."""
+    return not is_flag_word(word) and _DASH_WORD.match(word) is None
+
+
 class Words(list[str]):
     """Words after a flag; empty for a bare flag."""
 

@@ -91,6 +91,13 @@ class ParamsBase(metaclass=ParamsMeta):
 
         return from_json(cls, text, trusted=trusted)
 
+    @classmethod
+    def schema(cls, **options: Any) -> Any:
+        """Return a marshmallow schema of the class; see `tfaip.params.marshmallowschema.schema_of`."""
+        from tfaip.params.marshmallowschema import schema_of
+
+        return schema_of(cls, **options)
+
     if not TYPE_CHECKING:  # a type checker must see the constructor, and find mistyped attributes itself
         __signature__ = SignatureOnDemand()
 
@@ -154,7 +161,7 @@ def pai_dataclass(_cls: Any = None, alt: str | None = None, no_assign_to_unknown
         cls.__pai_dataclass__ = None
         cls.__alt_name__ = alt
         if not isinstance(cls, ParamsMeta):
-            for method in ("to_dict", "from_dict", "to_json", "from_json"):
+            for method in ("to_dict", "from_dict", "to_json", "from_json", "schema"):
                 setattr(cls, method, vars(ParamsBase)[method])
             if no_assign_to_unknown:
                 cls.__setattr__ = vars(ParamsBase)["__setattr__"]

@@ -138,8 +138,8 @@ class ParamsParser:
         refuse_unknown(settings, roots, general)
         # A config file may be printed as a template, with null for values that are still to be
         # given.
-        _refuse_missing(roots, may_be_none=print_config)
-        built = {root.name: _build(root) for root in roots}
+        require_values(roots, may_be_none=print_config)
+        built = {root.name: build_root(root) for root in roots}
         if print_config:
             print("\n".join(config_lines(roots, built)))
             raise SystemExit(0)
@@ -160,7 +160,12 @@ def _config_sources(words: dict[str, Words]) -> list[Source]:
     return [load_config(file) for file in files or ()]
 
 
-def _build(root: Node) -> Any:
+def build_root(root: Node) -> Any:
+    """Build the objects of a resolved tree, and let them share values.
+
+    Raises:
+        UsageError: if one of them refuses its values.
+    """
     built = root.construct()
     # Each __post_init__ has run when its node was built; now the nodes can share values.
     try:
@@ -172,7 +177,16 @@ def _build(root: Node) -> Any:
     return built
 
 
-def _refuse_missing(roots: Sequence[Node], may_be_none: bool) -> None:
+def require_values(roots: Sequence[Node], may_be_none: bool) -> None:
+    """Raise unless everything that is required is given.
+
+    Args:
+        roots: resolved trees.
+        may_be_none: accept None, and an empty text or list, for a value.
+
+    Raises:
+        UsageError: if a value is missing; names all flags.
+    """
     missing = []
     for entry in all_entries(roots):
         if isinstance(entry, Group) or not entry.required:

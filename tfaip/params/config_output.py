@@ -11,7 +11,7 @@ from tfaip.params.choices import ClassChoice
 from tfaip.params.encoding import encode
 from tfaip.params.fieldtypes import origin_of
 from tfaip.params.resolve import Resolver
-from tfaip.params.schema import Entry, Leaf, Node, walk_entries
+from tfaip.params.schema import MISSING, Entry, Leaf, Node, walk_entries
 from tfaip.params.sources import Settings
 
 DERIVED = "derived"
@@ -97,7 +97,9 @@ def shown_value(entry: Entry, name_of: Callable[[ClassChoice, type], str] = Clas
         TypeError: the value of a leaf cannot be written.
     """
     if isinstance(entry, Leaf):
-        return encode(entry.value, None, f"--{entry.flag}")
+        encoder = entry.meta.get("dataclasses_json", {}).get("encoder")
+        value = entry.value if encoder is None or entry.value is MISSING else encoder(entry.value)
+        return encode(value, None, f"--{entry.flag}")
     if isinstance(entry, Node):
         if entry.choice is None or entry.cls is None:
             return None

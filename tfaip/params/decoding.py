@@ -39,6 +39,7 @@ from tfaip.params.fieldtypes import (
 )
 from tfaip.params.functions import FunctionName
 from tfaip.params.generics import field_types
+from tfaip.params.jsonoptions import JsonOptions, decode_with, options_of
 from tfaip.params.limits import FieldError
 from tfaip.params.objects import ObjectName, check_object_name, from_name
 from tfaip.params.resource import Resource
@@ -182,15 +183,22 @@ class Decoder:
         types_of = field_types(cls)
         origin = origin_of(cls)
         try:
-            values = names.current_names(origin, {key: item for key, item in value.items() if key != CLASS_KEY})
+            values = names.current_names(origin, _by_field(origin, value))
         except TypeError as error:
             raise UsageError(f"{place}: {error}") from error
         for key in values:
             if key not in types_of:
-                hint = names.did_you_mean(str(key), types_of)
+                hint = names.did_you_mean(str(key), [_option(origin, name).name for name in types_of])
                 # Ignoring it would train with another value than the file says.
                 raise UsageError(f"{place}: {origin.__name__} has no {shorten(key)}{hint}")
-        decoded = {key: inner.decode(item, types_of[key], f"{place}.{key}") for key, item in values.items()}
+        decoded = {}
+        for key, item in values.items():
+            option = _option(origin, key)
+            item_place = f"{place}.{option.name}"
+            if option.decoder is None:
+                decoded[key] = inner.decode(item, types_of[key], item_place)
+            else:
+                decoded[key] = decode_with(option.decoder, item, item_place)
         missing = [name for name in _required(origin) if name not in decoded]
         if missing:
             raise UsageError(f"{place}: {origin.__name__} needs a value for {', '.join(missing)}")
@@ -284,6 +292,16 @@ class Decoder:
 
     def _check_object(self, name: str, place: str) -> None:
         check_object_name(name, self.trusted, place)
+
+
+def _option(cls: Any, field: str) -> JsonOptions:
+    return options_of(cls).get(field) or JsonOptions(field)
+
+
+def _by_field(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what JSON holds of a node by the names of its fields, without its class."""
+    fields = {options.name: name for name, options in options_of(cls).items()}
+    return {fields.get(key, key): item for key, item in values.items() if key != CLASS_KEY}
 
 
 def _only_word(words: Words, declared: Any, flag: str) -> Any:

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from pathlib import Path, PurePath
 from typing import Any
 
+from tfaip.params.jsonoptions import JsonOptions, options_of
 from tfaip.params.resource import Resource
 from tfaip.params.tree import is_node, node_fields
 from tfaip.params.trust import class_name
@@ -29,9 +30,16 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
         TypeError: a value that params cannot store.
     """
     if is_node(value):
-        encoded = {CLASS_KEY: class_name(type(value))}
+        cls: Any = type(value)
+        encoded = {CLASS_KEY: class_name(cls)}
+        options = options_of(cls)
         for field in node_fields(value):
-            encoded[field.name] = _encode_below(getattr(value, field.name), directory, f"{place}.{field.name}")
+            item = getattr(value, field.name)
+            if options:  # of any field: no two of them may have the same name
+                option = options.get(field.name, JsonOptions(field.name))
+                _encode_with(option, item, directory, f"{place}.{field.name}", encoded)
+            else:
+                encoded[field.name] = _encode_below(item, directory, f"{place}.{field.name}")
         return encoded
     if isinstance(value, Mapping):
         encoded = {}
@@ -51,6 +59,17 @@ def _encode_below(value: Any, directory: Path | None, place: str) -> Any:
     """Return a value of a field; a node that its name alone describes as this name."""
     name = value.plain_name() if is_node(value) and hasattr(value, "plain_name") else None
     return encode(value, directory, place) if name is None else name
+
+
+def _encode_with(options: JsonOptions, value: Any, directory: Path | None, place: str, into: dict[str, Any]) -> None:
+    """Add the value of a field that has options to the encoded node."""
+    if options.is_excluded(value):
+        return
+    if options.name in into:
+        raise TypeError(f"{place} is stored as {options.name!r}, which another field has: give it another field_name")
+    if options.encoder is not None:
+        value = options.encoder(value)
+    into[options.name] = _encode_below(value, directory, place)
 
 
 def encode_key(key: Any, place: str) -> str:

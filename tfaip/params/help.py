@@ -306,6 +306,11 @@ def _backend_notes(roots: Sequence[Node]) -> Iterator[str]:
             )
 
 
+def described_flag(entry: Entry) -> tuple[str, str]:
+    """Return the kind of the values of a flag, and its help text with choices and value."""
+    return _type_text(entry), f"{_help_of(entry)}{_value_text(entry)}".strip()
+
+
 def _help_of(entry: Entry) -> str:
     text = entry.help
     if text and text[-1] not in ".!?":

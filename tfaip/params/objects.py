@@ -32,7 +32,7 @@ def check_object_name(name: str, trusted: frozenset[str], place: str) -> None:
 
     Args:
         name: as in the file.
-        trusted: top-level packages that may be imported, besides `tfaip` and `keras`.
+        trusted: top-level packages that may be imported.
         place: dotted path, for messages.
 
     Raises:

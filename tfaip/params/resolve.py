@@ -16,6 +16,7 @@ from tfaip.params.common import COMMON, is_common
 from tfaip.params.decoding import Decoder, parse_words
 from tfaip.params.fieldtypes import field_kind, origin_of
 from tfaip.params.generics import field_types
+from tfaip.params.jsonoptions import decode_with
 from tfaip.params.names import one_of
 from tfaip.params.objects import ObjectName, from_name, is_object_name
 from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, prefix_below
@@ -315,7 +316,10 @@ def _carried(default: Any, declared: Any, cls: type | None) -> dict[str, Any]:
 def _converted(hit: Hit, leaf: Leaf, trusted: frozenset[str]) -> Any:
     shown = hit.label(leaf.flag)
     value = hit.value
-    if isinstance(value, Words):
+    decoder = leaf.meta.get("dataclasses_json", {}).get("decoder")
+    if decoder is not None:
+        value = decode_with(decoder, value[0] if isinstance(value, Words) and len(value) == 1 else value, shown)
+    elif isinstance(value, Words):
         if not value and leaf.meta.get("nargs") == "+":
             raise UsageError(f"{shown} needs at least one value")
         value = parse_words(value, leaf.declared, shown)

@@ -17,6 +17,7 @@ from tfaip.params.fieldtypes import type_name
 from tfaip.params.flagnames import Place, flag_of
 from tfaip.params.functions import load_function
 from tfaip.params.generics import field_types
+from tfaip.params.jsonoptions import options_of
 from tfaip.params.limits import FieldError
 from tfaip.params.objects import is_given_by_name
 from tfaip.params.resource import Resource
@@ -109,7 +110,7 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
     # Only a real round trip shows what a `__post_init__` changes when it runs again.
     decoded = _OwnValues().decode(encoded, cls, root)
     for change in diff(params, decoded):
-        if not _is_lossless(change.old, change.new):
+        if not _is_lossless(change.old, change.new) and not _is_excluded(params, change.path):
             raise UsageError(
                 f"{flag_of(params, root, change.path)} is {shorten(change.old)}, but would be read from a file as "
                 f"{shorten(change.new)}: __post_init__ must give the same values when it runs again"
@@ -188,6 +189,19 @@ class _Conformer:
             )
         # The object itself stays, if possible: it may be shared.
         return value if _is_identical(value, decoded) else decoded
+
+
+def _is_excluded(params: Any, path: str) -> bool:
+    """Return True if a field of the path, or the node of one, is not to be stored."""
+    value = params
+    for name in path.split("."):
+        cls: Any = type(value)
+        options = options_of(cls) if is_node(value) else {}
+        below = (children(value) or {}).get(name)
+        if name in options and options[name].is_excluded(below):
+            return True
+        value = below
+    return False
 
 
 def _too_deep(place: Place) -> UsageError:

@@ -185,17 +185,19 @@ def check_function(name: str, trusted: frozenset[str], place: str) -> None:
 
 
 def require_trusted_package(name: str, trusted: frozenset[str], place: str) -> None:
-    """Raise unless a file may name an object of Keras, or a class or function in its place; nothing is imported.
+    """Raise unless a file may name a function or class in place of an object of Keras; nothing is imported.
+
+    Functions of `tfaip` and of Keras do many things; none is meant.
 
     Args:
         name: `module:name`.
-        trusted: top-level packages, besides `tfaip` and `keras`, that may be imported.
+        trusted: top-level packages that may be imported.
         place: dotted path, for messages.
 
     Raises:
         UntrustedName: if the package is not trusted.
     """
-    _require_trust(name.partition(":")[0], trusted | {_OWN_PACKAGE, "keras"}, f"{place}: {shorten(name)}")
+    _require_trust(name.partition(":")[0], trusted - {_OWN_PACKAGE}, f"{place}: {shorten(name)}")
 
 
 def _is_full_name(name: Any) -> bool:

@@ -32,7 +32,7 @@ graph is rebuilt from the code of the scenario; each written format is loaded an
   --trust PKG [PKG ...]  {command.TRUST}"""
 
 
-@command.entry_point(USAGE, "model", choices={"--format": list(FORMAT_DIRS), "--dry_run": [], "--trust": []})
+@command.entry_point(USAGE, "model", choices={"--format": FORMAT_DIRS, "--dry_run": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model."""
     is_dry = "--dry_run" in flags

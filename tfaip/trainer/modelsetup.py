@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import keras
 
@@ -18,7 +19,7 @@ from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects.base import RefusedObject, find_params
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.model.variables import layers_by_path, variables_by_path
+from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.flagnames import flag_of
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.optimizer.averaging import AverageRate
@@ -28,6 +29,9 @@ from tfaip.trainer.runparams import Params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
+
+# Flags of the layers of graphs that are frozen in parts; layers come before those below them.
+_own_flags: WeakKeyDictionary[keras.layers.Layer, list[tuple[keras.layers.Layer, bool]]] = WeakKeyDictionary()
 
 log = logger(__name__)
 
@@ -66,6 +70,7 @@ def build_training_model(
             f"{{loss_weights}} names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}", "loss_weights"
         )
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
+    _undo_freeze(graph)
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:
@@ -131,6 +136,12 @@ def _steps_per_execution(params: Params, devices: Devices) -> int:
     return given
 
 
+def _undo_freeze(graph: GenericGraphBase[Any]) -> None:
+    """Give all layers the flags back that they had before an earlier training of the same scenario froze some."""
+    for layer, is_trainable in _own_flags.pop(graph, []):
+        layer.trainable = is_trainable  # sets those below it too, which come later
+
+
 def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     """Exclude layers from the training; call it before the optimizer is built and the model is compiled.
 
@@ -147,6 +158,7 @@ def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
     """
     layers = layers_by_path(graph)
     frozen = matching_paths(pattern, _FROZEN, "layer", layers)
+    _own_flags[graph] = [(layer, layer.trainable) for layer in all_layers_by_path(graph).values()]
     for path in frozen:
         layers[path].trainable = False
     if not graph.trainable_variables:

@@ -141,7 +141,8 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         high=2**31 - 1,
     )
     jit_compile: bool = option(False, "Compile with XLA on tensorflow (jax always does, unless force_eager)")
-    train_accum_steps: int = option(1, "Batches per update; their gradients are averaged", low=1)
+    # JAX counts in 32 bits.
+    train_accum_steps: int = option(1, "Batches per update; their gradients are averaged", low=1, high=2**31 - 1)
     loss_weights: dict[str, float] = option(
         {},
         "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)",

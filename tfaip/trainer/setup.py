@@ -32,6 +32,9 @@ from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
 
+# JAX counts in 32 bits.
+LARGEST_COUNT = 2**31 - 1
+
 log = logger(__name__)
 
 EXPORT_ADVICE = Advice(
@@ -124,8 +127,7 @@ def set_up_training(
     val_data = create_validation_pipeline(params, scenario)
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
-    epoch_samples = train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size)
-    model = build_training_model(params, scenario, train_data.num_batches(epoch_samples), devices, warmstarter)
+    model = build_training_model(params, scenario, _epoch_steps(params, train_data), devices, warmstarter)
     best = _choose_best_model(params, scenario, model, validates=val_data is not None and params.val_every_n > 0)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     display = create_progress_display(params.progress_bar_mode) if devices.is_chief else ProgressDisplay()
@@ -156,6 +158,16 @@ def _check_batch_sizes(params: Params, devices: Devices) -> None:
             devices.check_batch_size(pipeline.batch_size, "batch_size")
             for size in pipeline.bucket_batch_sizes or []:
                 devices.check_batch_size(size, "bucket_batch_sizes")
+
+
+def _epoch_steps(params: Params, train_data: DataPipeline) -> int:
+    steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
+    if steps > LARGEST_COUNT:
+        raise UsageError(
+            f"an epoch has {steps} batches, expected at most {LARGEST_COUNT}: change --trainer.samples_per_epoch or "
+            "--trainer.scale_epoch_size"
+        )
+    return steps
 
 
 def _choose_best_model(params: Params, scenario: Scenario, model: TrainingModel, validates: bool) -> BestModel:

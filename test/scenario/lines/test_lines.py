@@ -169,7 +169,7 @@ def test_an_exported_model_works_in_other_processes(trained: Path, tmp_path: Pat
     ]  # fmt: skip
     result = run_several(commands, cwd=tmp_path / "copy")
     assert result.rc == 0, result
-    assert "changed gen.train.size: 30 -> 20" in result.stdout
+    assert "changed --train.size: 30 -> 20" in result.stdout
     assert "Results of epoch 0007" in result.stdout
 
     samples = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]

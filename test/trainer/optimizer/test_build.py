@@ -18,6 +18,7 @@ from tfaip.trainer.optimizer import (
     AdamWOptimizer,
     FtrlOptimizer,
     LionOptimizer,
+    OptimizerGroupParams,
     OptimizerParams,
     RMSpropOptimizer,
     SGDOptimizer,
@@ -137,6 +138,13 @@ def test_an_exclusion_that_matches_nothing_is_an_error() -> None:
         UsageError, match=r"^exclude_from_weight_decay 'beta' matches no weight; .* the weights are w, v"
     ):
         Training(SGDOptimizer(weight_decay=0.5, exclude_from_weight_decay="beta"), {"w": 1.0, "v": 1.0})
+
+
+def test_an_exclusion_of_a_group_is_named_as_such() -> None:
+    optimizer = AdamWOptimizer(exclude_from_weight_decay="beta")
+    params = SGDOptimizer(groups=[OptimizerGroupParams(match="w", optimizer=optimizer)])
+    with pytest.raises(UsageError, match=r"^exclude_from_weight_decay in --optimizer.groups 'beta' matches no weight"):
+        Training(params, {"w": 1.0, "v": 1.0})
 
 
 def test_the_rate_is_a_variable_of_the_optimizer() -> None:

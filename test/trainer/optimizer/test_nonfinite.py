@@ -76,6 +76,11 @@ def test_more_in_a_row_than_are_tolerated_end_the_training():
     assert left == -3.0
 
 
+def test_any_number_may_be_tolerated():
+    trainer = train(line_params([1, NAN, NAN, 1], optimizer=SGDOptimizer(skip_nonfinite=10**12)))
+    assert weight(trainer) == -2.0
+
+
 def test_a_row_goes_on_in_the_next_epoch():
     optimizer = SGDOptimizer(skip_nonfinite=2)
     message, left = stopped(line_params([NAN, 1, 1, NAN, NAN], epochs=3, optimizer=optimizer))

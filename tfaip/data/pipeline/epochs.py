@@ -14,12 +14,14 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice
 
+_LARGEST_SIZE = 2**63 - 1  # of an int in the params
+
 
 def epoch_size(generator: DataGenerator[Any], limit: int, samples_per_epoch: int, scale_epoch_size: float) -> int:
     """Return the number of samples of an epoch; see `DataPipeline.epoch_size`."""
     size = samples_per_epoch
     if samples_per_epoch == -1:
-        size = round(_pass_size(generator, limit) * scale_epoch_size)
+        size = round(min(_pass_size(generator, limit) * scale_epoch_size, _LARGEST_SIZE))
     if size < 1:
         raise FieldAdvice(
             f"an epoch has {size} samples: expected at least 1, change {{samples_per_epoch}} ({samples_per_epoch}) or "

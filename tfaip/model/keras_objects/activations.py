@@ -1,4 +1,4 @@
-"""An activation function of Keras by name and arguments; written by `tools/keras_objects.py`. Needs no backend."""
+"""Activations of Keras as params; written by `tools/keras_objects.py`. Needs no backend."""
 
 from __future__ import annotations
 

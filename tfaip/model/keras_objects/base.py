@@ -177,7 +177,7 @@ class CustomObject(KerasObject):
         found = import_named(self.name, str(self.name), "object")
         home = getattr(found, "__module__", None) or ""
         # A file may name a trusted package; what that imports from others is not meant.
-        if top_package(home) not in {top_package(self.name.partition(":")[0]), "keras"}:
+        if top_package(home) != top_package(self.name.partition(":")[0]):
             raise UsageError(f"it is defined in {home or 'no module'}: name it there")
         if isinstance(found, type) and issubclass(found, ParamsBase):
             raise UsageError("it is a class of params: import it in the module of your params, and give its short name")

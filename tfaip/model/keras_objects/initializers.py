@@ -1,4 +1,4 @@
-"""An initializer of Keras by name and arguments; written by `tools/keras_objects.py`. Needs no backend."""
+"""Initializers of Keras as params; written by `tools/keras_objects.py`. Needs no backend."""
 
 from __future__ import annotations
 

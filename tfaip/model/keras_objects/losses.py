@@ -1,4 +1,4 @@
-"""A loss of Keras by name and arguments; written by `tools/keras_objects.py`. Needs no backend."""
+"""Losses of Keras as params; written by `tools/keras_objects.py`. Needs no backend."""
 
 from __future__ import annotations
 

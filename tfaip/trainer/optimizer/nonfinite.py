@@ -15,6 +15,9 @@ from keras import ops
 from tfaip.backend.kerastools import value_of
 from tfaip.util.typing import Tensor
 
+# JAX counts in 32 bits.
+_LARGEST_COUNT = 2**31 - 1
+
 
 class NonFiniteUpdates:
     """Counter of consecutive skipped updates, with a latch.
@@ -25,7 +28,7 @@ class NonFiniteUpdates:
     """
 
     def __init__(self, tolerated: int, add_variable: Callable[[str], keras.Variable]) -> None:
-        self._tolerated = tolerated
+        self._tolerated = min(tolerated, _LARGEST_COUNT - 1)
         self._in_a_row = add_variable("nonfinite_in_a_row")
         self._first = add_variable("nonfinite_first_batch")
 

@@ -1,0 +1,1 @@
+from tfaip.params.paiargs import TFAIPArgumentParser as TFAIPArgumentParser
