@@ -163,9 +163,11 @@ def _check_batch_sizes(params: Params, devices: Devices) -> None:
 def _epoch_steps(params: Params, train_data: DataPipeline) -> int:
     steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     if steps > LARGEST_COUNT:
-        raise UsageError(
-            f"an epoch has {steps} batches, expected at most {LARGEST_COUNT}: change --trainer.samples_per_epoch or "
-            "--trainer.scale_epoch_size"
+        raise FieldAdvice(
+            f"an epoch has {steps} batches, expected at most {LARGEST_COUNT}: change {{samples_per_epoch}} or "
+            "{scale_epoch_size}",
+            "samples_per_epoch",
+            "scale_epoch_size",
         )
     return steps
 
