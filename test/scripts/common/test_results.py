@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tfaip.scripts.results import print_results
+
+from tfaip.scripts.common.results import print_results
 
 
 def test_every_value_takes_one_line(capsys: pytest.CaptureFixture[str]) -> None:
