@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.generators.arrays import ArrayDataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import TensorSpec
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import option
 from tfaip.scenario.tutorial.full.datasets import Dataset, Part, load_images
 
 
-@pai_dataclass
-@dataclass
 class TutorialDataParams(DataBaseParams, cls=":TutorialData"):
     """Params of the tutorial's data."""
 
-    dataset: Dataset = field(
-        default=Dataset.DIGITS,
-        metadata=pai_meta(help="Images to learn from; all but digits are downloaded by Keras on first use"),
+    dataset: Dataset = option(
+        Dataset.DIGITS, "Images to learn from; all but digits are downloaded by Keras on first use"
     )
 
 
@@ -35,13 +30,11 @@ class TutorialData(DataBase[TutorialDataParams]):
         return {"label": TensorSpec((1,), "int32")}
 
 
-@pai_dataclass
-@dataclass
 class TutorialGeneratorParams(DataGeneratorParams, cls=":TutorialGenerator"):
     """Choice of a part of a data set."""
 
-    dataset: Dataset = field(default=Dataset.DIGITS, metadata=pai_meta(help="Images to read"))
-    part: Part = field(default=Part.TRAIN, metadata=pai_meta(help="Images for the training or for the validation"))
+    dataset: Dataset = option(Dataset.DIGITS, "Images to read")
+    part: Part = option(Part.TRAIN, "Images for the training or for the validation")
 
 
 class TutorialGenerator(ArrayDataGenerator[TutorialGeneratorParams]):

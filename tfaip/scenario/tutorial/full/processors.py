@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.limits import limits
+from tfaip.params import option
 
 
-@pai_dataclass
-@dataclass
 class NormalizeParams(DataProcessorParams, cls=":NormalizeProcessor"):
     """Scaling of brightness values; it runs in every mode with inputs, also in prediction."""
 
-    modes: set[PipelineMode] = field(
-        default_factory=lambda: set(INPUT_PROCESSOR),
-        metadata=pai_meta(help="Modes in which it runs"),
-    )
-    white: float = field(
-        default=255.0, metadata=pai_meta(help="Brightness that becomes 1 (black becomes 0)") | limits(low=1e-6)
-    )
+    modes: set[PipelineMode] = option(set(INPUT_PROCESSOR), "Modes in which it runs")
+    white: float = option(255.0, "Brightness that becomes 1 (black becomes 0)", low=1e-6)
 
 
 class NormalizeProcessor(MappingDataProcessor[NormalizeParams]):
@@ -35,19 +26,12 @@ class NormalizeProcessor(MappingDataProcessor[NormalizeParams]):
         return sample.new_inputs({**sample.inputs, "img": image})
 
 
-@pai_dataclass
-@dataclass
 class RandomShiftParams(DataProcessorParams, cls=":RandomShiftProcessor"):
     """Augmentation: shift some training images a little, other ones in each pass."""
 
-    modes: set[PipelineMode] = field(
-        default_factory=lambda: {PipelineMode.TRAINING},
-        metadata=pai_meta(help="Modes in which it runs"),
-    )
-    max_shift: int = field(default=1, metadata=pai_meta(help="Maximum shift in pixels") | limits(low=0))
-    share: float = field(
-        default=0.25, metadata=pai_meta(help="Share of the images to shift, in [0, 1]") | limits(low=0, high=1)
-    )
+    modes: set[PipelineMode] = option({PipelineMode.TRAINING}, "Modes in which it runs")
+    max_shift: int = option(1, "Maximum shift in pixels", low=0)
+    share: float = option(0.25, "Share of the images to shift, in [0, 1]", low=0, high=1)
 
 
 class RandomShiftProcessor(MappingDataProcessor[RandomShiftParams]):

@@ -6,10 +6,8 @@ tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir runs/mlp --model.g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import option
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.scenario.tutorial.full.data import TutorialDataParams, TutorialGeneratorParams
@@ -24,13 +22,11 @@ class TutorialScenarioParams(ScenarioBaseParams[TutorialDataParams, TutorialMode
     """Params of the data and the model, which an exported model stores."""
 
 
-@pai_dataclass
-@dataclass
 class TutorialPipelineParams(TrainerPipelineParamsBase[TutorialGeneratorParams, TutorialGeneratorParams]):
     """Generators of the training and the validation images."""
 
     # Not an option: `TutorialTrainerParams` copies the value of `--data.dataset`.
-    dataset: Dataset = field(default=Dataset.DIGITS, metadata=pai_meta(mode="ignore", help="As chosen in the data"))
+    dataset: Dataset = option(Dataset.DIGITS, "As chosen in the data", mode="ignore")
 
     def train_gen(self) -> TutorialGeneratorParams:
         return TutorialGeneratorParams(dataset=self.dataset, part=Part.TRAIN)
