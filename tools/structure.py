@@ -1,14 +1,16 @@
-"""Picture of the packages in docs/architecture.md, drawn from the import contracts and the imports themselves.
+"""Picture of the packages in docs/architecture.md, and the list of their files in docs/files.md.
 
-    python tools/structure.py            # draw the picture again
-    python tools/structure.py --check    # fail if the page shows another one (part of `make lint`)
+    python tools/structure.py            # write both again
+    python tools/structure.py --check    # fail if one of them is out of date (part of `make lint`)
 
-A box is a package, an arrow an import. An arrow is left out where a chain of others says the same, so that the picture
-stays readable.
+The picture shows the import contracts and the imports themselves: a box is a package, an arrow an import. An arrow is
+left out where a chain of others says the same, so that the picture stays readable. The list has the first line of the
+docstring of every file.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
 import tomllib
 from pathlib import Path
@@ -17,6 +19,7 @@ import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
+FILES_PAGE = ROOT / "docs" / "files.md"
 PACKAGE = "tfaip"
 BEGIN, END = "<!-- picture: tools/structure.py -->\n", "<!-- end of the picture -->\n"
 
@@ -70,20 +73,58 @@ def draw() -> str:
     return "\n".join([*lines, "```", ""])
 
 
-def main() -> int:
-    """Draw or check the picture; returns the exit code."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
+def page_with_picture() -> str:
+    """Return the page of the architecture with the picture of today.
+
+    Raises:
+        SystemExit: if the page has no place for it.
+    """
+    before, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        print(f"{PAGE} has no place for the picture: expected the lines {BEGIN.strip()} and {END.strip()}")
-        return 1
-    drawn = f"{before}{BEGIN}{draw()}{END}{after}"
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(drawn, encoding="utf-8")
-        return 0
-    if drawn != text:
-        print(f"{PAGE} shows an old picture of the packages: run {sys.executable} tools/structure.py")
+        sys.exit(f"{PAGE} has no place for the picture: expected the lines {BEGIN.strip()} and {END.strip()}")
+    return f"{before}{BEGIN}{draw()}{END}{after}"
+
+
+def summary(file: Path) -> str:
+    """Return the first line of the docstring of a file; empty if it has none."""
+    return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+
+
+def list_files() -> str:
+    """Return the page that lists the files of the package, one section per directory."""
+    lines = [
+        "# Files",
+        "",
+        "What each file of the package holds: the first line of its docstring, written by `python tools/structure.py`.",
+        "The packages and their order are described in [architecture.md](architecture.md).",
+    ]
+    top = ROOT / PACKAGE
+    directories = sorted({file.parent for file in top.rglob("*.py")})
+    for directory in directories:
+        lines += ["", f"## `{directory.relative_to(ROOT).as_posix()}/`"]
+        about = summary(directory / "__init__.py")
+        if about:
+            lines += [about]
+        modules = [file for file in sorted(directory.glob("*.py")) if file.name != "__init__.py"]
+        if modules:
+            lines += [""]
+        lines += [f"- `{file.name}`: {summary(file)}" for file in modules]
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    """Write or check both pages; return the exit code."""
+    outdated = []
+    for page, content in ((PAGE, page_with_picture()), (FILES_PAGE, list_files())):
+        if page.exists() and page.read_text(encoding="utf-8") == content:
+            continue
+        outdated.append(page)
+        if "--check" not in sys.argv[1:]:
+            page.write_text(content, encoding="utf-8")
+    if outdated and "--check" in sys.argv[1:]:
+        names = ", ".join(str(page) for page in outdated)
+        print(f"out of date: {names}; run {sys.executable} tools/structure.py")
         return 1
     return 0
 

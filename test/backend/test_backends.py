@@ -40,7 +40,11 @@ def test_both_have_the_same_functions() -> None:
 
 
 # Their files are TensorFlow programs, whatever computes here.
-FORMATS_OF_TENSORFLOW = {"export/onnxfiles.py", "export/savedmodel.py", "trainer/warmstart/savedmodel.py"}
+FORMATS_OF_TENSORFLOW = {
+    "export/onnxformat.py",
+    "export/savedmodelformat.py",
+    "trainer/warmstart/savedmodelvariables.py",
+}
 
 
 def compares_backend_name(node: ast.AST) -> bool:

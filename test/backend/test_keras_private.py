@@ -23,7 +23,7 @@ from test.device.support import free_port
 from test.support.commands import CommandResult, finish_command, start_python
 from tfaip.backend import keras_private, tensorboard_private
 from tfaip.backend.active import backend
-from tfaip.backend.processes import lost_connection
+from tfaip.backend.distributed import lost_connection
 from tfaip.events.plugin import _is_worth_a_warning
 from tfaip.model.variables import variables_by_path
 from tfaip.util.origin import message_of
@@ -322,7 +322,7 @@ def test_the_reason_why_a_model_cannot_be_loaded_comes_last() -> None:
     config = {"module": "keras.layers", "class_name": "Dense", "config": {"units": -1}, "registered_name": None}
     with pytest.raises(Exception, match="could not be deserialized") as caught:
         keras.saving.deserialize_keras_object(config)
-    # export/kerasfiles.py
+    # export/kerasformat.py
     assert "units" in str(caught.value).rpartition("Exception encountered: ")[2]
 
 
@@ -350,7 +350,7 @@ def test_other_errors_of_jax_are_no_broken_connection() -> None:
 LOSING = """
 import os, sys
 import numpy as np
-from tfaip.backend.processes import Cluster, exchange, join_cluster, lost_connection
+from tfaip.backend.distributed import Cluster, exchange, join_cluster, lost_connection
 number, address = int(sys.argv[1]), sys.argv[2]
 join_cluster(Cluster(2, number, address, "--device.coordinator"), "jax")
 exchange(np.array([number]))
@@ -379,7 +379,7 @@ def test_a_broken_connection_is_known_by_its_text() -> None:
 @pytest.mark.skipif(not IS_JAX, reason="JAX only")
 def test_the_address_of_a_launcher_is_known() -> None:
     code = """
-from tfaip.backend.processes import Cluster, _address_of_launcher
+from tfaip.backend.distributed import Cluster, _address_of_launcher
 print(_address_of_launcher(Cluster(2, 0, None, "Slurm")))
 """
     slurm = {"SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}
@@ -392,7 +392,7 @@ def test_jax_that_was_used_before_it_joined_is_told_by_the_type_of_the_error() -
     code = """
 import jax
 jax.devices()
-from tfaip.backend.processes import Cluster, join_cluster
+from tfaip.backend.distributed import Cluster, join_cluster
 from tfaip.errors import UsageError
 try:
     join_cluster(Cluster(2, 1, "localhost:12345", "--device.coordinator"), "jax")
@@ -449,3 +449,24 @@ private.session_start(step=1)
 print("tensorflow" in sys.modules)
 """
     assert run_code(code, {}).stdout == "False\n"
+
+
+def test_masks_of_layers_are_found() -> None:
+    words = np.array([[3, 0], [1, 2]])
+    embedded = keras.layers.Embedding(4, 2, mask_zero=True)(words)
+    mask = keras_private.mask_of(keras.layers.Dense(3)(embedded))
+    assert keras.ops.convert_to_numpy(mask).tolist() == [[True, False], [True, True]]
+    assert keras_private.mask_of(keras.layers.Dense(3)(np.ones((2, 2)))) is None
+
+
+def test_a_function_becomes_a_loss_as_in_compile() -> None:
+    loss = keras_private.FunctionLoss(lambda y_true, y_pred: y_pred - y_true)
+    # Of one rank: without that they would be broadcast to a matrix.
+    values = loss.call(keras.ops.convert_to_tensor([[1.0], [2.0]]), keras.ops.convert_to_tensor([3.0, 5.0]))
+    assert keras.ops.convert_to_numpy(values).reshape(-1).tolist() == [2, 3]
+    assert float(loss(np.array([[1.0], [2.0]]), np.array([3.0, 5.0]))) == 2.5
+
+
+def test_names_of_objects_are_those_that_keras_counts() -> None:
+    assert keras_private.snake_case("SparseTopKCategoricalAccuracy") == "sparse_top_k_categorical_accuracy"
+    assert keras.metrics.AUC().name.startswith(keras_private.snake_case("AUC"))

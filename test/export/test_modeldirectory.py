@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from test.support.tiny.scenario import TinyDataParams, TinyModelParams, TinyScenario, TinyTrainerParams
-from tfaip.export.modeldirectory import ModelDirectoryWriter
-from tfaip.export.writtenmodel import WrittenModel
+from tfaip.export.modeldirectory import ModelDirectory
+from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.imports import ScenarioBase, ScenarioBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, variable_arrays
@@ -95,7 +95,7 @@ def test_files_of_a_user_within_a_format_stay_or_are_named(tmp_path, caplog):
     scenario.params.export_serve = True
     writer, best = ModelDirectoryWriter(scenario), tmp_path / "best"
     writer.write(best)
-    assert WrittenModel.at(best).foreign_entries() == []
+    assert ModelDirectory.at(best).foreign_entries() == []
     (best / "serve" / "assets.extra").mkdir()
     (best / "serve" / "assets.extra" / "warmup").write_text("requests")
     (best / "serve" / "notes.txt").write_text("mine")

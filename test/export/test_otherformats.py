@@ -16,8 +16,8 @@ from test.model.support import ScaleGraph, column, keras_inputs
 from test.support.commands import finish_command, start_python
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.formats import BY_COMMAND, FORMATS, IN_TRAINING, Advice, ExportFormats
-from tfaip.export.kerasfiles import KerasExporter
-from tfaip.export.onnxfiles import OnnxExporter
+from tfaip.export.kerasformat import KerasExporter
+from tfaip.export.onnxformat import OnnxExporter
 from tfaip.model.exportgraph import ExportGraphs
 from tfaip.util.typing import TensorDict
 
@@ -293,7 +293,7 @@ def test_onnxruntime_writes_nothing_into_the_home_directory(tmp_path: Path) -> N
     (home := tmp_path / "home").mkdir()
     places = {name: str(home) for name in ("HOME", "XDG_CACHE_HOME", "TMPDIR")}
     places |= {name: str(tmp_path) for name in ("KERAS_HOME", "MPLCONFIGDIR")}  # those of other libraries
-    code = "from tfaip.export.onnxfiles import import_onnxruntime; import_onnxruntime()"
+    code = "from tfaip.export.onnxformat import import_onnxruntime; import_onnxruntime()"
     result = finish_command(start_python("-c", code, env=places))
     assert result.rc == 0, result
     assert [path.name for path in home.iterdir() if not path.name.startswith("matplotlib")] == []

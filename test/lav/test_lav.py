@@ -18,7 +18,7 @@ from test.support.trained import best_values
 from tfaip.device import DeviceConfigParams, Precision
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import scalar_results
-from tfaip.export.loading import load_exported
+from tfaip.export.modelloading import load_exported
 from tfaip.export.trainingdata import load_training_data
 from tfaip.lav.callbacks import LAVCallback, TensorBoardCallback
 from tfaip.lav.lav import LAV

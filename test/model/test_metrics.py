@@ -31,7 +31,7 @@ def test_called_metrics_are_found_on_attributes_and_in_containers() -> None:
     unused = keras.metrics.MeanAbsoluteError(name="unused")
     called = call_all([mse, rmse, mae])
     model = training_model(FunctionModel(output, called, mae=mae, several=[unused, (mse,)], named={"r": [rmse]}))
-    assert [metric.name for metric in model.model_base.metrics()] == ["mae", "unused", "mse", "rmse"]
+    assert [metric.name for metric in model.model_base.metric_objects()] == ["mae", "unused", "mse", "rmse"]
     # Distances 1, 1, 4 in batches of two: means over samples, not over batches.
     logs = evaluate(model, [1, 2, 3], [1, 3, 2], batch_size=2)
     assert logs == pytest.approx({"loss": 4.0, "mae": 2.0, "mse": 6.0, "rmse": 6**0.5})

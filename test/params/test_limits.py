@@ -38,6 +38,12 @@ from tfaip.trainer.scheduler.modulation import MODULATIONS
 NEEDED: dict[str, dict[str, Any]] = {
     "OptimizerGroupParams": {"match": "a"},
     "AdaBeliefOptimizer": {"rectify": False},
+    "IoU": {"num_classes": 2, "target_class_ids": [0]},
+    "OneHotIoU": {"num_classes": 2, "target_class_ids": [0]},
+    "PrecisionAtRecall": {"recall": 0.5},
+    "RecallAtPrecision": {"precision": 0.5},
+    "SensitivityAtSpecificity": {"specificity": 0.5},
+    "SpecificityAtSensitivity": {"sensitivity": 0.5},
     "DeviceConfigParams": {"num_processes": 1, "process_id": 0, "coordinator": "node1:12345"},
 }
 

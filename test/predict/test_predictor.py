@@ -17,7 +17,7 @@ from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor,
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
 from tfaip.device import DeviceConfigParams, Precision
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.loading import load_exported
+from tfaip.export.modelloading import load_exported
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.scenario.tutorial.full.data import TutorialGeneratorParams

@@ -92,7 +92,7 @@ def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(empty_place: 
     def fail(argv: object) -> None:
         raise RuntimeError("begin\n" + "\x1b[1m page\n" * 300 + "end")
 
-    from tfaip.scripts.command import run_command
+    from tfaip.scripts.common.command import run_command
 
     ended = run_here(lambda argv: run_command(fail, argv), [])
     assert (ended.rc, complaints(ended, may_fail=True)) == (1, [])

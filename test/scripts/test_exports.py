@@ -16,11 +16,11 @@ import pytest
 from test.support.commands import CommandResult
 from test.support.runs import files_below
 from test.support.tiny.scenario import TinyScenario
-from tfaip.export.loading import load_exported
-from tfaip.export.servedmodel import ServedModel
+from tfaip.export.modelloading import load_exported
+from tfaip.export.savedmodelloading import ServedModel
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.scripts import check_export, export
-from tfaip.scripts.models import open_models
+from tfaip.scripts.common.exportedmodels import open_models
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 

@@ -21,10 +21,10 @@ import tensorflow as tf
 
 from test.support.tiny.scenario import TinyDataParams, TinyModelParams, TinyTrainerParams
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.kerasfiles import KerasExporter
-from tfaip.export.loading import load_exported
-from tfaip.export.modeldirectory import ModelDirectoryWriter
-from tfaip.export.servedmodel import ServedModel
+from tfaip.export.kerasformat import KerasExporter
+from tfaip.export.modelloading import load_exported
+from tfaip.export.modelwriting import ModelDirectoryWriter
+from tfaip.export.savedmodelloading import ServedModel
 from tfaip.export.trainingdata import load_training_data
 from tfaip.imports import ScenarioBase, ScenarioBaseParams
 from tfaip.params import pai_dataclass

@@ -24,7 +24,7 @@ from tfaip.params import pai_dataclass, pai_meta
 from tfaip.scenario.tutorial.full.data import TutorialGenerator, TutorialGeneratorParams
 from tfaip.scenario.tutorial.full.evaluator import TutorialEvaluator
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-from tfaip.scripts.command import run_command
+from tfaip.scripts.common.command import run_command
 
 pytestmark = pytest.mark.backend
 

@@ -11,7 +11,7 @@ import pytest
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.history import EpochRecord, History
-from tfaip.trainer.historyfile import read_history
+from tfaip.trainer.historyreading import read_history
 from tfaip.trainer.scheduler import NewbobRelParams
 from tfaip.trainer.tools.rates import replay
 

@@ -11,7 +11,7 @@ import pytest
 
 from test.model.support import FunctionModel, training_model
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.trainer.steps import StepCallbacks, ValidationSteps, has_batch_methods, python_logs
+from tfaip.trainer.stepcallbacks import StepCallbacks, ValidationSteps, has_batch_methods, python_logs
 from tfaip.util.typing import Logs
 
 pytestmark = pytest.mark.backend

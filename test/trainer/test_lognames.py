@@ -15,7 +15,7 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.params import pai_dataclass
 from tfaip.trainer.history import EpochRecord
-from tfaip.trainer.historyfile import read_history
+from tfaip.trainer.historyreading import read_history
 from tfaip.util.typing import Tensor, TensorDict
 
 pytestmark = pytest.mark.backend

@@ -370,6 +370,6 @@ def test_few_modules_remove_files() -> None:
     assert found == {
         "tfaip/util/files.py",
         "tfaip/trainer/run/removal.py",  # what a run wrote, when it is replaced
-        "tfaip/export/modeldirectory.py",  # a format in a directory that is not committed yet
+        "tfaip/export/modelwriting.py",  # a format in a directory that is not committed yet
         "tfaip/trainer/run/permission.py",  # its own records, outside of all runs
     }

@@ -14,7 +14,10 @@ from typing import Any
 
 import keras
 from keras.src.backend.common import global_state
+from keras.src.backend.common.masking import get_keras_mask
+from keras.src.losses.losses import LossFunctionWrapper
 from keras.src.random import seed_generator
+from keras.src.utils.naming import to_snake_case
 
 from tfaip.util.typing import Tensor
 
@@ -114,6 +117,23 @@ class RecordingScope(keras.StatelessScope):
         """Record an assignment; called by `Variable.assign`."""
         self.assigned.append(update[0])
         super().add_update(update)
+
+
+# Losses and metrics
+
+
+def mask_of(tensor: Tensor) -> Tensor | None:
+    """Return the mask that layers have attached to a tensor; None: none."""
+    return get_keras_mask(tensor)
+
+
+class FunctionLoss(LossFunctionWrapper):
+    """The loss that `compile` makes of a function: it gives target and output the same rank."""
+
+
+def snake_case(name: str) -> str:
+    """Return the name that Keras gives to the first object of a class."""
+    return to_snake_case(name)
 
 
 # Optimizers

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfaip.components.arguments import further_arguments, takes
-from tfaip.components.modelparams import SCENARIO_PARAMS_FILE, require_model
 from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE, require_model
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.errors import UsageError
@@ -82,6 +82,7 @@ class ScenarioComponents(Generic[SP, TP]):
         model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
         self._offer_data(model_cls or params.cls, arguments)
         model: ModelBase[Any] = params.create(**arguments) if model_cls is None else model_cls(params, **arguments)
+        model.bind_data(lambda: self.data)
         return model
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from tfaip.backend.processes import Cluster, join_cluster, leave_at_once
+from tfaip.backend.distributed import Cluster, join_cluster, leave_at_once
 from tfaip.device.device_config import DeviceConfigParams
 
 __all__ = ["Cluster", "find_cluster", "join_cluster", "leave_at_once"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tfaip.backend import processes
+from tfaip.backend import distributed
 from tfaip.backend.environment import set_variables
 from tfaip.backend.selection import import_backend, quiet_output, quiet_stderr, select_backend
 from tfaip.device.cluster import Cluster, find_cluster, join_cluster
@@ -154,7 +154,7 @@ def open_devices(params: DeviceConfigParams) -> Devices:
     if cluster is not None:
         # The first contact is reported by native code.
         with quiet_output():
-            processes.synchronize("start")
+            distributed.synchronize("start")
     names = tuple(backend.device_names())
     _check_gpus(params, names)
     is_shared = len(names) > 1 or strategy is not DistStrategy.DEFAULT

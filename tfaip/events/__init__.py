@@ -1,0 +1,1 @@
+"""TensorBoard: event files without TensorFlow, and a plugin."""

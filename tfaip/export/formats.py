@@ -13,9 +13,9 @@ import numpy as np
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import TfaipError
 from tfaip.export.comparison import compare_outputs, graph_outputs
-from tfaip.export.kerasfiles import KERAS_DIR, KerasExporter
-from tfaip.export.onnxfiles import ONNX_DIR, OnnxExporter
-from tfaip.export.savedmodel import SERVE_DIR, ServingExporter
+from tfaip.export.kerasformat import KERAS_DIR, KerasExporter
+from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
+from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
 from tfaip.model.exportgraph import ExportGraphs
 from tfaip.util.typing import TensorDict
 

@@ -16,7 +16,7 @@ from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
 from tfaip.export.comparison import compare_outputs, graph_outputs
 from tfaip.export.formats import FORMATS, export_graphs
-from tfaip.export.servedmodel import ServedModel
+from tfaip.export.savedmodelloading import ServedModel
 from tfaip.util.manifest import read_manifest
 
 _TIMED_CALLS = 10

@@ -12,7 +12,7 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
-from tfaip.export.loading import load_weights
+from tfaip.export.modelloading import load_weights
 from tfaip.lav.callbacks import LAVCallback, on_sample_of
 from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.lav.params import LAVParams

@@ -20,7 +20,7 @@ from tfaip.device.devices import precision_scope
 from tfaip.lav.evaluation import SampleScores, build_evaluation_model, evaluation_pipeline, merge_results
 from tfaip.lav.lav import LAV, Evaluation
 from tfaip.lav.params import LAVParams
-from tfaip.model.evaluationmodel import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
+from tfaip.model.predictionscoring import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
 from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.predict.multimodelpredictor import load_models, voted_samples
 from tfaip.predict.multimodelvoter import MultiModelVoter

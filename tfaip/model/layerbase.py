@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import keras
 
+from tfaip.model.keras_objects.base import keras_object
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter, record_tensorboard_value
 from tfaip.params.generics import type_argument
@@ -34,6 +35,11 @@ def inlined_layers() -> Iterator[None]:
         yield
     finally:
         _inlined.reset(token)
+
+
+def is_inlined() -> bool:
+    """Return True within `inlined_layers`."""
+    return _inlined.get()
 
 
 class TFAIPLayerBase(keras.layers.Layer):
@@ -81,12 +87,12 @@ class ParamsLayer(TFAIPLayerBase, Generic[P]):
 class LayerBase(ParamsLayer[L], Generic[L]):
     """A layer built from `LayerBaseParams`: `super().__init__(params)`, then create the sub-layers.
 
-    `kernel_initializer`, `bias_initializer` and `kernel_regularizer` (perhaps None) hold the Keras objects named in
-    the params. Losses of the layer (`add_loss`, regularisers) join the loss, logged as `regularization`.
+    `kernel_initializer`, `bias_initializer` and `kernel_regularizer` (perhaps None) hold the Keras objects that
+    the params describe. Losses of the layer (`add_loss`, regularisers) join the loss, logged as `regularization`.
     """
 
     def __init__(self, params: L, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
-        self.kernel_initializer = keras.initializers.get(params.kernel_initializer)
-        self.bias_initializer = keras.initializers.get(params.bias_initializer)
-        self.kernel_regularizer = keras.regularizers.get(params.kernel_regularizer)
+        self.kernel_initializer = keras_object(params.kernel_initializer, keras.initializers.get)
+        self.bias_initializer = keras_object(params.bias_initializer, keras.initializers.get)
+        self.kernel_regularizer = keras_object(params.kernel_regularizer, keras.regularizers.get)

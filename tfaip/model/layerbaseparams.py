@@ -5,26 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfaip.model.keras_objects.initializers import GlorotUniform, Initializer, Zeros
+from tfaip.model.keras_objects.regularizers import Regularizer
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 
 
 @pai_dataclass
 @dataclass
 class LayerBaseParams(ParamsBase):
-    """Params of one layer; `create()` builds it. Initializers and regularizers are names of Keras.
+    """Params of one layer; `create()` builds it. Names of Keras are accepted as initializers and regularizers.
 
     A subclass names its layer by a string: `class MyParams(LayerBaseParams, cls=".layers:MyLayer")`.
     """
 
-    kernel_initializer: str = field(
-        default="glorot_uniform", metadata=pai_meta(help="Initializer of the kernel, a name of keras.initializers")
+    kernel_initializer: Initializer = field(
+        default_factory=GlorotUniform, metadata=pai_meta(help="Initializer of the kernel")
     )
-    bias_initializer: str = field(
-        default="zeros", metadata=pai_meta(help="Initializer of the bias, a name of keras.initializers")
-    )
-    kernel_regularizer: str | None = field(
-        default=None,
-        metadata=pai_meta(help="Regularizer of the kernel, a name of keras.regularizers (None: none)"),
+    bias_initializer: Initializer = field(default_factory=Zeros, metadata=pai_meta(help="Initializer of the bias"))
+    kernel_regularizer: Regularizer | None = field(
+        default=None, metadata=pai_meta(help="Regularizer of the kernel (None: none)")
     )
 
     @staticmethod

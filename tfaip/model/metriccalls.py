@@ -27,7 +27,8 @@ def called_metrics(
     Raises:
         ValueError: if a metric is called that is no attribute of the model, or a result is not that of a metric.
     """
-    held = model.metrics()
+    model.make_metrics(targets, outputs)
+    held = model.metric_objects()
     with RecordingScope() as scope, _recorded(held) as called:
         results = model._metric(inputs, targets, outputs)
     known = {id(variable) for metric in held for variable in metric.variables}

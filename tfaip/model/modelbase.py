@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
+from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
+from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.generics import type_argument
 from tfaip.util.overriding import overrides
@@ -27,9 +29,20 @@ class ModelBase(Generic[P]):
     Override the methods with a leading underscore. Metrics are Keras metric objects that are attributes of the model
     (or in lists, tuples or dicts that are, on any level); `_metric` calls them.
 
+    Or bring a Keras model: override `build_model`, and declare `loss`, `metrics` and `loss_weights` as
+    `keras.Model.compile` takes them, as attributes or as methods of `self` alone. What is not declared is taken from
+    fields of the params with these names.
+
     Args:
         params: the model params.
     """
+
+    loss: Any = None
+    metrics: Any = None
+    loss_weights: Any = None
+    _data_of: Callable[[], DataBase[Any]] | None = None
+    _losses_declared: DeclaredLosses | None = None
+    _metrics_declared: DeclaredMetrics | None = None
 
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -45,6 +58,36 @@ class ModelBase(Generic[P]):
         """The params that the model was built from."""
         return self._params
 
+    @property
+    def data(self) -> DataBase[Any]:
+        """The data of the scenario, also while the graph is built.
+
+        Raises:
+            AttributeError: if the model belongs to no scenario.
+        """
+        if self._data_of is None:
+            raise AttributeError(
+                f"{type(self).__name__}.data: the model was not made by a scenario", name="data", obj=self
+            )
+        return self._data_of()
+
+    @data.setter
+    def data(self, data: DataBase[Any]) -> None:
+        self._data_of = lambda: data
+
+    def bind_data(self, data_of: Callable[[], DataBase[Any]]) -> None:
+        """Let `data` be what a function returns, unless the model has set it itself; the scenario calls this."""
+        if self._data_of is None:
+            self._data_of = data_of
+
+    def build_model(self) -> keras.layers.Layer:
+        """Return the layers of the model as a `keras.Model` (Sequential, functional, a subclass), or any layer.
+
+        `self.params` and `self.data` are known. Inputs and targets are matched with the data by name, see
+        `tfaip.model.kerasgraph.KerasGraph`.
+        """
+        raise NotImplementedError(f"override build_model in {type(self).__name__}, or name a graph class")
+
     def root_graph_cls(self) -> type[GenericGraphBase[Any]]:
         """Return the class of the outermost graph, which gets the model params; default: `params.graph_cls()`."""
         return self._params.graph_cls()
@@ -54,22 +97,52 @@ class ModelBase(Generic[P]):
 
         The params build it (`ModelBaseParams.create_graph`) unless the model names another class.
         """
+        if self.brings_network():
+            specs = None if self._data_of is None else self.data.input_layer_specs()
+            owner = type(self).__name__
+            return KerasGraph(self._params, self.build_model(), specs, owner, name="graph", **kwargs)
         params, graph_cls = self._params, self.root_graph_cls()
         if overrides(type(params), ModelBaseParams, "graph_cls") and params.graph_cls() is graph_cls:
             return params.create_graph(name="graph", **kwargs)
         return graph_cls(params, name="graph", **kwargs)
 
+    def brings_network(self) -> bool:
+        """Return True if `build_model` makes the graph."""
+        return overrides(type(self), ModelBase, "build_model")
+
+    def prepare_declared(self, targets: TensorDict, outputs: TensorDict) -> None:
+        """Create the declared losses and metrics before Keras traces them, which wraps their errors in long texts.
+
+        Args:
+            targets: of the data, symbolic.
+            outputs: of the graph, symbolic.
+        """
+        hooks = ("pre_proc_targets", "post_proc_targets")
+        if self.brings_network() and not any(overrides(type(self), ModelBase, hook) for hook in hooks):
+            if not overrides(type(self), ModelBase, "_loss"):
+                self._losses_declared = DeclaredLosses(self, targets, outputs)
+            self.make_metrics(targets, outputs)
+
+    def make_metrics(self, targets: TensorDict, outputs: TensorDict) -> None:
+        """Create the declared metrics; done once, before the first call of `_metric`."""
+        if self.brings_network() and self._metrics_declared is None:
+            self._metrics_declared = DeclaredMetrics(self, targets, outputs)
+
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         """Return losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""
-        raise NotImplementedError(f"override _loss in {type(self).__name__} and return {{name: tensor}}")
+        if not self.brings_network():
+            raise NotImplementedError(f"override _loss in {type(self).__name__} and return {{name: tensor}}")
+        if self._losses_declared is None:
+            self._losses_declared = DeclaredLosses(self, targets, outputs)
+        return self._losses_declared.compute(targets, outputs)
 
     def _loss_weights(self) -> dict[str, float] | None:
         """Return the weights of the losses by name; a loss that is not named has weight 1."""
-        return None
+        return None if self._losses_declared is None else self._losses_declared.weights
 
     def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
         """Return the results of called Keras metrics, e.g. `[self.accuracy(targets["gt"], outputs["class"])]`."""
-        return []
+        return [] if self._metrics_declared is None else self._metrics_declared.call(targets, outputs)
 
     def _sample_weights(self, inputs: TensorDict, targets: TensorDict) -> dict[str, Tensor]:
         """Return weights per sample (shape `[batch]`) by the name of the loss that they multiply."""
@@ -108,11 +181,13 @@ class ModelBase(Generic[P]):
         """Return the targets as the losses and the metrics see them, after the graph ran; default: unchanged."""
         return targets
 
-    def metrics(self) -> list[keras.metrics.Metric]:
+    def metric_objects(self) -> list[keras.metrics.Metric]:
         """Return all metric objects found on the attributes of the model, in the order of the attributes."""
         found: dict[int, keras.metrics.Metric] = {}
         for value in vars(self).values():
             _find_metrics(value, found)
+        if self._metrics_declared is not None:
+            _find_metrics(self._metrics_declared.objects, found)
         return list(found.values())
 
 

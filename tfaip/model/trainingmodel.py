@@ -124,7 +124,8 @@ class TrainingModel(keras_private.BuiltModel):
             # Keras warns twice, at length, of a call that fails, and then raises its error. The warning has no class
             # of its own: only the text tells it from others.
             warnings.filterwarnings("ignore", message=".*looks like it has unbuilt state", category=UserWarning)
-            require_outputs(self.graph, self.graph.predict(inputs))
+            outputs = require_outputs(self.graph, self.graph.predict(inputs))
+        self.model_base.prepare_declared(targets, outputs)
         # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
         self._trace(inputs, targets, with_training=True)
 

@@ -7,13 +7,14 @@ and warm starts use it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import keras
 
 from tfaip.backend import keras_private
+from tfaip.model.kerasgraph import KerasGraph
+from tfaip.model.layernames import counted_names, is_automatic_name
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
@@ -67,9 +68,17 @@ def _paths(found: dict[int, tuple[str, keras.Variable]]) -> str:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, keras.Model) and keras_private.is_functional(value):
+    if isinstance(value, KerasGraph):
+        # The paths begin within the model: `hidden/kernel`.
+        network = value.network
+        if keras_private.is_functional(network):
+            yield from zip(counted_names(network.layers), network.layers, strict=True)
+        else:
+            yield from _children(network)
+    elif isinstance(value, keras.Model) and keras_private.is_functional(value):
+        # Positions, not counted names, since checkpoints have them.
         for position, layer in enumerate(value.layers):
-            yield str(position) if _is_automatic_name(layer) else layer.name, layer
+            yield str(position) if is_automatic_name(layer) else layer.name, layer
     elif isinstance(value, (keras.layers.Layer, keras.random.SeedGenerator)):
         nodes = {name: v for name, v in vars(value).items() if _is_node(name, v)}
         yield from sorted(((_public(name, nodes), v) for name, v in nodes.items()), key=lambda item: item[0])
@@ -83,11 +92,6 @@ def _public(name: str, attributes: dict[str, Any]) -> str:
     """Return the attribute without leading underscores, unless another attribute has that name."""
     public = name.lstrip("_")
     return name if public in attributes else public
-
-
-def _is_automatic_name(layer: keras.layers.Layer) -> bool:
-    """Return True if Keras may have named the layer: `dense`, `dense_1`, ... count the layers of the process."""
-    return re.fullmatch(rf"{type(layer).__name__.lower()}\d*", layer.name.replace("_", "")) is not None
 
 
 def _is_node(name: str, value: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.fieldtypes import origin_of
 from tfaip.params.names import did_you_mean, one_of
+from tfaip.params.objects import check_object_name, is_object_name
 from tfaip.params.part import Part, is_part
 from tfaip.params.trust import UntrustedName, find_class, import_named
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
@@ -36,6 +37,11 @@ class ClassChoice:
         found = self._listed
         if not self.enforced:
             found = [*(self._listed or _subclasses(self.declared)), *also]
+        # Stands for what is named as module:Class and is no class of params.
+        custom = getattr(self.declared, "__custom__", None)
+        self._custom: Any = custom if custom is not None and issubclass(custom, self.declared) else None
+        if self._custom is not None and not (self._listed or self.enforced):
+            found.append(self._custom)
         self.classes: list[type] = list(dict.fromkeys(found))
 
     def names(self) -> list[str]:
@@ -74,6 +80,10 @@ class ClassChoice:
             raise UsageError(f"{flag}: {shorten_text(name)} may be any of {full}: name it completely")
         if matches:
             return matches[0]
+        if self._custom is not None and is_object_name(name) and name not in map(full_name, self.classes):
+            if trusted is not None:
+                check_object_name(name, trusted, flag)
+            return self._custom
         if ":" not in name:
             hint = did_you_mean(name, self.names())
             if not self.enforced:
@@ -112,7 +122,7 @@ class ClassChoice:
             names += [f"{''.join(words)}Params", "".join(words)]
         if vars(cls).get("__alt_name__"):
             names.append(vars(cls)["__alt_name__"])
-        return list(dict.fromkeys(reversed(names)))
+        return list(dict.fromkeys([*reversed(names), *getattr(cls, "__other_names__", ())]))
 
 
 def full_name(cls: type) -> str:

@@ -40,6 +40,7 @@ from tfaip.params.fieldtypes import (
 from tfaip.params.functions import FunctionName
 from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldError
+from tfaip.params.objects import ObjectName, check_object_name, from_name
 from tfaip.params.resource import Resource
 from tfaip.params.trust import UntrustedName, check_function, find_class, trusted_packages
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
@@ -164,6 +165,11 @@ class Decoder:
         raise _mismatch(value, declared, place)
 
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
+        named = from_name(value, declared, place)
+        if named is not value:
+            if isinstance(getattr(named, "name", None), ObjectName):
+                self._check_object(named.name, place)
+            return named
         if not isinstance(value, Mapping):
             raise _mismatch(value, declared, place)
         cls = declared
@@ -248,7 +254,7 @@ class Decoder:
                     return member
         elif declared in (int, float, bool, str, type(None)):
             return _plain(value, declared, place)
-        elif isinstance(value, str) and is_subclass(declared, PurePath | Resource | FunctionName):
+        elif isinstance(value, str) and is_subclass(declared, PurePath | Resource | FunctionName | ObjectName):
             return self._decode_name(value, declared, place)
         raise _mismatch(value, declared, place)
 
@@ -257,6 +263,10 @@ class Decoder:
             if value:  # "" is the placeholder of a function that is still to be named
                 self._check_function(value, place)
             return FunctionName(value)
+        if issubclass(declared, ObjectName):
+            if value:
+                self._check_object(value, place)
+            return ObjectName(value)
         if "\0" in value:
             raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
         if not issubclass(declared, Resource):
@@ -271,6 +281,9 @@ class Decoder:
 
     def _check_function(self, name: str, place: str) -> None:
         check_function(name, self.trusted, place)
+
+    def _check_object(self, name: str, place: str) -> None:
+        check_object_name(name, self.trusted, place)
 
 
 def _only_word(words: Words, declared: Any, flag: str) -> Any:

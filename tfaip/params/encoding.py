@@ -31,20 +31,26 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
     if is_node(value):
         encoded = {CLASS_KEY: class_name(type(value))}
         for field in node_fields(value):
-            encoded[field.name] = encode(getattr(value, field.name), directory, f"{place}.{field.name}")
+            encoded[field.name] = _encode_below(getattr(value, field.name), directory, f"{place}.{field.name}")
         return encoded
     if isinstance(value, Mapping):
         encoded = {}
         for key, item in value.items():
-            encoded[encode_key(key, place)] = encode(item, directory, f"{place}.{key}")
+            encoded[encode_key(key, place)] = _encode_below(item, directory, f"{place}.{key}")
         return encoded
     if isinstance(value, list | tuple):
-        return [encode(item, directory, f"{place}.{index}") for index, item in enumerate(value)]
+        return [_encode_below(item, directory, f"{place}.{index}") for index, item in enumerate(value)]
     if isinstance(value, set | frozenset):
         # Sorted, so that equal params give equal files.
         items = [encode(item, directory, place) for item in value]
         return sorted(items, key=lambda item: (str(type(item)), item))
     return _scalar(value, directory, place)
+
+
+def _encode_below(value: Any, directory: Path | None, place: str) -> Any:
+    """Return a value of a field; a node that its name alone describes as this name."""
+    name = value.plain_name() if is_node(value) and hasattr(value, "plain_name") else None
+    return encode(value, directory, place) if name is None else name
 
 
 def encode_key(key: Any, place: str) -> str:

@@ -17,6 +17,7 @@ from tfaip.params.decoding import Decoder, parse_words
 from tfaip.params.fieldtypes import field_kind, origin_of
 from tfaip.params.generics import field_types
 from tfaip.params.names import one_of
+from tfaip.params.objects import ObjectName, from_name, is_object_name
 from tfaip.params.schema import Entry, Group, Leaf, Node, field_default, prefix_below
 from tfaip.params.sources import COMMAND_LINE, DEFAULT, Hit, Settings
 from tfaip.params.tree import items_of, node_fields
@@ -91,6 +92,7 @@ class Resolver:
 
     def _node(self, place: _Place, declared: Any, default: Any, optional: bool, selected: type | None = None) -> Node:
         choice = None
+        default = from_name(default, declared, place.flag)
         if not place.meta.get("fix_dc"):
             also = [] if default is MISSING or default is None else [type(default)]
             choice = ClassChoice(declared, place.meta, also)
@@ -102,7 +104,7 @@ class Resolver:
             node.cls = _chosen_class(node, choice, hit, self._trusted_by(hit))
             # A lower source may have set fields of the class that was chosen there.
             self.settings.replace(f"{place.flag}.", hit.rank)
-            values = _carried(default, declared, node.cls)
+            values = {**_carried(default, declared, node.cls), **_name_given(hit.value, node.cls)}
         elif selected is not None:
             node.cls = selected
         elif default is MISSING:
@@ -152,6 +154,7 @@ class Resolver:
 
     def _group(self, place: _Place, declared: Any, default: Any, optional: bool, keyed: bool) -> Group:
         items = {} if default is MISSING else items_of(default) or {}
+        items = {name: from_name(item, declared, place.flag) for name, item in items.items()}
         choice = ClassChoice(declared, place.meta, [type(item) for item in items.values()])
         group = Group(place.flag, place.name, place.meta, choice, None, keyed, optional, owner=place.owner)
         hit = self.settings.container(place.flag, place.lowest)
@@ -169,9 +172,11 @@ class Resolver:
         meta = {key: place.meta[key] for key in ("choices", "enforce_choices") if key in place.meta}
         for name, class_name in class_names.items():
             selected = None
+            default = items.get(name, MISSING)
             if hit is not None and class_name:
                 selected = choice.select(class_name, hit.label(place.flag), self._trusted_by(hit))
-            default = items.get(name, MISSING)
+                if _name_given(class_name, selected):
+                    default, selected = selected(**_name_given(class_name, selected)), None
             group.items.append(self._node(_Place(prefix, name, meta, lowest), declared, default, False, selected))
         return group
 
@@ -244,6 +249,14 @@ def _chosen_class(node: Node, choice: ClassChoice, hit: Hit, trusted: frozenset[
     if not isinstance(value, str):
         raise UsageError(f"{shown}: expected the name of a class, got {shorten(value)}")
     return choice.select(value, shown, trusted)
+
+
+def _name_given(value: Any, cls: type | None) -> dict[str, ObjectName]:
+    """Return the value of the field that holds the name of an object, if the class was chosen by such a name."""
+    name = value[0] if isinstance(value, Words) and value else value
+    is_name = isinstance(name, str) and is_object_name(name)
+    fields = [] if cls is None or not is_name else node_fields(cls)
+    return {field.name: ObjectName(name) for field in fields if isinstance(field.default, ObjectName)}
 
 
 def _chosen_names(group: Group, hit: Hit) -> dict[str, str | None] | None:

@@ -18,6 +18,7 @@ from tfaip.params.flagnames import Place, flag_of
 from tfaip.params.functions import load_function
 from tfaip.params.generics import field_types
 from tfaip.params.limits import FieldError
+from tfaip.params.objects import is_given_by_name
 from tfaip.params.resource import Resource
 from tfaip.params.tree import children, diff, is_node, node_fields, post_init
 from tfaip.params.trust import find_class, top_package
@@ -116,6 +117,9 @@ class _OwnValues(Decoder):
     def _check_function(self, name: str, place: str) -> None:
         load_function(name, place)
 
+    def _check_object(self, name: str, place: str) -> None:
+        """Accept any name: the object is imported when it is made."""
+
 
 class _Conformer:
     """Walk over a tree that remembers the nodes above, to find a tree that contains itself."""
@@ -188,6 +192,8 @@ def _is_lossless(value: Any, decoded: Any) -> bool:
         return len(value) == len(decoded) and all(map(_is_lossless, value, decoded))
     if isinstance(value, Mapping) and isinstance(decoded, Mapping):
         return list(value) == list(decoded) and all(map(_is_lossless, value.values(), decoded.values()))
+    if isinstance(value, str) and is_given_by_name(type(decoded)):
+        return True
     if isinstance(decoded, Enum):
         return bool(value in (decoded, decoded.value, decoded.name))
     if isinstance(decoded, Resource | PurePath) or isinstance(value, PurePath):

@@ -106,7 +106,7 @@ def import_named(name: str, place: str, kind: str) -> Any:
     Args:
         name: `module:name`. A name from a file must have been checked before.
         place: flag or dotted path, for messages.
-        kind: "class" or "function".
+        kind: "class" (of params), "function", or "object" for a class or function.
 
     Raises:
         NotImportable: if the module cannot be imported, or has no such class or function.
@@ -122,11 +122,12 @@ def import_named(name: str, place: str, kind: str) -> Any:
         problem = f"module {shorten(module_name)} cannot be imported ({reason}){hint}"
         raise NotImportable(place, problem, f"a module that can be imported ({reason})") from error
     found = getattr(module, attribute, None)
-    if found is None or (kind == "function" and not callable(found)):
+    if found is None or (kind != "class" and not callable(found)):
         if kind == "class":
             known = [key for key, value in vars(module).items() if dataclasses.is_dataclass(value)]
         else:
-            known = [key for key, value in vars(module).items() if isinstance(value, FunctionType)]
+            kinds = FunctionType if kind == "function" else type | FunctionType
+            known = [key for key, value in vars(module).items() if isinstance(value, kinds)]
         hint = names.did_you_mean(attribute, known)
         shown = shorten_text(module_name)
         problem = f"module {shown} has no {kind} {shorten(attribute)}{hint}"
@@ -181,6 +182,22 @@ def check_function(name: str, trusted: frozenset[str], place: str) -> None:
     home = getattr(import_named(name, place, "function"), "__module__", None) or ""
     # As for classes: a function of another module that an allowed one has imported.
     _require_trust(home, allowed, f"{what}, defined in {home},")
+
+
+def require_trusted_package(name: str, trusted: frozenset[str], place: str) -> None:
+    """Raise unless a file may name a function or class in place of an object of Keras; nothing is imported.
+
+    Functions of `tfaip` and of Keras do many things; none is meant.
+
+    Args:
+        name: `module:name`.
+        trusted: top-level packages that may be imported.
+        place: dotted path, for messages.
+
+    Raises:
+        UntrustedName: if the package is not trusted.
+    """
+    _require_trust(name.partition(":")[0], trusted - {_OWN_PACKAGE}, f"{place}: {shorten(name)}")
 
 
 def _is_full_name(name: Any) -> bool:

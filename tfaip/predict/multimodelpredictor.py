@@ -15,7 +15,7 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
-from tfaip.export.loading import load_weights
+from tfaip.export.modelloading import load_weights
 from tfaip.params.flagnames import flag_of
 from tfaip.params.resource import Resource
 from tfaip.params.tree import Change, diff

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tfaip.components.modelparams import SCENARIO_PARAMS_FILE
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.scenario import ScenarioComponents
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 
 if TYPE_CHECKING:
     from tfaip.lav.lav import LAV
@@ -96,7 +96,7 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
     ) -> Predictor:
         """Create a predictor for an exported model; `trusted` as in `params_from_path`."""
         from tfaip.device.devices import precision_scope
-        from tfaip.export.loading import load_weights
+        from tfaip.export.modelloading import load_weights
 
         scenario = cls(cls.params_from_path(model_path, trusted))
         with precision_scope(params.device.precision):

@@ -11,9 +11,9 @@ from tfaip.device.devices import prepare_devices
 from tfaip.errors import UsageError
 from tfaip.params.help import described
 from tfaip.params.trust import top_package
-from tfaip.scripts import command
-from tfaip.scripts.models import read_data
-from tfaip.scripts.parser import CommandParser
+from tfaip.scripts.common import command
+from tfaip.scripts.common.exportedmodels import read_data
+from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.train import open_scenario, parse_without_output
 
 PROG = "tfaip-benchmark-input-pipeline"

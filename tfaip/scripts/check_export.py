@@ -9,10 +9,10 @@ from typing import Any
 
 from tfaip.backend.selection import import_backend
 from tfaip.errors import UsageError
-from tfaip.scripts import command
-from tfaip.scripts.models import open_verified
-from tfaip.scripts.parser import CommandParser
-from tfaip.scripts.results import write_results
+from tfaip.scripts.common import command
+from tfaip.scripts.common.exportedmodels import open_verified
+from tfaip.scripts.common.parser import CommandParser
+from tfaip.scripts.common.results import write_results
 from tfaip.util.terminal import print_table
 
 PROG = "tfaip-check-export"
@@ -37,8 +37,8 @@ def main(name: str, flags: list[str]) -> None:
     args = _parse(f"{PROG} {name}", models.flags)
     import_backend()
     from tfaip.export.formats import FORMATS
-    from tfaip.export.loading import load_weights
     from tfaip.export.modelcheck import check_formats
+    from tfaip.export.modelloading import load_weights
     from tfaip.export.trainingdata import sample_inputs
 
     scenario, path = models.scenario(models.params), models.paths[0]

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.modelparams import SCENARIO_PARAMS_FILE
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.components.userlogs import user_logs
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import result_of
 from tfaip.params.trust import top_package
 from tfaip.predict.samplefile import read_samples
-from tfaip.scripts import command
-from tfaip.scripts.models import exported_model
-from tfaip.scripts.parser import CommandParser
-from tfaip.scripts.results import print_results, write_results
+from tfaip.scripts.common import command
+from tfaip.scripts.common.exportedmodels import exported_model
+from tfaip.scripts.common.parser import CommandParser
+from tfaip.scripts.common.results import print_results, write_results
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-evaluate"
@@ -63,7 +63,7 @@ def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     """Return the scenario class that a user named, and its params."""
     from tfaip.backend.selection import select_backend
     from tfaip.components.loading import load_scenario
-    from tfaip.export.loading import load_exported_params
+    from tfaip.export.modelloading import load_exported_params
 
     select_backend()  # before the code of the scenario, which may import Keras
     model = exported_model(Path(name))

@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfaip.backend.selection import import_backend, prefer_backend
-from tfaip.components.modelparams import require_model
+from tfaip.components.scenarioparamsfile import require_model
 from tfaip.errors import UsageError
-from tfaip.scripts import command
-from tfaip.scripts.models import Models, exported_model, open_verified
+from tfaip.export.modeldirectory import FORMAT_DIRS
+from tfaip.scripts.common import command
+from tfaip.scripts.common.exportedmodels import Models, exported_model, open_verified
 from tfaip.util.files import locked_directory
 from tfaip.util.paths import require_creatable
 from tfaip.util.text import shorten_text
-
-_FORMATS = ("serve", "keras", "onnx")
 
 PROG = "tfaip-export"
 USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
@@ -38,7 +37,7 @@ def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model."""
     is_dry = "--dry_run" in flags
     flags = [flag for flag in flags if flag != "--dry_run"]
-    formats, flags = command.take_words("--format", f"one of {', '.join(_FORMATS)}", flags)
+    formats, flags = command.take_words("--format", f"one of {', '.join(FORMAT_DIRS)}", flags)
     _check_formats(formats)
     if "onnx" in formats:
         prefer_backend("tensorflow")
@@ -51,12 +50,12 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _check_formats(formats: Sequence[str]) -> None:
-    known = ", ".join(_FORMATS)
+    known = ", ".join(FORMAT_DIRS)
     if not formats:
         raise UsageError(f"which format? expected: --format and one or several of {known}")
     for name in formats:
-        if name not in _FORMATS:
-            near = difflib.get_close_matches(name, _FORMATS, n=1)
+        if name not in FORMAT_DIRS:
+            near = difflib.get_close_matches(name, FORMAT_DIRS, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise UsageError(f"--format {shorten_text(name)} is not one of {known}{hint}")
 
@@ -83,8 +82,8 @@ def _locked(path: Path) -> Iterator[None]:
 def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
     import_backend()
     from tfaip.export.formats import BY_COMMAND, create_formats
-    from tfaip.export.loading import load_weights
-    from tfaip.export.modeldirectory import add_formats
+    from tfaip.export.modelloading import load_weights
+    from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
 
     scenario, path = models.scenario(models.params), models.paths[0]

@@ -16,10 +16,10 @@ from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
 from tfaip.params.common import COMMON
 from tfaip.params.help import described
-from tfaip.scripts import command
-from tfaip.scripts.models import Models, choose_data, open_models, plan_for_models
-from tfaip.scripts.parser import CommandParser
-from tfaip.scripts.results import print_results, write_results
+from tfaip.scripts.common import command
+from tfaip.scripts.common.exportedmodels import Models, choose_data, open_models, plan_for_models
+from tfaip.scripts.common.parser import CommandParser
+from tfaip.scripts.common.results import print_results, write_results
 from tfaip.util.text import shorten_text
 
 PROG = "tfaip-lav"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from tfaip.scripts import command, lav
-from tfaip.scripts.models import open_models
-from tfaip.scripts.results import print_results, write_results
+from tfaip.scripts import lav
+from tfaip.scripts.common import command
+from tfaip.scripts.common.exportedmodels import open_models
+from tfaip.scripts.common.results import print_results, write_results
 
 PROG = "tfaip-multi-lav"
 FLAG = "--export_dirs"

@@ -15,9 +15,9 @@ from tfaip.params.common import COMMON
 from tfaip.params.help import described
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.samplefile import SampleWriter
-from tfaip.scripts import command
-from tfaip.scripts.models import Models, choose_data, open_models, plan_for_models
-from tfaip.scripts.parser import CommandParser
+from tfaip.scripts.common import command
+from tfaip.scripts.common.exportedmodels import Models, choose_data, open_models, plan_for_models
+from tfaip.scripts.common.parser import CommandParser
 from tfaip.util.logging import logger
 
 PROG = "tfaip-predict"

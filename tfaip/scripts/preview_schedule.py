@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tfaip.errors import UsageError
 from tfaip.params.storable import flags_of
 from tfaip.params.trust import top_package
-from tfaip.scripts import command
-from tfaip.scripts.parser import CommandParser
+from tfaip.scripts.common import command
+from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.train import open_scenario, parse_without_output
-from tfaip.trainer.historyfile import read_history
+from tfaip.trainer.historyreading import read_history
 from tfaip.util.terminal import text_plot
 
 if TYPE_CHECKING:

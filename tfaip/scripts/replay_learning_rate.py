@@ -12,12 +12,12 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.common import COMMON
 from tfaip.params.storable import flags_of
-from tfaip.scripts import command
-from tfaip.scripts.parser import CommandParser
-from tfaip.scripts.stored import load_trainer_params
+from tfaip.scripts.common import command
+from tfaip.scripts.common.parser import CommandParser
+from tfaip.scripts.common.storedtraining import load_trainer_params
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
-from tfaip.trainer.historyfile import read_history
+from tfaip.trainer.historyreading import read_history
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import VALIDATION_PREFIX
 from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, FeedbackParams, LearningRateParams

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.params.trust import top_package
-from tfaip.scripts import command
-from tfaip.scripts.parser import CommandParser
-from tfaip.scripts.stored import StoredTraining, load_trainer_params
+from tfaip.scripts.common import command
+from tfaip.scripts.common.parser import CommandParser
+from tfaip.scripts.common.storedtraining import StoredTraining, load_trainer_params
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params.trust import top_package
-from tfaip.scripts import command
+from tfaip.scripts.common import command
 
 if TYPE_CHECKING:
-    from tfaip.scripts.parser import CommandParser
+    from tfaip.scripts.common.parser import CommandParser
     from tfaip.trainer.run.permission import Permission
 
 PROG = "tfaip-train"
@@ -87,7 +87,7 @@ def train_with_flags(
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permission, default: Any) -> Any:
     from tfaip.params.help import described
-    from tfaip.scripts.parser import CommandParser
+    from tfaip.scripts.common.parser import CommandParser
 
     trusted = [top_package(scenario.__module__), *permission.packages]
     parser = CommandParser(prog, f"Train {described(scenario)}", trusted, scenario=scenario)

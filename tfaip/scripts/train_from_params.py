@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tfaip.scripts import command
-from tfaip.scripts.stored import load_trainer_params
+from tfaip.scripts.common import command
+from tfaip.scripts.common.storedtraining import load_trainer_params
 from tfaip.scripts.train import train_with_flags
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten

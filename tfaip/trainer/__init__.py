@@ -1,0 +1,1 @@
+"""Trainings: one run from its params to the exported model."""

@@ -14,7 +14,7 @@ from tfaip.trainer.feed import Feed
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.state import EvaluationState
-from tfaip.trainer.steps import StepCallbacks, UserCallbacks, python_logs
+from tfaip.trainer.stepcallbacks import StepCallbacks, UserCallbacks, python_logs
 from tfaip.trainer.validation import with_epoch_mean
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs

@@ -10,13 +10,13 @@ import keras
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.lav.evaluation import EvaluationStopped
 from tfaip.params.storable import flags_of
-from tfaip.trainer.earlystopping.params import EarlyStoppingStatus
+from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.reporting.progress import result_line
 from tfaip.trainer.run.names import TRAIN
 from tfaip.trainer.setup import TrainingSetup
-from tfaip.trainer.steps import UserCallbacks
+from tfaip.trainer.stepcallbacks import UserCallbacks
 from tfaip.trainer.validation import Measured
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs

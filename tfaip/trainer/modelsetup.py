@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -14,8 +16,10 @@ from tfaip.errors import UsageError
 from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
+from tfaip.model.keras_objects.base import RefusedObject, find_params
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import layers_by_path, variables_by_path
+from tfaip.params.flagnames import flag_of
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.runparams import Params
@@ -50,10 +54,11 @@ def build_training_model(
     Raises:
         UsageError: if a param cannot work with this model.
     """
-    data, graph = scenario.data, scenario.graph
-    model = TrainingModel(scenario.model, graph, _input_gradient_penalty(scenario), params.loss_weights)
-    # Before the optimizer, which must find all variables of both graphs.
-    model.build_symbolically(data.create_input_layers(), data.create_target_layers())
+    with _flags_of_objects(params):
+        data, graph = scenario.data, scenario.graph
+        model = TrainingModel(scenario.model, graph, _input_gradient_penalty(scenario), params.loss_weights)
+        # Before the optimizer, which must find all variables of both graphs.
+        model.build_symbolically(data.create_input_layers(), data.create_target_layers())
     unknown = sorted(set(params.loss_weights) - set(model.loss_names))
     if unknown:
         raise UsageError(
@@ -66,6 +71,18 @@ def build_training_model(
         warmstarter.apply(graph)
     _compile(model, params, scenario, epoch_steps, devices)
     return model
+
+
+@contextmanager
+def _flags_of_objects(params: Params) -> Iterator[None]:
+    """Context that adds its flag to the error of an object that cannot be made from its params."""
+    try:
+        yield
+    except RefusedObject as error:
+        path = find_params(params, error.params)
+        if path is None:
+            raise
+        raise UsageError(f"{flag_of(params, 'trainer', path)}: {error}") from error
 
 
 def _compile(model: TrainingModel, params: Params, scenario: Scenario, epoch_steps: int, devices: Devices) -> None:

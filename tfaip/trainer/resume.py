@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import keras
 
-from tfaip.device.processes import broadcast
+from tfaip.device.collectives import broadcast
 from tfaip.errors import UsageError
 from tfaip.params.flagnames import flag_of
 from tfaip.params.names import RENAMED_CLASSES
 from tfaip.params.tree import ABSENT, is_hidden
 from tfaip.trainer.history import History
-from tfaip.trainer.historyfile import HistoryFile, read_history_file
+from tfaip.trainer.historyreading import HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.runparams import Params, flat_params, stored_params

@@ -12,7 +12,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
-from tfaip.export.modeldirectory import ModelDirectoryWriter
+from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.storable import flags_of

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 
+from tfaip.device.collectives import all_gather
 from tfaip.device.devices import Devices
-from tfaip.device.processes import all_gather
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
 
 

@@ -16,7 +16,7 @@ from tfaip.errors import TfaipError
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import assign_arrays, variable_arrays
-from tfaip.trainer.earlystopping.params import EarlyStoppingStatus
+from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.runparams import Params, stored_params

@@ -16,15 +16,15 @@ from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.userlogs import console_unless_configured, user_logs
 from tfaip.data.data import DataBase
+from tfaip.device.collectives import barrier, broadcast, check_equal, explain_lost_process, run_on_chief
 from tfaip.device.devices import Devices, open_devices
-from tfaip.device.processes import barrier, broadcast, check_equal, explain_lost_process, run_on_chief
 from tfaip.errors import UsageError
 from tfaip.params.flagnames import flag_of
 from tfaip.params.generics import type_argument
 from tfaip.params.sharing import fill_shared
 from tfaip.params.storable import conform, flags_of, prepare, require_readable
-from tfaip.trainer.earlystopping.params import EarlyStoppingStatus
-from tfaip.trainer.historyfile import read_history_file
+from tfaip.trainer.earlystopping import EarlyStoppingStatus
+from tfaip.trainer.historyreading import read_history_file
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary

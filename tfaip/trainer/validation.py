@@ -18,14 +18,14 @@ from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation
-from tfaip.model.evaluationmodel import UnevenBatches
+from tfaip.model.predictionscoring import UnevenBatches
 from tfaip.model.trainingmodel import INPUT_GRADIENT, TOTAL_LOSS, TrainingModel
 from tfaip.trainer.feed import Feed
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.reporting.progress import ProgressDisplay
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.steps import UserCallbacks, ValidationSteps, python_logs
+from tfaip.trainer.stepcallbacks import UserCallbacks, ValidationSteps, python_logs
 from tfaip.util.typing import Logs
 
 

@@ -1,0 +1,1 @@
+"""Small tools without a relation to training: files, names, logging, terminal."""

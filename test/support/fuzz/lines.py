@@ -71,6 +71,7 @@ OF_TUTORIAL = {
 TARGETS = ("--trainer.output_dir", "--trainer.history_file", "--out", "--dump", "--png", "--tensorboard")
 # How many samples or units: the scenario of the test allocates them, whatever the machine has.
 SIZES = ("--model.units", "--model.graph.units", "--train.samples", "--val.samples", "--data.samples")
+PROCESSES = (".num_processes", ".num_threads")
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,9 @@ class Line:
 
     @property
     def can_be_run(self) -> bool:
-        """False if it asks the model or the generator of the scenario for more memory than there is."""
-        return self.flag not in SIZES or all(len(word) < 6 for word in self.words)
+        """False if it asks for more memory than there is, or for hundreds of processes."""
+        limit = 6 if self.flag in SIZES else 3 if self.flag.endswith(PROCESSES) else None
+        return limit is None or all(len(word) < limit for word in self.words)
 
     @property
     def targets(self) -> list[Path]:

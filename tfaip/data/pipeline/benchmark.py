@@ -14,7 +14,7 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.reader import PipelineReader
 from tfaip.data.pipeline.sampler import Sampler
-from tfaip.data.pipeline.workers.memory import Slot, create_file, pack, unpack
+from tfaip.data.pipeline.workers.sharedmemory import Slot, create_file, pack, unpack
 
 T = TypeVar("T")
 

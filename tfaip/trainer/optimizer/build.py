@@ -8,8 +8,8 @@ from typing import Any
 import keras
 
 from tfaip.trainer.optimizer.averaging import AverageRate
+from tfaip.trainer.optimizer.groups import GroupSetup, build_group
 from tfaip.trainer.optimizer.params import OptimizerGroupParams, OptimizerParams
-from tfaip.trainer.optimizer.part import PartSetup, build_part
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.scheduler import LearningRateParams
@@ -46,13 +46,13 @@ def build_optimizer(
     optimizer = TrainingOptimizer(params, ScheduledRate(rate, accum_steps, network), accum_steps, seed, scales_loss)
     trained = {id(weight) for weight in trainable}
     paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
-    parts = []
+    groups = []
     for group, members in _grouped(params, paths):
         own = params if group.optimizer is None else group.optimizer
         undecayed = _matching(own.exclude_from_weight_decay, "--optimizer.exclude_from_weight_decay", paths)
-        setup = PartSetup(own, group.lr_factor, undecayed)
-        parts.append(build_part(setup, [weight for weight in trainable if id(weight) in members]))
-    optimizer.build_parts(trainable, parts)
+        setup = GroupSetup(own, group.lr_factor, undecayed)
+        groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
+    optimizer.build_groups(trainable, groups)
     if average_rate is not None:
         optimizer.build_averages(average_rate)
     return optimizer

@@ -76,7 +76,7 @@ class AdamWOptimizer(AdamOptimizer):
     def cls(self) -> type[keras.optimizers.Optimizer]:
         import keras
 
-        # `PartOptimizer` decouples the decay of every optimizer. Keras' AdamW would refuse a decay of 0.
+        # `GroupOptimizer` decouples the decay of every optimizer. Keras' AdamW would refuse a decay of 0.
         return keras.optimizers.Adam
 
 

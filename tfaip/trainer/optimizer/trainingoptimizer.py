@@ -14,19 +14,19 @@ from tfaip.backend.active import backend
 from tfaip.backend.kerastools import value_of
 from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
 from tfaip.trainer.optimizer.gradients import GradientNoise, clip
+from tfaip.trainer.optimizer.groups import GroupOptimizer, SlotOptimizer
 from tfaip.trainer.optimizer.lossscale import LossScale
 from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
 from tfaip.trainer.optimizer.params import OptimizerParams
-from tfaip.trainer.optimizer.part import PartOptimizer, SlotOptimizer
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.util.typing import Tensor
 
 
 class TrainingOptimizer(SlotOptimizer):
-    """Optimizer of a training, whose parts are Keras optimizers for some of the weights each.
+    """Optimizer of a training, which contains a Keras optimizer for each group of weights.
 
     Order of an update: mean over its batches, noise, clips, skip if not finite, weight decay and update
-    rule of the parts, averages. Everything but the parts acts on all weights together. The results are
+    rule of the groups, averages. Everything but the groups acts on all weights together. The results are
     the same on one device, on several devices, and with several small batches per update instead of a
     large one.
 
@@ -63,25 +63,25 @@ class TrainingOptimizer(SlotOptimizer):
         self._noise = GradientNoise(noise.stddev, noise.gamma, seed) if noise.stddev else None
         if self._noise is not None:
             self.track(self._noise.state)
-        self._parts: Sequence[PartOptimizer] = ()
+        self._groups: Sequence[GroupOptimizer] = ()
         self._buffers: Mapping[int, keras.Variable] = {}
         self._forgotten = self._add_counter("forgotten_batches") if accum_steps > 1 else None
 
-    def build_parts(self, weights: list[keras.Variable], parts: Sequence[PartOptimizer]) -> None:
-        """Take the parts, which together update all weights.
+    def build_groups(self, weights: list[keras.Variable], groups: Sequence[GroupOptimizer]) -> None:
+        """Take the groups, which together update all weights.
 
         Args:
             weights: the trained weights, in the order of the model.
-            parts: the parts, already built.
+            groups: the optimizers of the groups, already built.
         """
         super().build(weights)
-        self._parts = tuple(parts)
+        self._groups = tuple(groups)
         if self._accum_steps > 1:
             buffers = [self.add_variable_from_reference(weight, name="gradient_accumulator") for weight in weights]
             self._buffers = {id(weight): buffer for weight, buffer in zip(weights, buffers, strict=True)}
 
     def build_averages(self, rate: AverageRate) -> None:
-        """Keep averages of the weights from now on; call it after `build_parts`."""
+        """Keep averages of the weights from now on; call it after `build_groups`."""
         weights = list(self.trained_weights)
         variables = [self.add_variable_from_reference(weight, name="average") for weight in weights]
         self.averages = WeightAverages(weights, variables, rate)
@@ -93,8 +93,8 @@ class TrainingOptimizer(SlotOptimizer):
 
     @property
     def variables(self) -> list[keras.Variable]:
-        """All variables, those of the parts included."""
-        return [*super().variables, *(variable for part in self._parts for variable in part.state)]
+        """All variables, those of the groups included."""
+        return [*super().variables, *(variable for group in self._groups for variable in group.state)]
 
     @property
     def batches(self) -> int:
@@ -139,8 +139,8 @@ class TrainingOptimizer(SlotOptimizer):
 
         Averages, schedules and accumulated gradients are kept.
         """
-        for part in self._parts:
-            part.reset()
+        for group in self._groups:
+            group.reset()
         self._uncounted.assign(self._update_number)
 
     def reset(self) -> None:
@@ -183,14 +183,14 @@ class TrainingOptimizer(SlotOptimizer):
         """
         paths = {id(variable): path for path, variable in weights.items()}
         named: dict[str, keras.Variable] = {}
-        for optimizer in (self, *self._parts):
+        for optimizer in (self, *self._groups):
             for slot in optimizer.slots:
                 named[f"{slot.kind}/{paths[id(slot.weight)]}"] = slot.variable
         known = {id(variable) for variable in named.values()}
         named.update({v.name: v for v in super().variables if id(v) not in known})
-        for i, part in enumerate(self._parts):
+        for i, group in enumerate(self._groups):
             # Keras names some variables of Nadam and Adafactor by a counter of the process.
-            others = [variable for variable in part.state if id(variable) not in known]
+            others = [variable for variable in group.state if id(variable) not in known]
             named.update({f"part_{i}/{j}": variable for j, variable in enumerate(others)})
         return named
 
@@ -253,9 +253,9 @@ class TrainingOptimizer(SlotOptimizer):
         rate, updates = self.learning_rate, self.iterations
         self.schedule.observe(rate)
         by_weight = {id(weight): (gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)}
-        for part in self._parts:
-            pairs = [by_weight[id(weight)] for weight in part.trained_weights if id(weight) in by_weight]
-            part.update([gradient for gradient, _ in pairs], [weight for _, weight in pairs], rate, updates)
+        for group in self._groups:
+            pairs = [by_weight[id(weight)] for weight in group.trained_weights if id(weight) in by_weight]
+            group.update([gradient for gradient, _ in pairs], [weight for _, weight in pairs], rate, updates)
         if self.averages is not None:
             self.averages.update(self._update_number + 1, self.assign_sub)
         self._nonfinite.forget()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaip.components.modelparams import SCENARIO_PARAMS_FILE
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.run import names
 from tfaip.trainer.run.removal import remove_run

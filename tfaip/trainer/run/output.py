@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaip.export.modeldirectory import ModelDirectoryWriter
-from tfaip.export.writtenmodel import WrittenModel, shown_names
+from tfaip.export.modeldirectory import ModelDirectory, shown_names
+from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.trainer.history import History
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
@@ -101,7 +101,7 @@ class RunOutput:
 
 def _replace_best(best: Path, kept: Path, checkpoint: str) -> None:
     """Replace `best` by its copy in a checkpoint if the copy is undamaged, and `best` is another model or damaged."""
-    there, copied = WrittenModel.at(best), WrittenModel.at(kept)
+    there, copied = ModelDirectory.at(best), ModelDirectory.at(kept)
     damage = copied.damage()
     if damage is not None:
         log.warning("the best model of checkpoint %s is damaged, %s stays as it is: %s", checkpoint, best, damage)

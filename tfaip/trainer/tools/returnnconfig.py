@@ -13,7 +13,7 @@ from tfaip.params.encoding import CLASS_KEY
 from tfaip.params.returnn_names import RETURNN_OPTIONS
 from tfaip.params.serialization import from_dict
 from tfaip.params.trust import class_name
-from tfaip.trainer.literals import NotLiteral, literal, parse_source, read_source
+from tfaip.trainer.returnnliterals import NotLiteral, literal, parse_source, read_source
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CyclicModulationParams,

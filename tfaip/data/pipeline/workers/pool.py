@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 
 from tfaip.data.pipeline.blocks import Block, BlockResult
-from tfaip.data.pipeline.workers.memory import pack, unpack
 from tfaip.data.pipeline.workers.process import WorkerProcess
+from tfaip.data.pipeline.workers.sharedmemory import pack, unpack
 from tfaip.data.pipeline.workers.spec import WorkerSpec, main_script
 from tfaip.data.pipeline.workers.worker import ALIVE, Answer, Task
 

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 
 from tfaip.data.pipeline.blocks import Block
 from tfaip.data.pipeline.failures import WorkerTraceback
-from tfaip.data.pipeline.workers.memory import Slot, create_file
+from tfaip.data.pipeline.workers.sharedmemory import Slot, create_file
 from tfaip.data.pipeline.workers.worker import Start
 from tfaip.errors import TfaipError
 from tfaip.util.logging import ROOT

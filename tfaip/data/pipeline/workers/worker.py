@@ -19,7 +19,7 @@ from typing import Any
 
 from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult, FailedSample, Outcome
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
-from tfaip.data.pipeline.workers.memory import Slot, pack, unpack
+from tfaip.data.pipeline.workers.sharedmemory import Slot, pack, unpack
 from tfaip.errors import TfaipError
 
 ALIVE = b""

@@ -1,69 +1,49 @@
 """The smallest scenario: one hidden layer learns scikit-learn's handwritten digits (8x8 pixels).
 
-This module has the params and the data and loads no numeric backend. The graph and the model are in
-`model.py`, which is imported when a model is built.
-
-    tfaip-train tfaip.scenario.tutorial.min --trainer.output_dir runs/min --trainer.epochs 10
+tfaip-train tfaip.scenario.tutorial.min --trainer.output_dir runs/min --trainer.epochs 10
 """
 
-from dataclasses import dataclass, field
+from functools import cached_property
 
-from tfaip import DataBaseParams, ModelBaseParams, Sample, ScenarioBaseParams, TrainerParams, TrainerPipelineParamsBase
-from tfaip.data.data import DataBase
-from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
-from tfaip.data.specs import TensorSpec
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip import Data, Generator, ModelBaseParams, Sample, Scenario, Spec, option
 
 
-class MinDataParams(DataBaseParams, cls=":MinData"):
-    """Params of the data, without further options."""
-
-
-class MinData(DataBase[MinDataParams]):
+class MinData(Data):
     """Shapes and types of a sample: 64 brightness values in [0, 1], and the digit."""
 
-    def _input_layer_specs(self) -> dict[str, TensorSpec]:
-        return {"img": TensorSpec((64,), "float32")}
-
-    def _target_layer_specs(self) -> dict[str, TensorSpec]:
-        return {"digit": TensorSpec((1,), "int32")}
+    inputs = {"img": Spec(64)}
+    targets = {"digit": Spec(1, int)}
 
 
-@pai_dataclass
-@dataclass
-class MinModelParams(ModelBaseParams, cls=".model:MinModel", graph_cls=".model:MinGraph"):
-    """Hyper-parameters of the model."""
+class Digits(Generator):
+    """Handwritten digits; every fifth is held out for the validation."""
 
-    units: int = field(default=64, metadata=pai_meta(help="Units of the hidden layer"))
+    held_out: bool = option(False, "Use the digits that are held out, instead of the others")
 
+    @cached_property
+    def samples(self) -> list[Sample]:
+        from sklearn.datasets import load_digits
 
-class MinScenarioParams(ScenarioBaseParams[MinDataParams, MinModelParams]):
-    """Params of the data and the model, which an exported model stores."""
+        digits = enumerate(zip(*load_digits(return_X_y=True), strict=True))
+        chosen = [digit for index, digit in digits if (index % 5 == 0) == self.held_out]
+        return [Sample(inputs={"img": image / 16}, targets={"digit": [digit]}) for image, digit in chosen]
 
+    def __len__(self) -> int:
+        return len(self.samples)
 
-class MinPipelineParams(TrainerPipelineParamsBase[RawDataGeneratorParams, RawDataGeneratorParams]):
-    """Training and validation data; every fifth digit is kept for the validation."""
-
-    def train_gen(self) -> RawDataGeneratorParams:
-        samples = [sample for i, sample in enumerate(load_samples()) if i % 5 != 0]
-        return RawDataGeneratorParams(samples=samples)
-
-    def val_gen(self) -> RawDataGeneratorParams:
-        return RawDataGeneratorParams(samples=load_samples()[::5])
+    def __getitem__(self, index: int) -> Sample:
+        return self.samples[index]
 
 
-def load_samples() -> list[Sample]:
-    """Return all digits; scikit-learn has brightness values from 0 to 16."""
-    from sklearn.datasets import load_digits
+class MinModelParams(ModelBaseParams, cls=".model:MinModel"):
+    """Hyper-parameters of the model; the class is imported when it is needed."""
 
-    pairs = zip(*load_digits(return_X_y=True), strict=True)
-    return [Sample(inputs={"img": image / 16}, targets={"digit": [digit]}) for image, digit in pairs]
+    units: int = option(64, "Units of the hidden layer", low=1)
 
 
-class MinTrainerParams(TrainerParams[MinScenarioParams, MinPipelineParams]):
-    """All options of a training."""
+class MinScenario(Scenario):
+    """Read handwritten digits."""
 
-
-class MinScenario(ScenarioBase[MinScenarioParams, MinTrainerParams]):
-    """Scenario, the class that `tfaip-train` imports; it binds the params to each other."""
+    data, model = MinData, MinModelParams
+    train, val = Digits(), Digits(held_out=True)
+    best = "max acc"

@@ -1,0 +1,230 @@
+"""The SavedModel: used as others use it, the weights of the moment, and graphs that cannot be exported."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.export.exported import BATCH, largest_difference, outputs, run_client, word_graphs
+from test.model.support import ScaleGraph, column, keras_inputs
+from tfaip.errors import TfaipError, UsageError
+from tfaip.export.comparison import compare_outputs
+from tfaip.export.formats import ExportFormats
+from tfaip.export.kerasformat import KERAS_DIR
+from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
+from tfaip.export.savedmodelloading import ServedModel
+from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.util.files import commit_directory
+from tfaip.util.typing import TensorDict
+
+pytestmark = pytest.mark.backend
+
+# What a user of the SavedModel writes, who has neither this toolkit nor Keras.
+CLIENT = """
+import sys
+import numpy as np
+import tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+batch = np.load(sys.argv[2])
+result = {}
+for name, keys in (("serve", ["x", "length"]), ("encode", ["x"]), ("serving_default", ["x", "length"])):
+    outputs = model.signatures[name](**{key: tf.constant(batch[key]) for key in keys})
+    result |= {f"{name}/{key}": value.numpy() for key, value in outputs.items()}
+result["dict/prob"] = model.serve({key: tf.constant(batch[key]) for key in batch})["prob"].numpy()
+np.savez(sys.argv[3], **result)
+assert "tfaip" not in sys.modules
+"""
+
+
+def scale_graphs(graph: ScaleGraph | None = None, function: object = None) -> ExportGraphs:
+    graph = graph or ScaleGraph()
+    inputs = keras_inputs({"x": (1,)})
+    graph.predict(inputs)
+    return ExportGraphs(graph, {"serve": function or graph.predict}, inputs)  # type: ignore[dict-item]
+
+
+def check(graphs: ExportGraphs, x: list[float]) -> None:
+    ExportFormats(graphs, [SERVE_DIR]).check({"x": column(x)})
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[ExportGraphs, Path, Path]:
+    """Written with other statistics, and then, by the same exporter, with the present ones."""
+    graphs, directory = word_graphs(), tmp_path_factory.mktemp("words")
+    exporter, variance = ServingExporter(graphs), graphs.root.encoder.norm.moving_variance
+    present = keras.ops.convert_to_numpy(variance.value).copy()
+    variance.assign(present + 3)
+    exporter.write(directory / "other")
+    variance.assign(present)
+    exporter.write(directory / SERVE_DIR)
+    return graphs, directory / SERVE_DIR, directory / "other"
+
+
+@pytest.fixture
+def words(written: tuple[ExportGraphs, Path, Path]) -> tuple[ExportGraphs, Path]:
+    return written[:2]
+
+
+def test_plain_tensorflow_gives_the_outputs_of_every_graph(words: tuple[ExportGraphs, Path], tmp_path: Path) -> None:
+    graphs, path = words
+    np.savez(tmp_path / "batch.npz", **BATCH)
+    files = [str(path), str(tmp_path / "batch.npz"), str(tmp_path / "result.npz")]
+    run_client(CLIENT, *files)
+    result = np.load(tmp_path / "result.npz")
+    serve = outputs(graphs.by_name["serve"], BATCH)
+    encode = outputs(graphs.by_name["encode"], BATCH)
+    expected = {f"{name}/{key}": value for name in ("serve", "serving_default") for key, value in serve.items()}
+    expected |= {"encode/code": encode["code"], "dict/prob": serve["prob"]}
+    # Another compiler, and other kernels on the other backend: the last bits of float32.
+    assert largest_difference(result, expected) < 1e-6
+
+
+def test_signatures_have_the_names_and_shapes_of_the_scenario(words: tuple[ExportGraphs, Path]) -> None:
+    served = ServedModel(words[1])
+    assert served.endpoints == ["encode", "serve"]
+    assert {name: (spec.shape, spec.dtype) for name, spec in served.inputs.items()} == {
+        "x": ((None, None, 2), "float32"),
+        "length": ((None, 1), "int32"),
+    }
+    assert set(served.outputs) == {"prob", "class"}
+    encode = ServedModel(words[1], "encode")
+    assert (list(encode.inputs), list(encode.outputs)) == (["x"], ["code"])
+
+
+def test_outputs_are_equal_for_any_batch_size_and_length(words: tuple[ExportGraphs, Path]) -> None:
+    graphs, path = words
+    served = ServedModel(path)
+    for size, steps in ((1, 5), (2, 3)):
+        batch = {"x": BATCH["x"][:size, :steps], "length": BATCH["length"][:size]}
+        assert largest_difference(served(batch), outputs(graphs.by_name["serve"], batch)) < 1e-6
+
+
+def test_a_later_write_has_the_new_weights(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    graph = ScaleGraph()
+    made = ServingExporter(scale_graphs(graph))
+    made.write(tmp_path / "first")
+    graph.dense.kernel.assign([[10.0]])
+    made.write(tmp_path / "second")
+    inputs = {"x": column([1, 3])}
+    assert ServedModel(tmp_path / "first")(inputs)["y"][:, 0].tolist() == [2.0, 6.0]
+    assert ServedModel(tmp_path / "second")(inputs)["y"][:, 0].tolist() == [10.0, 30.0]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_statistics_are_those_of_the_moment(written: tuple[ExportGraphs, Path, Path]) -> None:
+    graphs, present, other = written
+    expected = outputs(graphs.by_name["encode"], BATCH)
+    assert largest_difference(ServedModel(present, "encode")(BATCH), expected) < 1e-6
+    assert largest_difference(ServedModel(other, "encode")(BATCH), expected) > 0.01
+
+
+class CountingGraph(ScaleGraph):
+    """Depends on how often it was called: what Python does is frozen in a SavedModel."""
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        object.__setattr__(self, "calls", getattr(self, "calls", 0) + 1)
+        return {"y": self.dense(inputs["x"]) * self.calls}
+
+
+def test_a_graph_that_depends_on_python_state_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(
+        TfaipError, match="graph 'serve' in serve/: .*other values for output 'y' .*skip_model_load_test"
+    ):
+        check(scale_graphs(CountingGraph()), [1.0])
+    check(scale_graphs(), [float("nan"), float("inf"), -float("inf"), 1.0])
+    # TensorFlow keeps files of its own there, of functions that it converts for the first time in the process.
+    assert [path for path in tmp_path.iterdir() if not path.name.startswith("__autograph_generated")] == []
+
+
+def test_a_graph_with_other_inputs_names_them() -> None:
+    graph = ScaleGraph()
+    inputs = keras_inputs({"x": (1,)})
+    with pytest.raises(ValueError, match=r"graph 'half' reads the inputs \['z'\], but the scenario has \['x'\]"):
+        ExportGraphs(graph, {"half": ExportGraph(graph.predict, inputs=["z"])}, inputs)
+    for name in ("variables", "serving_default", "a-b", "_hidden", ""):
+        with pytest.raises(ValueError, match=f"names a graph '{name}', expected a free identifier"):
+            ExportGraphs(graph, {name: graph.predict}, inputs)
+    with pytest.raises(ValueError, match="returned nothing"):
+        ExportGraphs(graph, {}, inputs)
+
+
+def test_outputs_without_names_are_an_error() -> None:
+    with pytest.raises(TypeError, match="an exported graph returned ndarray, expected a dict name -> tensor"):
+        ExportGraph(lambda inputs: inputs["x"])({"x": column([1])})  # type: ignore[arg-type, return-value]
+
+
+def test_a_missing_output_is_caught() -> None:
+    a, b = np.zeros(1), np.zeros(1)
+    with pytest.raises(TfaipError, match=r"has the outputs \['prob'\], the graph \['class', 'prob'\]"):
+        compare_outputs({"prob": a}, {"prob": a, "class": b})
+
+
+@pytest.mark.parametrize(
+    ("exported", "expected"),
+    [
+        ([1.0, 2.0], [[1.0], [2.0]]),
+        ([3.0], [1.0, 2.0]),
+        ([1.0, 2.001], [1.0, 2.0]),
+        ([0.0, 2.0], [np.nan, 2.0]),
+        ([np.nan, 2.0], [0.0, 2.0]),
+        ([np.inf, 2.0], [-np.inf, 2.0]),
+        ([np.inf, 2.5], [np.inf, 2.0]),
+        ([np.nan, 2.5], [np.nan, 2.0]),
+        ([1, 2, 3], [3, 2, 1]),
+        ([7], [8]),
+        ([0] * 99, [0] * 98 + [1]),
+        ([0] * 199, [0] * 197 + [1, 1]),
+        (["a", "b"], ["a", "c"]),
+    ],
+)
+def test_differences_are_seen_beside_any_other_value(exported: list[Any], expected: list[Any]) -> None:
+    with pytest.raises(TfaipError, match="other values for output 'y'"):
+        compare_outputs({"y": np.array(exported)}, {"y": np.array(expected)})
+
+
+def test_the_difference_is_relative_to_the_largest_value() -> None:
+    given = {"y": np.array([1e30, 0.0, np.inf, np.nan]), "z": np.array([0.0]), "class": np.array([1] * 100)}
+    exported = {**given, "y": np.array([1e30, 5e24, np.inf, np.nan]), "class": np.array([1] * 99 + [2])}
+    assert compare_outputs(exported, given) == pytest.approx(5e-6)
+    with pytest.raises(TfaipError, match="difference 5e-06, allowed 1e-06"):
+        compare_outputs(exported, given, 1e-6)
+
+
+def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = scale_graphs()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="tensorflow, which is not installed: install it$"):
+        ServingExporter(graphs)
+    with pytest.raises(UsageError, match="not installed: install it; switch it off with --scenario.export_serve False"):
+        ExportFormats(graphs, [SERVE_DIR])
+
+
+@pytest.mark.parametrize("name", [SERVE_DIR, KERAS_DIR])
+def test_a_full_disk_is_told_as_such(name: str, tmp_path: Path) -> None:
+    formats = ExportFormats(scale_graphs(), [name])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with (
+            pytest.raises(TfaipError, match="^.*model.* cannot be written: .*File too large") as caught,
+            commit_directory(tmp_path / "model") as directory,
+        ):
+            formats.write(directory)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(str(caught.value)) <= 400
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writing_leaves_the_loggers_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    ServingExporter(scale_graphs()).write(tmp_path / "serve")
+    assert logging.root.handlers == []

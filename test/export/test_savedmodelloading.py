@@ -1,0 +1,130 @@
+"""SavedModels that others wrote: Keras 2, plain TensorFlow, TensorFlow 1; and those that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfaip.data.specs import TensorSpec
+from tfaip.errors import TfaipError, UsageError
+from tfaip.export.savedmodelloading import ServedModel, is_saved_model
+
+pytestmark = pytest.mark.backend
+
+X = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
+
+
+class Keras2Model(tf.Module):  # type: ignore[misc]
+    """What `tf.keras.Model.save` of Keras 2 wrote: a `serving_default` with the names of the layers, and variables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel = tf.Variable(tf.ones((4, 2)), name="dense/kernel")
+
+    def __call__(self, x: Any) -> Any:
+        return tf.matmul(x, self.kernel)
+
+
+def save_keras_2(path: Path) -> Path:
+    model = Keras2Model()
+    spec = tf.TensorSpec((None, 4), tf.float32, name="x")
+    serve = tf.function(lambda x: {"dense": model(x)}).get_concrete_function(spec)
+    tf.saved_model.save(model, str(path), signatures={"serving_default": serve})
+    # Keras 2 puts its own description of the layers beside it, which is a file that nobody here reads.
+    (path / "keras_metadata.pb").write_bytes(b"\x80\x04pickle?")
+    return path
+
+
+@pytest.fixture(scope="module")
+def keras_2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_keras_2(tmp_path_factory.mktemp("keras_2") / "model")
+
+
+def test_a_model_of_keras_2(keras_2: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert is_saved_model(keras_2)
+    model = ServedModel(keras_2)
+    assert (model.inputs, model.outputs) == (
+        {"x": TensorSpec((None, 4), "float32")},
+        {"dense": TensorSpec((None, 2), "float32")},
+    )
+    # Numbers of another width, and inputs that it does not know, are no obstacle.
+    for x in (X, X.astype(np.float64)):
+        assert model({"x": x, "length": np.array([1])})["dense"].tolist() == [[10.0, 10.0]]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_model_of_tensorflow_1(tmp_path: Path) -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, (None, 4), name="any")
+        weight = v1.get_variable("weight", initializer=[2.0])
+        y = x * weight
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, str(tmp_path / "model"), {"x": x}, {"y": y})
+    assert ServedModel(tmp_path / "model")({"x": X})["y"].tolist() == [[2.0, 4.0, 6.0, 8.0]]
+
+
+def test_samples_that_fit(keras_2: Path) -> None:
+    model = ServedModel(keras_2)
+    for spec in (TensorSpec((4,)), TensorSpec((None,)), TensorSpec((4,), "float64"), TensorSpec((4,), "int32")):
+        model.require_inputs({"x": spec, "other": TensorSpec((1,), "string")})
+
+
+@pytest.mark.parametrize(
+    ("specs", "text"),
+    [
+        ({"img": TensorSpec((4,))}, "img: float32[4]"),
+        ({"x": TensorSpec((5,))}, "x: float32[5]"),
+        ({"x": TensorSpec((2, 4))}, "x: float32[2, 4]"),
+        ({"x": TensorSpec((4,), "string")}, "x: string[4]"),
+        ({}, ""),
+    ],
+)
+def test_samples_that_do_not_fit(keras_2: Path, specs: dict[str, TensorSpec], text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        ServedModel(keras_2).require_inputs(specs)
+    assert str(error.value) == (
+        f"the SavedModel {keras_2} does not fit the data: it wants x: float32[None, 4], with the batch dimension "
+        f"first; the data give {text}, without it; 'x' differs"
+    )
+
+
+def test_a_missing_input_is_named(keras_2: Path) -> None:
+    with pytest.raises(UsageError, match=r"wants \['x'\], not given: \['x'\]"):
+        ServedModel(keras_2)({"y": X})
+
+
+def save_with(path: Path, **signatures: Callable[..., Any]) -> Path:
+    module = tf.Module()
+    module.functions = [tf.function(f, input_signature=[tf.TensorSpec(None, name="x")]) for f in signatures.values()]
+    tf.saved_model.save(module, str(path), signatures=dict(zip(signatures, module.functions, strict=True)))
+    return path
+
+
+def test_which_endpoint_is_used(tmp_path: Path) -> None:
+    one = save_with(tmp_path / "one", double=lambda x: {"y": 2 * x})
+    assert ServedModel(one)({"x": X})["y"].tolist() == (2 * X).tolist()
+    # Of unknown rank: anything fits.
+    ServedModel(one).require_inputs({"x": TensorSpec((1, 2, 3))})
+    two = save_with(tmp_path / "two", double=lambda x: {"y": 2 * x}, half=lambda x: {"y": x / 2})
+    assert ServedModel(two, "half")({"x": X})["y"].tolist() == (X / 2).tolist()
+    with pytest.raises(TfaipError, match=r"has several or no endpoints, name one; it has \['double', 'half'\]"):
+        ServedModel(two)
+    with pytest.raises(TfaipError, match=r"has no endpoint 'serve'; it has \['double', 'half'\]"):
+        ServedModel(two, "serve")
+
+
+def test_what_is_no_saved_model(keras_2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=f"no SavedModel at {tmp_path}: it has no saved_model.pb"):
+        ServedModel(tmp_path)
+    (tmp_path / "saved_model.pb").write_bytes(b"nothing of the kind")
+    with pytest.raises(TfaipError, match=f"the SavedModel {tmp_path} cannot be loaded: "):
+        ServedModel(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="needs tensorflow, which is not installed"):
+        ServedModel(keras_2)

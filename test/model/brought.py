@@ -1,0 +1,263 @@
+"""A scenario whose model is a Keras model that `build_model` makes; which one, its params say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import layers, ops
+
+from test.trainer.line import by_hand
+from tfaip.data.data import DataBase
+from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
+from tfaip.data.generators.arrays import ArrayDataGenerator
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.specs import TensorSpec
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.keras_objects.initializers import GlorotUniform, Initializer
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import variable_arrays
+from tfaip.params import pai_dataclass, post_init
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
+from tfaip.util.typing import TensorDict
+
+SIZE, POINTS, WORDS, CLASSES = 48, 6, 5, 3
+SPECS = {
+    "points": TensorSpec((POINTS,), "float32"),
+    "words": TensorSpec((WORDS,), "int32"),
+    "form": TensorSpec((1,), "int32"),
+    "size": TensorSpec((1,), "float32"),
+    "tags": TensorSpec((WORDS,), "int32"),
+}
+
+
+def arrays(size: int = SIZE, seed: int = 1) -> dict[str, np.ndarray]:
+    """All columns; `words` end with zeros, the targets follow from the inputs."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(size, POINTS)).astype("float32")
+    words = rng.integers(1, 9, (size, WORDS)).astype("int32")
+    words[np.arange(WORDS) >= rng.integers(1, WORDS + 1, (size, 1))] = 0
+    form = np.argmax(points[:, :CLASSES], axis=1)[:, None].astype("int32")
+    total = points.sum(axis=1, keepdims=True)
+    return {"points": points, "words": words, "form": form, "size": total, "tags": words}
+
+
+@pai_dataclass
+@dataclass
+class BroughtDataParams(DataBaseParams):
+    inputs: list[str] = field(default_factory=lambda: ["points"])
+    targets: list[str] = field(default_factory=lambda: ["form"])
+
+    @staticmethod
+    def cls() -> type[DataBase[Any]]:
+        return BroughtData
+
+
+class BroughtData(DataBase[BroughtDataParams]):
+    def _input_layer_specs(self) -> dict[str, Any]:
+        return {name: SPECS[name] for name in self.params.inputs}
+
+    def _target_layer_specs(self) -> dict[str, Any]:
+        return {name: SPECS[name] for name in self.params.targets}
+
+
+@pai_dataclass
+@dataclass
+class ColumnsParams(DataGeneratorParams):
+    inputs: list[str] = field(default_factory=lambda: ["points"])
+    targets: list[str] = field(default_factory=lambda: ["form"])
+    size: int = SIZE
+    seed: int = 1
+
+    @staticmethod
+    def cls() -> type[ArrayDataGenerator[Any]]:
+        return Columns
+
+
+class Columns(ArrayDataGenerator[ColumnsParams]):
+    def load(self) -> Sample:
+        columns = arrays(self.params.size, self.params.seed)
+        return Sample(
+            inputs={name: columns[name] for name in self.params.inputs},
+            targets={name: columns[name] for name in self.params.targets},
+        )
+
+
+@pai_dataclass
+@dataclass
+class BroughtModelParams(ModelBaseParams):
+    network: str = "sequential"
+    units: int = 8
+    start: Initializer = field(default_factory=GlorotUniform)
+
+    @staticmethod
+    def cls() -> type[ModelBase[Any]]:
+        return BroughtModel
+
+
+@keras.saving.register_keras_serializable("brought")
+class Subclassed(keras.Model):
+    """A model whose `call` no graph of Keras knows."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.hidden = layers.Dense(units, activation="relu")
+        self.dropout = layers.Dropout(0.3, seed=4)
+        self.forms = layers.Dense(CLASSES)
+
+    def call(self, points: Any, training: bool = False) -> Any:
+        return {"form": self.forms(self.dropout(self.hidden(points), training=training))}
+
+
+def _sequential(units: int) -> keras.Model:
+    return keras.Sequential(
+        [keras.Input((POINTS,)), layers.Dense(units, "relu", name="hidden"), layers.Dense(CLASSES, name="form")]
+    )
+
+
+def _unnamed(units: int) -> keras.Model:
+    return keras.Sequential([layers.Dense(units, "relu"), layers.Dense(units, "relu"), layers.Dense(CLASSES)])
+
+
+def _stateful(units: int) -> keras.Model:
+    normalization = layers.Normalization(mean=0.1, variance=1.5, name="scale")
+    return keras.Sequential(
+        [
+            keras.Input((POINTS,)),
+            normalization,
+            layers.Dense(units, name="hidden", kernel_regularizer=keras.regularizers.L2(0.01)),
+            layers.BatchNormalization(name="norm"),
+            layers.Activation("relu"),
+            layers.Dropout(0.3, seed=3),
+            layers.Dense(CLASSES, name="form"),
+        ]
+    )
+
+
+def _functional(units: int) -> keras.Model:
+    """Two inputs, two outputs, a mask, and a layer that is called twice."""
+    points = keras.Input((POINTS,), name="points")
+    words = keras.Input((WORDS,), dtype="int32", name="words")
+    embedded = layers.Embedding(10, units, mask_zero=True, name="embedding")(words)
+    read = layers.LSTM(units, name="reader")(embedded)
+    shared = layers.Dense(units, "tanh", name="shared")
+    features = ops.concatenate([shared(shared(layers.Dense(units, name="first")(points))), read], axis=-1)
+    form = layers.Dense(CLASSES, activation="softmax", name="form")(features)
+    size = layers.Dense(1, name="size")(features)
+    return keras.Model([points, words], [form, size])
+
+
+def _tagged(units: int) -> keras.Model:
+    """An output per word, whose mask reaches the loss."""
+    words = keras.Input((WORDS,), dtype="int32", name="words")
+    embedded = layers.Embedding(10, units, mask_zero=True, name="embedding")(words)
+    return keras.Model(words, layers.Dense(10, name="tags")(embedded))
+
+
+NETWORKS: dict[str, Callable[[int], Any]] = {
+    "sequential": _sequential,
+    "unnamed": _unnamed,
+    "stateful": _stateful,
+    "functional": _functional,
+    "tagged": _tagged,
+    "subclassed": Subclassed,
+    "layer": lambda units: layers.Dense(CLASSES),
+}
+
+
+class BroughtModel(ModelBase[BroughtModelParams]):
+    metrics = ("accuracy",)
+
+    def build_model(self) -> keras.layers.Layer:
+        assert list(self.data.input_layer_specs()) == self.data.params.inputs
+        return NETWORKS[self.params.network](self.params.units)
+
+    def loss(self) -> Any:
+        if self.params.network == "functional":
+            return {"form": "sparse_categorical_crossentropy", "size": keras.losses.Huber(delta=0.5)}
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+class BroughtScenarioParams(ScenarioBaseParams[BroughtDataParams, BroughtModelParams]):
+    pass
+
+
+class BroughtPipelineParams(TrainerPipelineParams[ColumnsParams, ColumnsParams]):
+    pass
+
+
+class BroughtTrainerParams(TrainerParams[BroughtScenarioParams, BroughtPipelineParams]):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for generator in (self.gen.train, self.gen.val):
+            generator.inputs = list(self.scenario.data.inputs)
+            generator.targets = list(self.scenario.data.targets)
+
+
+class BroughtScenario(ScenarioBase[BroughtScenarioParams, BroughtTrainerParams]):
+    pass
+
+
+class WrittenGraph(GraphBase[BroughtModelParams]):
+    """The layers of `_sequential` as a graph class."""
+
+    def __init__(self, params: BroughtModelParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.hidden = layers.Dense(params.units, "relu")
+        self.form = layers.Dense(CLASSES)
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return {"form": self.form(self.hidden(inputs["points"]))}
+
+
+class WrittenModel(ModelBase[BroughtModelParams]):
+    """The losses and metrics of `BroughtModel` as methods."""
+
+    def __init__(self, params: BroughtModelParams) -> None:
+        super().__init__(params)
+        self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+
+    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Any]:
+        values = keras.losses.sparse_categorical_crossentropy(targets["form"], outputs["form"], from_logits=True)
+        return {"loss": values}
+
+    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Any]:
+        return [self.accuracy(targets["form"], outputs["form"])]
+
+
+@pai_dataclass
+@dataclass
+class WrittenModelParams(BroughtModelParams):
+    @staticmethod
+    def cls() -> type[ModelBase[Any]]:
+        return WrittenModel
+
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return WrittenGraph
+
+
+def brought_params(network: str, output_dir: Path | None = None, **fields: Any) -> BroughtTrainerParams:
+    """Params of a training: 48 samples in batches of 16, SGD with rate 0.1. `fields` are those of TrainerParams."""
+    params = BroughtScenario.default_trainer_params()
+    params.scenario.model.network = network
+    data = params.scenario.data
+    if network == "functional":
+        data.inputs, data.targets = ["points", "words"], ["form", "size"]
+    if network == "tagged":
+        data.inputs, data.targets = ["words"], ["tags"]
+    params.gen.val.seed = 2
+    post_init(params)
+    return by_hand(params, output_dir, lr=0.1, **fields)
+
+
+def weights_of(scenario: ScenarioBase[Any, Any]) -> dict[str, np.ndarray]:
+    """The weights of the graph by path."""
+    return variable_arrays(variables_by_path(scenario.graph))

@@ -1,0 +1,38 @@
+"""Objects of Keras that a user has written."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import keras
+
+from tfaip.params import ParamsBase
+
+getcwd = os.getcwd
+
+
+@keras.saving.register_keras_serializable("own_objects")
+class Scaled(keras.initializers.Initializer):
+    """All weights are `factor`."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = factor
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        return keras.ops.full(shape, self.factor, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"factor": self.factor}
+
+
+def double(x: Any, factor: float = 2.0) -> Any:
+    return factor * x
+
+
+class NoObject:
+    """Of another kind."""
+
+
+class OnlyParams(ParamsBase):
+    """Of no kind."""

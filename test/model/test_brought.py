@@ -1,0 +1,205 @@
+"""Models that a user brings: trained, resumed, exported, evaluated and predicted like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from keras.losses import SparseCategoricalCrossentropy
+
+from test.model.brought import (
+    NETWORKS,
+    BroughtScenario,
+    BroughtTrainerParams,
+    WrittenModelParams,
+    arrays,
+    brought_params,
+    weights_of,
+)
+from tfaip.export.loading import load_exported
+from tfaip.export.modelcheck import check_formats
+from tfaip.lav.params import LAVParams
+from tfaip.predict.params import PredictorParams
+from tfaip.trainer.optimizer.params import OptimizerGroupParams
+from tfaip.trainer.scheduler import ConstantParams
+
+pytestmark = pytest.mark.backend
+
+
+def train(params: BroughtTrainerParams, restore: bool = False) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    trainer = BroughtScenario.create_trainer(params, restore=restore)
+    logs = trainer.train()
+    return logs, weights_of(trainer.scenario)
+
+
+def assert_equal(weights: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert sorted(weights) == sorted(expected)
+    for path, array in expected.items():
+        np.testing.assert_array_equal(weights[path], array, err_msg=path)
+
+
+PATHS = {
+    "sequential": ["form/bias", "form/kernel", "hidden/bias", "hidden/kernel"],
+    "unnamed": ["dense/bias", "dense/kernel", "dense_1/bias", "dense_1/kernel", "dense_2/bias", "dense_2/kernel"],
+    "layer": ["bias", "kernel"],
+    "subclassed": [
+        "dropout/seed_generator/state",
+        "forms/bias",
+        "forms/kernel",
+        "hidden/bias",
+        "hidden/kernel",
+    ],
+}
+
+
+@pytest.mark.parametrize("network", PATHS)
+def test_weights_have_the_names_of_layers(network: str) -> None:
+    for _ in range(2):  # another build, where Keras counts on
+        _, weights = train(brought_params(network))
+        assert sorted(weights) == PATHS[network]
+
+
+def test_same_weights_as_a_graph_class() -> None:
+    logs, brought = train(brought_params("sequential", epochs=3))
+    params = brought_params("sequential", epochs=3)
+    params.scenario.model = WrittenModelParams()
+    written_logs, written = train(params)
+    assert_equal(brought, written)
+    assert logs == written_logs
+    assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= set(logs)
+
+
+class FirstWeights(keras.callbacks.Callback):
+    """Keeps the weights of before the first update."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: list[np.ndarray] = []
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.weights = [np.array(ops.convert_to_numpy(v)) for v in self.model.graph.network.variables]
+
+
+# As `compile` and `fit` of Keras get them.
+PLAIN = {
+    "stateful": (SparseCategoricalCrossentropy(from_logits=True), ["accuracy"]),
+    "functional": (["sparse_categorical_crossentropy", keras.losses.Huber(0.5)], [["accuracy"], ["accuracy"]]),
+    "tagged": (SparseCategoricalCrossentropy(from_logits=True), ["accuracy"]),
+}
+
+
+@pytest.mark.parametrize("network", PLAIN)
+def test_same_weights_and_values_as_plain_keras(network: str) -> None:
+    first = FirstWeights()
+    params = brought_params(network, epochs=3)
+    trainer = BroughtScenario.create_trainer(params)
+    logs = trainer.train(callbacks=[first])
+
+    loss, metrics = PLAIN[network]
+    columns = arrays()
+    model = NETWORKS[network](8)
+    data = params.scenario.data
+    inputs = {name: columns[name] for name in data.inputs}
+    targets = [columns[name] for name in data.targets]
+    if len(targets) == 1:
+        inputs, targets = next(iter(inputs.values())), targets[0]
+    for variable, array in zip(model.variables, first.weights, strict=True):
+        variable.assign(array)
+    model.compile(keras.optimizers.SGD(0.1), loss=loss, metrics=metrics, jit_compile=False)
+    history = model.fit(inputs, targets, batch_size=16, epochs=3, shuffle=False, verbose=0).history
+
+    values = {name: value[-1] for name, value in history.items()}
+    assert values == pytest.approx({name: logs[name] for name in values}, rel=2e-5)
+    assert values.keys() == {n for n in logs if not n.startswith("val_")} - {"loss/mean_epoch", "regularization"}
+    # Sums are in another order: the steps are compiled with other outputs.
+    for variable, own in zip(model.variables, trainer.scenario.graph.network.variables, strict=True):
+        got, expected = ops.convert_to_numpy(own), ops.convert_to_numpy(variable)
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6, err_msg=variable.path)
+
+
+def test_masked_words_do_not_count() -> None:
+    logs, weights = train(brought_params("tagged", epochs=1, learning_rate=ConstantParams(lr=0.0)))
+    words = arrays()["words"]
+    logits = weights["embedding/embeddings"][words] @ weights["tags/kernel"] + weights["tags/bias"]
+    losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, words[..., None], -1)[..., 0]
+    batches = [losses[start : start + 16][words[start : start + 16] > 0].mean() for start in (0, 16, 32)]
+    assert logs["loss"] == pytest.approx(np.mean(batches), rel=1e-5)
+
+
+@pytest.mark.parametrize("network", ["stateful", "functional", "subclassed"])
+def test_resumed_bit_for_bit(network: str, tmp_path: Path) -> None:
+    logs, expected = train(brought_params(network, epochs=3))
+    params = brought_params(network, tmp_path / "run", epochs=1)
+    train(params)
+    params.epochs = 3
+    resumed_logs, resumed = train(params, restore=True)
+    assert_equal(resumed, expected)
+    assert resumed_logs == logs
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_exported_evaluated_and_predicted(network: str, tmp_path: Path) -> None:
+    params = brought_params(network, tmp_path / "run", epochs=2, export_final=True, skip_model_load_test=False)
+    params.lav_every_n = 1
+    params.scenario.export_serve = params.scenario.export_keras = True
+    params.scenario.export_onnx = keras.backend.backend() == "tensorflow"
+    logs, _ = train(params)
+    exported = tmp_path / "run" / "export"
+    names, columns = params.scenario.data.inputs, arrays(seed=2)
+    inputs = {name: columns[name] for name in names}
+
+    loaded = BroughtScenario.params_from_path(exported)
+    lav = BroughtScenario.create_lav(LAVParams(model_path=str(exported), silent=True), loaded)
+    (results,) = lav.run([params.gen.val])
+    scores = {name: logs[f"lav_l0_{name}"] for name in results}
+    assert results == pytest.approx(scores, rel=1e-5)
+    assert {"loss", "form_accuracy" if network == "functional" else "accuracy"} <= set(results)
+
+    predictor = BroughtScenario.create_predictor(str(exported), PredictorParams(silent=True))
+    samples = list(predictor.predict(params.gen.val))
+    plain = keras.models.load_model(exported / "keras" / "serve.keras")
+    outputs = plain.predict({name: inputs[name] for name in plain.input}, verbose=0)
+    expected_names = {"functional": ["form", "size"], "tagged": ["tags"], "unnamed": ["output"], "layer": ["output"]}
+    assert sorted(outputs) == expected_names.get(network, ["form"])
+    for name, values in outputs.items():
+        got = np.array([sample.outputs[name] for sample in samples])
+        np.testing.assert_allclose(got, values, rtol=1e-4, atol=1e-5)
+    check = check_formats(load_exported(exported), exported, inputs)
+    on_tensorflow = keras.backend.backend() == "tensorflow"
+    assert {graph.format for graph in check.graphs} == {"serve", "keras", *(["onnx"] if on_tensorflow else [])}
+
+
+def test_frozen_by_the_name_of_a_layer() -> None:
+    first = FirstWeights()
+    params = brought_params("sequential", no_train_scope="hidden")
+    trainer = BroughtScenario.create_trainer(params)
+    trainer.train(callbacks=[first])
+    before = dict(zip(["hidden/kernel", "hidden/bias", "form/kernel", "form/bias"], first.weights, strict=True))
+    after = weights_of(trainer.scenario)
+    changed = [path for path in before if not np.array_equal(before[path], after[path])]
+    assert changed == ["form/kernel", "form/bias"]
+
+
+def test_a_part_of_the_weights_is_taken_over(tmp_path: Path) -> None:
+    params = brought_params("sequential", tmp_path / "first", export_final=True)
+    _, source = train(params)
+    params = brought_params("stateful", learning_rate=ConstantParams(lr=0.0))
+    params.warmstart.model, params.warmstart.include = [str(tmp_path / "first" / "export")], "hidden/.*"
+    _, taken = train(params)
+    np.testing.assert_array_equal(taken["hidden/kernel"], source["hidden/kernel"])
+    assert not np.array_equal(taken["form/kernel"], source["form/kernel"])
+
+
+def test_averages_and_groups_of_weights() -> None:
+    params = brought_params("sequential", epochs=2, calc_ema=0.9)
+    params.optimizer.groups = [OptimizerGroupParams(match="form/.*", lr_factor=0.0)]
+    first = FirstWeights()
+    trainer = BroughtScenario.create_trainer(params)
+    trainer.train(callbacks=[first])
+    after = weights_of(trainer.scenario)
+    np.testing.assert_array_equal(after["form/kernel"], first.weights[2])
+    assert not np.array_equal(after["hidden/kernel"], first.weights[0])

@@ -1,0 +1,271 @@
+"""Losses and metrics as `compile` takes them, and what is said of a model that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from test.model import own_objects
+from test.model.brought import NETWORKS, BroughtData, BroughtDataParams, BroughtScenario, brought_params
+from test.model.support import Shapes, logged, training_model
+from tfaip.errors import UsageError
+from tfaip.model.keras_objects.initializers import CustomInitializer
+from tfaip.model.keras_objects.losses import Huber, Loss, SparseCategoricalCrossentropy
+from tfaip.model.keras_objects.metrics import Metric, SparseTopKCategoricalAccuracy
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params.objects import ObjectName
+
+pytestmark = pytest.mark.backend
+
+X = np.array([[1.0, 2.0], [3.0, -1.0]], "float32")
+A, B = np.array([[1.0], [0.0]], "float32"), np.array([[2.0], [1.0]], "float32")
+SHAPES: tuple[Shapes, Shapes] = ({"x": (2,)}, {"a": (1,), "b": (1,)})
+
+
+class ScoreParams(ModelBaseParams):
+    """Loss and metrics are options."""
+
+    loss: Loss | None = None
+    metrics: list[Metric] = []
+
+
+class Brought(ModelBase[ModelBaseParams]):
+    """Gets its network and what it declares as arguments."""
+
+    def __init__(self, network: Any, params: ModelBaseParams | None = None, **declared: Any) -> None:
+        super().__init__(params or ModelBaseParams())
+        self._network = network
+        for name, value in declared.items():
+            setattr(self, name, value)
+
+    def build_model(self) -> Any:
+        return self._network
+
+
+def ones(name: str) -> layers.Dense:
+    return layers.Dense(1, use_bias=False, kernel_initializer="ones", name=name)
+
+
+def two_outputs() -> keras.Model:
+    """Both outputs are the sum of the two numbers: 3 and 2."""
+    x = keras.Input((2,), name="x")
+    total = ones("total")(x)
+    return keras.Model(x, [layers.Identity(name="a")(total), layers.Identity(name="b")(total)])
+
+
+def one_output(name: str = "a") -> keras.Model:
+    return keras.Sequential([keras.Input((2,)), ones(name)])
+
+
+def values(model: Brought, shapes: tuple[Shapes, Shapes] = SHAPES) -> dict[str, float]:
+    """What one step on both rows logs, before the update."""
+    built = training_model(model, model.create_graph(), shapes)
+    targets = {name: {"a": A, "b": B}[name] for name in shapes[1]}
+    built.fit(({"x": X}, targets), batch_size=2, shuffle=False, verbose=0)
+    return logged(built)
+
+
+# Errors of the outputs 3 and 2: 2 and 2 from a, 1 and 1 from b.
+BOTH = {"loss": 5.0, "a_loss": 4.0, "b_loss": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        ("mse", BOTH),
+        ("MeanSquaredError", BOTH),
+        (keras.losses.MeanSquaredError(), BOTH),
+        (keras.losses.MeanSquaredError, BOTH),
+        (keras.losses.mean_squared_error, BOTH),
+        (lambda y_true, y_pred: (y_true - y_pred) ** 2, BOTH),
+        (["mse", "mae"], BOTH),
+        ({"a": "mse", "b": "mae"}, BOTH),
+        ({"b": "mse", "a": None}, {"loss": 1.0, "b_loss": 1.0}),
+        ({"a": Huber(delta=1.0), "b": None}, {"loss": 1.5, "a_loss": 1.5}),
+        ({"a": keras.losses.MeanSquaredError(reduction="sum"), "b": None}, {"loss": 8.0, "a_loss": 8.0}),
+    ],
+)
+def test_losses(loss: Any, expected: dict[str, float]) -> None:
+    assert values(Brought(two_outputs(), loss=loss)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("weights", "total"), [([0.5, 3.0], 5.0), ({"b": 3.0}, 7.0), ({"a": 0.0, "b": 1.0}, 1.0), (2.0, 10.0)]
+)
+def test_weights_of_losses(weights: Any, total: float) -> None:
+    assert values(Brought(two_outputs(), loss="mse", loss_weights=weights))["loss"] == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "expected"),
+    [
+        (["mae"], {"a_mae": 2, "b_mae": 1}),
+        ({"a": "mae"}, {"a_mae": 2}),
+        ({"b": ["mae", keras.metrics.MeanSquaredError(name="square")]}, {"b_mae": 1, "b_square": 1}),
+        ([["mae"], None], {"a_mae": 2}),
+        ({"a": [lambda y_true, y_pred: y_pred]}, {"a_metric": 2.5}),
+        ({"a": [own_objects.double]}, {"a_double": 1.5}),
+    ],
+)
+def test_metrics(metrics: Any, expected: dict[str, float]) -> None:
+    got = values(Brought(two_outputs(), loss="mse", metrics=metrics))
+    assert {name: value for name, value in got.items() if "loss" not in name} == pytest.approx(expected)
+
+
+def test_one_output_takes_the_only_target_and_logs_plain_names() -> None:
+    shapes = (SHAPES[0], {"b": (1,)})
+    model = Brought(one_output("anything"), loss="mse", metrics=["mae"])
+    assert values(model, shapes) == pytest.approx({"loss": 1, "mae": 1})
+
+
+@pytest.mark.parametrize(
+    ("network", "kind"),
+    [
+        (lambda: keras.Sequential([layers.Dense(1, "sigmoid")]), "Binary"),
+        (lambda: keras.Sequential([layers.Dense(3, "softmax")]), "SparseCategorical"),
+    ],
+)
+def test_accuracy_is_chosen_by_the_shapes(network: Callable[[], Any], kind: str) -> None:
+    model = Brought(network(), loss="crossentropy", metrics=["acc"])
+    assert set(values(model, (SHAPES[0], {"a": (1,)}))) == {"loss", "acc"}
+    (metric,) = model.metric_objects()
+    assert type(metric).__name__ == f"{kind}Accuracy"
+
+
+def test_methods_and_params_declare_too() -> None:
+    class Methods(Brought):
+        def loss(self) -> Any:
+            return {"a": "mse", "b": None}
+
+        def metrics(self) -> Any:
+            return {"a": [keras.metrics.MeanAbsoluteError(name="far")]}
+
+    class Functions(Brought):
+        @staticmethod
+        def loss(y_true: Any, y_pred: Any) -> Any:
+            return abs(y_true - y_pred)
+
+    class Bound(Brought):
+        def loss(self, y_true: Any, y_pred: Any) -> Any:
+            return abs(y_true - y_pred)
+
+    class Imported(Brought):
+        loss = keras.losses.mean_absolute_error
+
+    assert values(Methods(two_outputs())) == pytest.approx({"loss": 4, "a_loss": 4, "a_far": 2})
+    for cls in (Functions, Bound, Imported):
+        assert values(cls(two_outputs())) == pytest.approx({"loss": 3, "a_loss": 2, "b_loss": 1})
+    params = ScoreParams(loss=SparseCategoricalCrossentropy(), metrics=[SparseTopKCategoricalAccuracy(k=2)])
+    model = Brought(keras.Sequential([layers.Dense(3, "softmax")]), params)
+    assert set(values(model, (SHAPES[0], {"a": (1,)}))) == {"loss", "sparse_top_k_categorical_accuracy"}
+
+
+def test_models_of_one_class_share_no_state() -> None:
+    class Counted(Brought):
+        loss = "mse"
+        metrics = (keras.metrics.MeanAbsoluteError(name="far"),)
+
+    first, second = Counted(one_output()), Counted(one_output())
+    shapes = (SHAPES[0], {"a": (1,)})
+    assert values(first, shapes) == values(second, shapes)
+    (mine,), (other,) = first.metric_objects(), second.metric_objects()
+    assert mine is not other
+    assert mine is not Counted.metrics[0]
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ({}, "Brought.loss is not declared: expected a loss for a, b"),
+        ({"loss": {"a": "mse"}}, "Brought.loss: no loss for the output 'b': add one, or None if it is only predicted"),
+        ({"loss": {"a": "mse", "bb": "mse"}}, "Brought.loss: there is no output 'bb'; did you mean b?"),
+        ({"loss": ["mse"]}, "Brought.loss has 1 values for the 2 outputs a, b: give a dict by name"),
+        ({"loss": {"a": None, "b": None}}, "all outputs have the loss None: there is nothing to minimise"),
+        ({"loss": "mean_square_error"}, "no class 'mean_square_error'; did you mean MeanSquaredError"),
+        (
+            {"loss": {"a": "mse", "b": 3}},
+            r"Brought.loss\['b'\]: expected a name, an object of keras.losses or a function, got 3",
+        ),
+        ({"loss": "mse", "loss_weights": {"c": 1}}, "Brought.loss_weights: there is no output 'c'"),
+        ({"loss": {"a": "mse", "b": None}, "loss_weights": {"b": 1}}, "loss_weights: the output 'b' has no loss"),
+        ({"loss": "mse", "metrics": {"a": "accurracy"}}, r"Brought.metrics\['a'\]: no class 'accurracy'; did you mean"),
+        ({"loss": "mse", "metrics": {"c": "mae"}}, "Brought.metrics: there is no output 'c'"),
+        ({"loss": "mse", "metrics": {"a": 3}}, "expected a name, an object of keras.metrics or a function, got 3"),
+    ],
+)
+def test_declarations_that_do_not_fit(declared: dict[str, Any], expected: str) -> None:
+    with pytest.raises((ValueError, UsageError), match=expected):
+        values(Brought(two_outputs(), **declared))
+
+
+def test_an_output_without_a_target_is_named() -> None:
+    x = keras.Input((2,), name="x")
+    network = keras.Model(x, [ones("a")(x), ones("bee")(x)])
+    with pytest.raises(ValueError, match="Brought: no target is called 'bee', as this output"):
+        values(Brought(network, loss="mse"))
+
+
+def data(*inputs: str) -> BroughtData:
+    return BroughtData(BroughtDataParams(inputs=list(inputs)))
+
+
+@pytest.mark.parametrize(
+    ("network", "inputs", "expected"),
+    [
+        (lambda: None, ["points"], "Brought.build_model returned None, expected a keras.Model, or a layer"),
+        (lambda: {"a": 1}, ["points"], "Brought.build_model returned a dict, expected"),
+        (
+            lambda: keras.Model(*(2 * [keras.Input((6,), name="poins")])),
+            ["points", "words"],
+            "has the input 'poins', which the data do not have; did you mean points",
+        ),
+        (
+            lambda: keras.Sequential([keras.Input((7,)), layers.Dense(1)]),
+            ["points"],
+            r"the input 'points' of the model has the shape \[7\], the data give \[6\]",
+        ),
+        (
+            lambda: keras.Sequential([keras.Input((6,), dtype="int32"), layers.Dense(1)]),
+            ["points"],
+            "the input 'points' of the model has the type int32, the data give float32",
+        ),
+        (
+            lambda: keras.Model(*(2 * [keras.Input((6,), name="words")])),
+            ["points", "words"],
+            r"the input 'words' of the model has the shape \[6\], the data give \[5\]",
+        ),
+    ],
+)
+def test_models_that_do_not_fit_the_data(network: Callable[[], Any], inputs: list[str], expected: str) -> None:
+    model = Brought(network())
+    model.data = data(*inputs)
+    with pytest.raises((TypeError, ValueError), match=expected):
+        model.create_graph()
+
+
+def test_a_compiled_model_is_refused() -> None:
+    network = one_output()
+    network.compile(loss="mse")
+    with pytest.raises(TypeError, match=r"returned a compiled model: leave out compile\(\)"):
+        Brought(network).create_graph()
+
+
+def test_the_data_are_known_only_in_a_scenario() -> None:
+    with pytest.raises(AttributeError, match=r"Brought.data: the model was not made by a scenario"):
+        _ = Brought(one_output()).data
+
+
+def test_an_object_that_cannot_be_made_names_its_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    params: Any = brought_params("sequential")
+    params.scenario.model.start = CustomInitializer(
+        name=ObjectName("test.model.own_objects:Scaled"), arguments={"factr": 2}
+    )
+    monkeypatch.setitem(NETWORKS, "sequential", lambda units: params.scenario.model.start.create())
+    with pytest.raises(UsageError, match=r"^--model.start: test.model.own_objects:Scaled\(factr=2\) cannot be made: "):
+        BroughtScenario.create_trainer(params).train()

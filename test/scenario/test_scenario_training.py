@@ -1,0 +1,132 @@
+"""A scenario that is declared by its parts trains as one in the long form, in all commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from test.scenario.waves.new import Waves, WavesScenario
+from test.scenario.waves.old import OldScenario
+from test.support.commands import run_several
+from tfaip.errors import UsageError
+
+pytestmark = pytest.mark.backend
+
+
+def params_of(scenario: Any, output_dir: Path | None = None, epochs: int = 2) -> Any:
+    params = scenario.default_trainer_params()
+    params.random_seed, params.epochs, params.skip_model_load_test = 7, epochs, True
+    params.output_dir = None if output_dir is None else str(output_dir)
+    params.lav_every_n = 1
+    return params
+
+
+def train(scenario: Any, params: Any, restore: bool = False) -> tuple[dict[str, float], list[np.ndarray]]:
+    trainer = scenario.create_trainer(params, restore=restore)
+    logs = trainer.train()
+    return logs, [np.array(weight) for weight in trainer.scenario.graph.get_weights()]
+
+
+def assert_equal(one: tuple[dict[str, float], list[np.ndarray]], other: tuple[dict[str, float], Any]) -> None:
+    assert one[0] == other[0]
+    assert len(one[1]) == len(other[1]) == 4
+    assert all(np.array_equal(a, b) for a, b in zip(one[1], other[1], strict=True))
+
+
+def test_both_declarations_train_alike_and_resume_the_run_of_the_other(tmp_path: Path) -> None:
+    expected = train(OldScenario, params_of(OldScenario))
+    assert {"val_acc", "lav_l0_sure", "crossentropy"} <= expected[0].keys()
+    assert_equal(train(WavesScenario, params_of(WavesScenario)), expected)
+    for first, second in ((OldScenario, WavesScenario), (WavesScenario, OldScenario)):
+        run = tmp_path / first.__name__
+        train(first, params_of(first, run, epochs=1))
+        assert_equal(train(second, params_of(second, run, epochs=2), restore=True), expected)
+        stored = json.loads((run / "trainer_params.json").read_text())
+        assert stored["scenario"]["scenario_id"] == second.scenario_id()
+
+
+def test_all_commands_with_workers(tmp_path: Path) -> None:
+    run, other = tmp_path / "run", tmp_path / "other"
+    predict = ["predict", "--export_dir", run / "best"]
+    workers = ["--train.num_processes", "2", "--train.worker_start_s", "0"]
+    result = run_several(
+        [
+            ["train", "test.scenario.waves.new", "--trainer.output_dir", run, "--trainer.epochs", "1", *workers],
+            ["resume_training", run, "--trainer.epochs", "2"],
+            ["train_from_params", run / "trainer_params.json", "--trainer.output_dir", other, "--train.size", "8"],
+            ["lav", "--export_dir", run / "best"],
+            [*predict, "--dump", tmp_path / "samples.jsonl", "--data.size", "5", "--predict.include_targets", "True"],
+            ["evaluate", "--prediction", tmp_path / "samples.jsonl", "--scenario", run / "best"],
+            ["export", run / "best", "--keras"],
+            ["check_export", run / "best"],
+            ["benchmark_input_pipeline", "test.scenario.waves.new", "--time_limit", "0.2", *workers],
+        ],
+        tmp_path,
+    )
+    assert result.rc == 0, result
+    assert "Results of epoch 0002" in result.stdout
+    assert len((tmp_path / "samples.jsonl").read_text().splitlines()) == 5
+    stored = json.loads((other / "trainer_params.json").read_text())
+    assert stored["__cls__"] == "test.scenario.waves.new:WavesTrainerParams"
+    assert stored["gen"]["train"] == {"__cls__": "test.scenario.waves.new:Waves", "size": 8, "seed": 1}
+
+
+CONVERTED = """
+from test.scenario.waves.new import WavesScenario as NewScenario
+from test.scenario.waves.new import Noise, Sure, Waves, WavesData
+
+# Names that stored files have.
+WavesDataParams, WavesParams, NoiseParams, SureParams = WavesData, Waves, Noise, Sure
+
+
+class WavesScenario(NewScenario):
+    train = Waves()
+"""
+
+
+def test_a_run_goes_on_when_its_scenario_has_been_converted(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    expected = train(OldScenario, params_of(OldScenario))
+    train(OldScenario, params_of(OldScenario, run, epochs=1))
+    # The same module, with the short form in the place of the long one.
+    (tmp_path / "waves_scenario.py").write_text(CONVERTED)
+    file = run / "trainer_params.json"
+    text = file.read_text().replace("test.scenario.waves.old:OldScenario", "waves_scenario:WavesScenario")
+    file.write_text(text.replace("test.scenario.waves.old:", "waves_scenario:"))
+    result = run_several([["resume_training", run, "--trainer.epochs", "2", "--trust", "test"]], tmp_path)
+    assert result.rc == 0, result
+    history = json.loads((run / "history.json").read_text())
+    assert history["2"]["values"]["val_loss"] == pytest.approx(expected[0]["val_loss"], rel=1e-6)
+
+
+def test_best_selects_the_best_model(tmp_path: Path) -> None:
+    class Best(WavesScenario):
+        best = "min lav_l0_sure"
+
+    class Wrong(WavesScenario):
+        best = "max accuracy"
+
+    trainer = Best.create_trainer(params_of(Best))
+    trainer.train()
+    assert trainer.params.early_stopping.monitor == "lav_l0_sure"
+    assert trainer.params.early_stopping.mode == "min"
+    with pytest.raises(UsageError, match="the best model follows 'accuracy' .* best of the scenario.*, which is not"):
+        Wrong.create_trainer(params_of(Wrong)).train()
+
+
+def test_a_scenario_in_a_function_trains_but_writes_nothing(tmp_path: Path) -> None:
+    class Local(WavesScenario):
+        train = Waves(size=8)
+        val = None  # type: ignore[assignment]
+
+    params = params_of(Local, epochs=1)
+    params.lav_every_n = 0
+    logs = Local.create_trainer(params).train()
+    assert "val_loss" not in logs
+    with pytest.raises(UsageError, match=r"<locals>\.Local cannot be stored: move it to the top level of test\.scen"):
+        Local.create_trainer(params_of(Local, tmp_path / "run", epochs=1)).train()
+    assert not (tmp_path / "run").exists()

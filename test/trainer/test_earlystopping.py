@@ -1,0 +1,165 @@
+"""Early stopping as a function of the history."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tfaip.trainer.earlystopping import EarlyStoppingParams, EarlyStoppingStatus
+
+
+def stops(values, mode="max", **kwargs):
+    return status(values, mode, **kwargs).stops_after
+
+
+def status(values, mode="max", **kwargs):
+    return EarlyStoppingParams(**kwargs).status(dict(enumerate(values, start=1)), mode)
+
+
+def test_off_by_default():
+    assert stops([0.5] * 100) is None
+
+
+def test_without_improvement_the_first_epoch_counts():
+    assert stops([0.5] * 10, n_to_go=4) == 4
+    assert stops([0.5] * 3, n_to_go=4) is None
+
+
+def test_only_every_second_epoch_is_tested():
+    # 1 at the best in epoch 1, 2 in epoch 2, nothing in epoch 3, 3 in epoch 4.
+    assert stops([0.5] * 10, n_to_go=3, frequency=2) == 4
+
+
+def test_a_new_best_starts_again():
+    assert stops([0.1, 0.2, 0.2, 0.3, 0.3, 0.3, 0.3], n_to_go=3) == 6
+
+
+def test_a_new_best_in_an_epoch_that_is_not_tested_counts_as_well():
+    # Counts 1 2 1 2 . 3: epoch 3 is a best, epochs 2, 4 and 6 are tested.
+    assert stops([0.1, 0.1, 0.2, 0.2, 0.2, 0.2, 0.2], n_to_go=3, frequency=2) == 6
+
+
+def test_mode_min_is_mirrored():
+    assert stops([0.3, 0.2, 0.2, 0.2], mode="min", n_to_go=3) == 4
+    assert stops([0.3, 0.2, 0.1, 0.05], mode="min", n_to_go=2) is None
+
+
+def test_values_that_are_not_finite_are_no_improvement():
+    assert stops([0.5, math.nan, math.inf, math.nan], n_to_go=3) == 3
+    assert stops([math.nan] * 3, n_to_go=3) == 3
+
+
+def test_epochs_without_a_value_are_passed_over():
+    assert EarlyStoppingParams(n_to_go=3).status({2: 0.5, 4: 0.5, 6: 0.5}, "max").stops_after == 6
+
+
+def test_reaching_the_goal_stops_at_once():
+    assert stops([0.5, 0.98, 0.99, 0.995], n_to_go=100, upper_threshold=0.99) == 3
+    assert stops([0.5, 0.02, 0.01], mode="min", n_to_go=100, lower_threshold=0.01) == 3
+
+
+def test_nothing_is_counted_before_the_start():
+    # 0.4 never reaches 0.5: no stop. From epoch 4 on counting starts at 1.
+    assert stops([0.4] * 50, n_to_go=2, lower_threshold=0.5) is None
+    assert stops([0.4, 0.4, 0.4, 0.6, 0.6, 0.6], n_to_go=3, lower_threshold=0.5) == 6
+    assert stops([3.0, 3.0, 3.0, 1.0, 1.0], mode="min", n_to_go=2, upper_threshold=2.0) == 5
+
+
+def test_best_value_and_counter_epoch_by_epoch():
+    values = [0.3, 0.5, 0.4, math.nan, 0.6]
+    seen = [status(values[:epoch], n_to_go=9) for epoch in range(6)]
+    assert [s.current for s in seen] == [None, 0.3, 0.5, 0.5, 0.5, 0.6]
+    assert [s.n for s in seen] == [0, 1, 1, 2, 3, 1]
+    assert status(values, "min").current == 0.3
+    # The counter stays where it stopped the training.
+    assert status([0.5] * 9, n_to_go=3) == EarlyStoppingStatus(0.5, 3, 3)
+
+
+def test_the_goal_stops_without_n_to_go():
+    assert stops([0.5, 1.0, 1.0], upper_threshold=0.9) == 2
+    assert stops([0.5, 0.1, 0.1], mode="min", lower_threshold=0.2) == 2
+    assert stops([0.5, 0.5, 0.5], upper_threshold=0.9, lower_threshold=0.1) is None
+
+
+def test_the_goal_stops_in_epochs_that_are_not_tested():
+    assert stops([0.5, 0.5, 0.9], n_to_go=9, frequency=2, upper_threshold=0.9) == 3
+
+
+def test_once_counting_has_begun_epochs_below_its_threshold_count():
+    collapsed = {1: 0.3, 2: 0.6, **dict.fromkeys(range(3, 60), 0.45)}
+    params = EarlyStoppingParams(n_to_go=3, lower_threshold=0.5)
+    assert params.status(collapsed, "max") == EarlyStoppingStatus(0.6, 3, 4)
+    assert params.status({1: 0.3, 2: 0.6, 3: 0.55, 4: 0.45}, "max") == EarlyStoppingStatus(0.6, 3, 4)
+    mirrored = EarlyStoppingParams(n_to_go=3, upper_threshold=-0.5)
+    assert mirrored.status({epoch: -value for epoch, value in collapsed.items()}, "min") == EarlyStoppingStatus(
+        -0.6, 3, 4
+    )
+
+
+def test_a_value_that_is_not_finite_reaches_no_threshold():
+    assert stops([0.5, math.inf, math.nan], upper_threshold=0.9) is None
+    assert stops([0.5, -math.inf], mode="min", lower_threshold=0.1) is None
+    assert stops([0.1, math.inf, 0.1, 0.1, 0.1], n_to_go=2, lower_threshold=0.5) is None
+
+
+def reference(values, mode, n_to_go, frequency, lower_threshold, upper_threshold):
+    """The epoch after which to stop, read off the description, epoch by epoch, without a counter."""
+    if mode == "min":
+        values = {epoch: -value for epoch, value in values.items()}
+        lower_threshold, upper_threshold = (
+            None if threshold is None else -threshold for threshold in (upper_threshold, lower_threshold)
+        )
+    for now in sorted(values):
+        seen = {epoch: values[epoch] for epoch in sorted(values) if epoch <= now}
+        finite = {epoch: value for epoch, value in seen.items() if math.isfinite(value)}
+        if upper_threshold is not None and now in finite and finite[now] >= upper_threshold:
+            return now
+        reached = [epoch for epoch in finite if lower_threshold is None or finite[epoch] >= lower_threshold]
+        if n_to_go == -1 or (lower_threshold is not None and not reached):
+            continue
+        best_epoch = min((e for e in finite if finite[e] == max(finite.values())), default=None)
+        without_a_new_best = [e for e in seen if e % frequency == 0 and (best_epoch is None or e > best_epoch)]
+        if len(without_a_new_best) + (best_epoch is not None) >= n_to_go:
+            return now
+    return None
+
+
+VALUES = st.dictionaries(
+    st.integers(1, 30), st.sampled_from([-2, -1, -0.5, 0, 0.5, 1, 2, math.nan, math.inf, -math.inf]), max_size=30
+)
+THRESHOLD = st.none() | st.sampled_from([-1.5, -1, -0.5, 0, 0.5, 1, 1.5])
+
+
+@settings(max_examples=1000)
+@given(
+    values=VALUES,
+    mode=st.sampled_from(["min", "max"]),
+    n_to_go=st.sampled_from([-1, 1, 2, 3, 5]),
+    frequency=st.integers(1, 4),
+    thresholds=st.tuples(THRESHOLD, THRESHOLD).filter(lambda pair: None in pair or pair[0] < pair[1]),
+)
+def test_every_stop_is_that_of_the_description(values, mode, n_to_go, frequency, thresholds):
+    fields = {"n_to_go": n_to_go, "frequency": frequency}
+    fields |= {"lower_threshold": thresholds[0], "upper_threshold": thresholds[1]}
+    assert EarlyStoppingParams(**fields).status(values, mode).stops_after == reference(values, mode, **fields)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"n_to_go": 0}, "n_to_go is 0, expected at least 1, or -1 for off"),
+        ({"frequency": 0}, "frequency is 0, expected at least 1"),
+        (
+            {"lower_threshold": 1.0, "upper_threshold": 0.5},
+            "lower_threshold is 1.0, expected a number below upper",
+        ),
+        ({"lower_threshold": math.nan}, "lower_threshold is nan, expected a finite number"),
+        ({"upper_threshold": math.nan}, "upper_threshold is nan, expected a finite number, or None"),
+        ({"upper_threshold": -math.inf}, "upper_threshold is -inf, expected a finite number"),
+    ],
+)
+def test_impossible_values_name_the_field(kwargs, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        EarlyStoppingParams(**kwargs)

@@ -1,0 +1,88 @@
+"""Loading of exported models: code of the scenario builds the graph, which gets the weights.
+
+Nothing in a model directory is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tfaip.components.loading import Scenario, load_trusted_scenario
+from tfaip.components.scenario import ScenarioComponents
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE, require_model
+from tfaip.errors import TfaipError, UsageError
+from tfaip.util.manifest import read_manifest
+from tfaip.util.reading import read_json
+from tfaip.util.text import shorten
+
+
+def load_exported_params(path: str | Path, trusted: Iterable[str] = ()) -> tuple[Scenario, Any]:
+    """Return the scenario class that a model directory names, and its params; load no backend.
+
+    Args:
+        path: `best/` or `export/` of a run.
+        trusted: packages that the params may name classes of, besides tfaip and the scenario's own.
+
+    Raises:
+        UsageError: if `path` is no model directory, is damaged, or names what it must not.
+    """
+    path = Path(path)
+    require_model(path)
+    file = path / SCENARIO_PARAMS_FILE
+    scenario_id = read_json(file).get("scenario_id")
+    if not isinstance(scenario_id, str):
+        raise UsageError(f"{file} names no scenario (scenario_id is {shorten(scenario_id)}, expected 'module:Class')")
+    scenario = load_trusted_scenario(scenario_id)
+    return scenario, scenario.params_from_path(path, trusted)
+
+
+def backend_of(path: Path) -> str | None:
+    """Return the backend that wrote a model directory; None if that is not known."""
+    try:
+        return read_manifest(path).get("backend")
+    except TfaipError:
+        return None  # older directories have no manifest; damage is reported when the weights are read
+
+
+def load_exported(path: str | Path, trusted: Iterable[str] = ()) -> ScenarioComponents[Any, Any]:
+    """Rebuild an exported model from the code of its scenario and the weights of the directory.
+
+    Args:
+        path: `best/` or `export/` of a run, written on any backend.
+        trusted: as in `load_exported_params`.
+
+    Raises:
+        UsageError: as in `load_exported_params`.
+        TfaipError: as in `load_weights`.
+    """
+    scenario, params = load_exported_params(path, trusted)
+    loaded = scenario(params)
+    load_weights(loaded, Path(path))
+    return loaded
+
+
+def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
+    """Build the graph of a scenario and give it the weights of a model directory.
+
+    Args:
+        scenario: built from the params in the directory.
+        path: the model directory; the weights are compared with its manifest, if it has one.
+
+    Raises:
+        TfaipError: if the weights are missing or damaged, or belong to another model.
+    """
+    # The module is used without a backend, too.
+
+    from tfaip.model.trainingmodel import TrainingModel
+    from tfaip.model.variables import variables_by_path
+    from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, load_weights_of
+
+    arrays = load_weights_of(path)
+    graph, inputs = scenario.graph, scenario.data.create_input_layers()
+    graph.predict(inputs)
+    if arrays.keys() - variables_by_path(graph).keys():
+        # Variables that only the training graph has were stored too.
+        TrainingModel(scenario.model, graph).build_symbolically(inputs, scenario.data.create_target_layers())
+    assign_arrays(variables_by_path(graph), arrays, str(path / WEIGHTS_FILE))

@@ -1,0 +1,156 @@
+"""Writing of model directories: `best/` and `export/` of a run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfaip.components.scenario import ScenarioComponents
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
+from tfaip.export.formats import BY_COMMAND, ExportFormats, create_formats, export_graphs
+from tfaip.export.modeldirectory import ADDED_FORMATS, FORMAT_DIRS, ModelDirectory, shown_names
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import WEIGHTS_FILE, save_arrays, variable_arrays
+from tfaip.params import ParamsBase
+from tfaip.params.resource import copy_resources
+from tfaip.params.serialization import save_params
+from tfaip.util.files import commit_directory, link_entry
+from tfaip.util.logging import logger
+from tfaip.util.manifest import MANIFEST_FILE, MODEL_MARKS, fingerprints, read_manifest, write_manifest
+from tfaip.util.text import shorten_text
+from tfaip.version import __version__
+
+log = logger(__name__)
+
+
+class ModelDirectoryWriter:
+    """Writer of a scenario with its current weights; it can write repeatedly.
+
+    Args:
+        scenario: its graph must be built.
+        further_params: params to store beside those of the scenario, by file name.
+
+    Raises:
+        UsageError: if a format that the params ask for (`export_serve` ...) cannot be written here.
+    """
+
+    def __init__(
+        self, scenario: ScenarioComponents[Any, Any], further_params: Mapping[str, ParamsBase] = MappingProxyType({})
+    ) -> None:
+        self._scenario = scenario
+        self._further_params = dict(further_params)
+        self._added: dict[str, ExportFormats] = {}
+        # The options are export_serve, export_keras and export_onnx.
+        wanted = [name for name in FORMAT_DIRS if getattr(scenario.params, f"export_{name}")]
+        self.formats = create_formats(scenario, wanted)
+
+    def write(self, path: Path) -> None:
+        """Replace the directory `path` in one commit.
+
+        Formats that `add_formats` wrote there are written for the new model too. Other files that
+        users put there are kept if the model is the same as before; else they are removed, with a
+        warning that names them.
+
+        Raises:
+            TfaipError: if it cannot be written, or `path` is something else than a model.
+        """
+        with commit_directory(path, MODEL_MARKS) as directory:
+            self._write_model(directory)
+            before = ModelDirectory.at(path)
+            is_same = before.model_files() == fingerprints(directory)
+            if self.formats is not None:
+                self.formats.write(directory)
+            lost: dict[str, str] = {}
+            for name in before.added_formats:
+                if not (directory / name).exists():
+                    problem = self._add_format(name, before, directory, is_same)
+                    if problem is not None:
+                        lost[name] = problem
+            write_manifest(directory, _origin([name for name in before.added_formats if name not in lost]))
+            removed = [name for name in before.foreign_entries() if not is_same or not _keep(name, path, directory)]
+        for name, problem in lost.items():
+            log.warning(
+                "%s/ of the previous model was removed, the new model cannot be written so: %s", path / name, problem
+            )
+        if removed:
+            log.warning("files of the previous model were removed from %s: %s", path, shown_names(removed))
+
+    def _write_model(self, directory: Path) -> None:
+        params = copy_resources(self._scenario.params, directory)
+        params.scenario_id = self._scenario.scenario_id()
+        save_params(directory / SCENARIO_PARAMS_FILE, params)
+        for name, further in self._further_params.items():
+            save_params(directory / name, further)
+        save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
+
+    def _add_format(self, name: str, before: ModelDirectory, directory: Path, is_same: bool) -> str | None:
+        """Write a format that was added to the previous model; return why that fails, or None."""
+        if is_same and before.damage([name]) is None:
+            link_entry(before.path / name, directory / name)
+            return None
+        try:
+            if name not in self._added:
+                self._added[name] = ExportFormats(export_graphs(self._scenario), [name])
+            self._added[name].write(directory)
+        except Exception as error:  # a converter may raise anything, which must not stop a training
+            shutil.rmtree(directory / name, ignore_errors=True)
+            return shorten_text(str(error), 160)
+        return None
+
+
+def _keep(name: str, path: Path, directory: Path) -> bool:
+    """Link a user's entry of the model `path` into its next version; return False if it has no place."""
+    target = directory / name
+    if os.path.lexists(target):
+        # It was linked with its format, or it is a directory where one was written now.
+        return all(os.path.lexists(directory / entry.relative_to(path)) for entry in (path / name).rglob("*"))
+    if not target.parent.is_dir():
+        return False
+    link_entry(path / name, target)
+    return True
+
+
+def add_formats(
+    scenario: ScenarioComponents[Any, Any], path: Path, names: Sequence[str], inputs: dict[str, np.ndarray]
+) -> None:
+    """Write an existing model in further formats, in one commit of its directory.
+
+    Args:
+        scenario: has the weights of the directory.
+        path: the directory.
+        names: keys of `tfaip.export.formats.FORMATS`; a format that exists is written again.
+        inputs: a batch, on which the formats are compared with the graph first.
+
+    Raises:
+        UsageError: if a format cannot be written here.
+        TfaipError: if a graph cannot be expressed in a format, or gives other outputs there.
+    """
+    formats = ExportFormats(export_graphs(scenario), names, BY_COMMAND)
+    formats.check(inputs)
+    path = path.resolve()  # `.` has no name, and a link to the directory must not be replaced
+    origin = {name: value for name, value in read_manifest(path).items() if name != "files"}
+    origin[ADDED_FORMATS] = sorted({*ModelDirectory.at(path).added_formats, *names})
+    with commit_directory(path, MODEL_MARKS) as directory:
+        for entry in path.iterdir():
+            if entry.name not in (*names, MANIFEST_FILE):
+                link_entry(entry, directory / entry.name)
+        formats.write(directory)
+        write_manifest(directory, origin)
+
+
+def _origin(added_formats: Sequence[str]) -> dict[str, Any]:
+    """Return what the manifest says besides the files."""
+    origin: dict[str, Any] = {
+        "backend": keras.backend.backend(),
+        "versions": {"tfaip": __version__, "keras": keras.__version__},
+    }
+    if added_formats:
+        origin[ADDED_FORMATS] = list(added_formats)
+    return origin

@@ -1,0 +1,193 @@
+"""The format ONNX (`onnx/`), which many runtimes read."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfaip.backend.environment import default_variable
+from tfaip.errors import TfaipError, UsageError
+from tfaip.export.modeldirectory import ONNX_DIR as ONNX_DIR
+from tfaip.export.savedmodelloading import quiet_tensorflow
+from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.util.reading import MIB, open_file
+from tfaip.util.text import shorten_text
+from tfaip.util.typing import TensorDict
+
+SUFFIX = ".onnx"
+# A file is one message of Protocol Buffers, which cannot be larger.
+_ONNX_BYTES = 2048 * MIB
+_NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+_SIGN_BIT = np.iinfo(np.int32).min
+
+
+class OnnxExporter:
+    """Format of ONNX files, one for each graph; each `write` converts the graphs again.
+
+    Args:
+        graphs: graphs to export.
+
+    Raises:
+        UsageError: if the backend is not TensorFlow, or tf2onnx is not installed.
+    """
+
+    def __init__(self, graphs: ExportGraphs) -> None:
+        # The way from JAX (jax2onnx) needs some forty further packages. A model that was trained on
+        # JAX is rebuilt on TensorFlow instead, which gives the same file.
+        if keras.backend.backend() != "tensorflow":
+            raise UsageError(
+                f"ONNX files are written on the tensorflow backend, this is {keras.backend.backend()}: add them to the "
+                "finished model with 'KERAS_BACKEND=tensorflow tfaip-export DIR --format onnx'"
+            )
+        if importlib.util.find_spec("tf2onnx") is None:
+            raise UsageError("exporting ONNX needs tf2onnx, which is not installed: pip install 'tfaip[onnx]'")
+        self._graphs = graphs
+
+    def write(self, directory: Path) -> None:
+        """Create `directory` and write the files, with the current weights.
+
+        Raises:
+            TfaipError: if a graph uses operations that ONNX does not have.
+        """
+        directory.mkdir()
+        for name, graph in self._graphs.by_name.items():
+            with quiet_tensorflow():
+                model, missing = _convert(graph, self._graphs.inputs)
+            if missing:
+                raise TfaipError(
+                    f"graph {name!r} cannot be written as ONNX, which has no counterpart of the TensorFlow operations "
+                    f"{', '.join(missing)}"
+                )
+            (directory / f"{name}{SUFFIX}").write_bytes(model.SerializeToString())
+
+    @staticmethod
+    def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
+        """Load one of the graphs as a function of batches, run by onnxruntime.
+
+        Raises:
+            UsageError: if onnxruntime is not installed.
+            TfaipError: if the file is damaged.
+        """
+        onnxruntime = import_onnxruntime()
+        path = directory / f"{name}{SUFFIX}"
+        try:
+            open_file(path, _ONNX_BYTES).close()
+            session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise TfaipError(f"{path} cannot be loaded: {shorten_text(str(error), 150)}") from error
+        outputs = [output.name for output in session.get_outputs()]
+
+        def predict(inputs: TensorDict) -> dict[str, np.ndarray]:
+            values = session.run(outputs, {i.name: np.asarray(inputs[i.name]) for i in session.get_inputs()})
+            return dict(zip(outputs, values, strict=True))
+
+        return predict
+
+
+def import_onnxruntime() -> ModuleType:
+    """Import onnxruntime without its telemetry, which would write into the home directory.
+
+    Raises:
+        UsageError: if it is not installed.
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise UsageError("running ONNX needs onnxruntime, which is not installed: pip install 'tfaip[onnx]'")
+    with default_variable(_NO_TELEMETRY, "1"):  # it is read during the import
+        import onnxruntime
+    return onnxruntime
+
+
+def _convert(graph: ExportGraph, inputs: Mapping[str, keras.KerasTensor]) -> tuple[Any, list[str]]:
+    """Return the ONNX model, and the operations in it that ONNX does not know."""
+    import onnx
+    import tensorflow as tf  # what is converted is a TensorFlow program
+    import tf2onnx
+
+    selected = graph.select(inputs)
+    specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name) for name, tensor in selected.items()}
+    log = logging.getLogger("tf2onnx")  # it logs operations that it cannot convert, and writes them nevertheless
+    disabled, log.disabled = log.disabled, True
+    function = tf.function(graph, autograph=False)
+    try:
+        model, _ = tf2onnx.convert.from_function(function, [specs], custom_rewriter=[_rewrite_sign_bits])
+    finally:
+        log.disabled = disabled
+    _store_constants(model.graph, function.get_concrete_function(specs).graph.captures)
+    _name_dimensions(model.graph)
+    known = {schema.name for schema in onnx.defs.get_all_schemas()}
+    return model, sorted({node.op_type for node in model.graph.node if node.op_type not in known})
+
+
+def _store_constants(graph: Any, captures: Iterable[tuple[Any, Any]]) -> None:
+    """Store tensors that layers hold, such as the mean of `keras.layers.Normalization`: they became inputs.
+
+    Args:
+        graph: of the ONNX model.
+        captures: tensors of the TensorFlow program, each with its placeholder.
+    """
+    import onnx
+
+    constants = {placeholder.name: tensor for tensor, placeholder in captures}
+    for tensor in [tensor for tensor in graph.input if tensor.name in constants]:
+        array = constants[tensor.name].numpy()
+        graph.initializer.append(onnx.numpy_helper.from_array(array, tensor.name))
+        graph.input.remove(tensor)
+
+
+def _name_dimensions(graph: Any) -> None:
+    """Name the variable dimensions `batch` and `time`, which the converter numbers.
+
+    Equal names mean equal sizes. So `time` is used only if all inputs together have one variable
+    dimension. Otherwise, and for outputs, whose length a layer may change, the name contains that
+    of the tensor: `x_time`, `img_1`, `img_2`.
+    """
+    is_single = sum(len(_variable_axes(tensor)) for tensor in graph.input) == 1
+    for tensor in graph.input:
+        _name_axes(tensor, "time" if is_single else f"{tensor.name}_time")
+    for tensor in graph.output:
+        _name_axes(tensor, f"{tensor.name}_time")
+
+
+def _name_axes(tensor: Any, time_name: str) -> None:
+    dimensions = tensor.type.tensor_type.shape.dim
+    axes = _variable_axes(tensor)
+    if dimensions and not dimensions[0].HasField("dim_value"):
+        dimensions[0].dim_param = "batch"
+    for axis in axes:
+        dimensions[axis].dim_param = time_name if len(axes) == 1 else f"{tensor.name}_{axis}"
+
+
+def _variable_axes(tensor: Any) -> list[int]:
+    """Return the axes of variable length after the first, which is the batch."""
+    dimensions = tensor.type.tensor_type.shape.dim
+    return [axis for axis in range(1, len(dimensions)) if not dimensions[axis].HasField("dim_value")]
+
+
+def _rewrite_sign_bits(graph: Any, operations: list[Any]) -> list[Any]:
+    """Replace `signbit(x)` of Keras' argmax, which ONNX lacks, by `1 / x < 0` (true for -0.0)."""
+    for less in operations:
+        source = _sign_bit_of(less)
+        if source is not None:
+            inverse = graph.make_node("Reciprocal", [source])
+            zero = graph.make_const(f"{less.name}_zero", np.zeros((), np.float32))
+            negative = graph.make_node("Less", [inverse.output[0], zero.output[0]])
+            graph.replace_all_inputs(less.output[0], negative.output[0])
+    return list(graph.get_nodes())
+
+
+def _sign_bit_of(less: Any) -> str | None:
+    """Return the name of `x` if the operation is `bitcast(x) & sign bit < 0`, else None."""
+    masked = less.inputs[0] if less.type == "Less" and less.inputs else None
+    if masked is None or masked.type != "BitwiseAnd":
+        return None
+    cast, mask = masked.inputs
+    if cast.type != "Bitcast" or not mask.is_const() or mask.get_tensor_value() != _SIGN_BIT:
+        return None
+    return str(cast.input[0])

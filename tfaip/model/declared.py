@@ -1,0 +1,267 @@
+"""Losses and metrics that a model declares as `keras.Model.compile` takes them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from types import FunctionType
+from typing import Any
+
+import keras
+from keras import ops
+
+from tfaip.backend import keras_private
+from tfaip.model.keras_objects.base import CustomObject, KerasObject
+from tfaip.model.keras_objects.losses import Loss
+from tfaip.model.keras_objects.metrics import AccuracyByShape, Metric
+from tfaip.params.names import did_you_mean
+from tfaip.util.text import shorten
+from tfaip.util.typing import Tensor, TensorDict
+
+LOSS = "loss"
+_CROSSENTROPY = ("crossentropy", "ce")
+_MEANS = ("sum_over_batch_size", "mean")
+
+
+def declared(model: Any, name: str) -> Any:
+    """Return what a model declares as `loss`, `metrics` or `loss_weights`: an attribute or a method; None: nothing.
+
+    What the class does not declare is taken from a field of its params.
+    """
+    value = getattr(model, name, None)
+    in_class = inspect.getattr_static(type(model), name, None)
+    if isinstance(in_class, FunctionType) and name not in vars(model):
+        arguments = len(inspect.signature(in_class).parameters)
+        if arguments == 1:
+            return in_class(model)
+        # A loss function of (y_true, y_pred) is no method, though Python binds it.
+        return in_class if arguments == 2 else value
+    return getattr(model.params, name, None) if value is None else value
+
+
+class DeclaredLosses:
+    """The losses of a model by name, computed from targets and outputs.
+
+    Args:
+        model: declares `loss` and `loss_weights`.
+        targets: of a batch, may be symbolic; only their names and shapes are read.
+        outputs: likewise.
+
+    Raises:
+        ValueError: if outputs and losses do not fit, or a target is missing.
+        UsageError: if there is no loss of a name.
+    """
+
+    def __init__(self, model: Any, targets: TensorDict, outputs: TensorDict) -> None:
+        owner = type(model).__name__
+        losses = _by_output(declared(model, LOSS), outputs, f"{owner}.loss")
+        missing = [name for name in outputs if name not in losses]
+        if missing:
+            raise ValueError(
+                f"{owner}.loss: no loss for the output {shorten(missing[0])}: add one, or None if it is only predicted"
+            )
+        self._losses: dict[str, tuple[str, str, Any]] = {}
+        is_only = sum(identifier is not None for identifier in losses.values()) == 1
+        for output, identifier in losses.items():
+            if identifier is None:
+                continue
+            target = target_of(output, targets, is_only, owner)
+            name = LOSS if len(outputs) == 1 else f"{output}_{LOSS}"
+            place = f"{owner}.loss" if len(outputs) == 1 else f"{owner}.loss[{output!r}]"
+            loss = _made_loss(identifier, targets[target], outputs[output], place)
+            self._losses[name] = (target, output, loss)
+        if not self._losses:
+            raise ValueError(f"{owner}.loss: all outputs have the loss None: there is nothing to minimise")
+        self.weights = self._weights_by_loss(declared(model, "loss_weights"), outputs, owner)
+
+    def compute(self, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+        """Return the losses of a batch: per sample, or a scalar where the loss reduces them in its own way."""
+        values = {}
+        for name, (target, output, loss) in self._losses.items():
+            values[name] = _loss_values(loss, targets[target], outputs[output])
+        return values
+
+    def _weights_by_loss(self, given: Any, outputs: TensorDict, owner: str) -> dict[str, float] | None:
+        if given is None:
+            return None
+        weights = _by_output(given, outputs, f"{owner}.loss_weights")
+        names = {output: name for name, (_, output, _) in self._losses.items()}
+        unused = sorted(set(weights) - set(names))
+        if unused and isinstance(given, Mapping):
+            raise ValueError(f"{owner}.loss_weights: the output {shorten(unused[0])} has no loss")
+        return {names[output]: float(weight) for output, weight in weights.items() if output in names}
+
+
+class DeclaredMetrics:
+    """The metrics of a model, which it calls with targets and outputs.
+
+    Args:
+        model: declares `metrics`.
+        targets: of a batch, may be symbolic; only their names and shapes are read.
+        outputs: likewise.
+
+    Raises:
+        ValueError: if outputs and metrics do not fit, or a target is missing.
+        UsageError: if there is no metric of a name.
+    """
+
+    def __init__(self, model: Any, targets: TensorDict, outputs: TensorDict) -> None:
+        owner = type(model).__name__
+        self._called: list[tuple[str, str, keras.metrics.Metric]] = []
+        given = _metrics_by_output(declared(model, "metrics"), targets, outputs, f"{owner}.metrics")
+        for output, identifiers in given.items():
+            for identifier in identifiers:
+                target = target_of(output, targets, True, owner)
+                place = f"{owner}.metrics" if len(outputs) == 1 else f"{owner}.metrics[{output!r}]"
+                metric = _made_metric(identifier, targets[target], outputs[output], place)
+                if len(outputs) > 1:
+                    metric.name = f"{output}_{metric.name}"
+                self._called.append((target, output, metric))
+        self.objects = [metric for _, _, metric in self._called]
+
+    def call(self, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
+        """Update the metrics with a batch; return their results so far."""
+        return [metric(targets[target], outputs[output]) for target, output, metric in self._called]
+
+
+def target_of(output: str, targets: TensorDict, is_only: bool, owner: str) -> str:
+    """Return the name of the target of an output: its own, or that of the only target.
+
+    Args:
+        output: its name.
+        targets: by name.
+        is_only: no other output is compared with a target.
+        owner: name of the class of the model, for messages.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if output in targets:
+        return output
+    if len(targets) == 1 and is_only:
+        return next(iter(targets))
+    raise ValueError(
+        f"{owner}: no target is called {shorten(output)}, as this output{did_you_mean(output, targets)}; name the "
+        "layer, or the key of the outputs, as its target, or give this output the loss None"
+    )
+
+
+def _by_output(given: Any, outputs: TensorDict, place: str) -> dict[str, Any]:
+    """Return what is given for each output: a dict by name, a list in their order, or one value for all."""
+    if given is None:
+        raise ValueError(f"{place} is not declared: expected a loss for {', '.join(outputs)}")
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in outputs]
+        if unknown:
+            raise ValueError(f"{place}: there is no output {shorten(unknown[0])}{did_you_mean(unknown[0], outputs)}")
+        return dict(given)
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if len(given) != len(outputs):
+            raise ValueError(
+                f"{place} has {len(given)} values for the {len(outputs)} outputs {', '.join(outputs)}: give a dict "
+                "by name"
+            )
+        return dict(zip(outputs, given, strict=True))
+    return dict.fromkeys(outputs, given)
+
+
+def _metrics_by_output(given: Any, targets: TensorDict, outputs: TensorDict, place: str) -> dict[str, list[Any]]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping | list | tuple):
+        given = [given]
+    if isinstance(given, list | tuple):
+        is_nested = bool(given) and all(item is None or isinstance(item, list | tuple) for item in given)
+        if not is_nested:
+            # Outputs without a target are only predicted.
+            with_target = [name for name in outputs if name in targets or len(outputs) == 1]
+            given = {name: given for name in with_target} or given
+    by_output = _by_output(given, outputs, place)
+    return {name: _as_list(metrics) for name, metrics in by_output.items()}
+
+
+def _as_list(metrics: Any) -> list[Any]:
+    if metrics is None:
+        return []
+    return list(metrics) if isinstance(metrics, list | tuple) else [metrics]
+
+
+def _made_loss(identifier: Any, target: Tensor, output: Tensor, place: str) -> Any:
+    """Return a `keras.losses.Loss`, or a function of target and output."""
+    if isinstance(identifier, str) and identifier.lower() in _CROSSENTROPY:
+        names = ("Binary", "SparseCategorical", "Categorical")
+        return getattr(keras.losses, f"{_by_shape(names, target, output)}Crossentropy")()
+    if isinstance(identifier, str):
+        identifier = Loss.from_name(identifier, place)
+    if isinstance(identifier, KerasObject):
+        identifier = identifier.create()
+    if isinstance(identifier, type):
+        identifier = identifier()
+    if not callable(identifier):
+        raise ValueError(
+            f"{place}: expected a name, an object of keras.losses or a function, got {shorten(identifier)}"
+        )
+    return identifier
+
+
+def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str) -> keras.metrics.Metric:
+    name = identifier if isinstance(identifier, str) else None
+    if isinstance(identifier, str):
+        identifier = Metric.from_name(identifier, place)
+    if isinstance(identifier, AccuracyByShape):
+        names = ("Binary", "SparseCategorical", "Categorical")
+        metric = getattr(keras.metrics, f"{_by_shape(names, target, output)}Accuracy")()
+        metric.name = name or identifier.name
+        return metric
+    if isinstance(identifier, CustomObject):
+        name, identifier = None, identifier.create()
+    elif isinstance(identifier, KerasObject):
+        # Without a name Keras counts the objects of the process.
+        name = name or getattr(identifier, "name", None) or keras_private.snake_case(type(identifier).__name__)
+        identifier = identifier.create()
+    elif isinstance(identifier, keras.metrics.Metric):
+        identifier = _own_copy(identifier, place)
+    if isinstance(identifier, type):
+        identifier = identifier()
+    if not callable(identifier):
+        raise ValueError(
+            f"{place}: expected a name, an object of keras.metrics or a function, got {shorten(identifier)}"
+        )
+    if not isinstance(identifier, keras.metrics.Metric):
+        name = getattr(getattr(identifier, "func", identifier), "__name__", "")
+        name = name if name.isidentifier() else "metric"  # of a lambda
+        identifier = keras.metrics.MeanMetricWrapper(identifier, name=name)
+    if name is not None:
+        identifier.name = name
+    return identifier
+
+
+def _own_copy(metric: keras.metrics.Metric, place: str) -> keras.metrics.Metric:
+    """Return a metric without the state of the given one, which models of one class would share."""
+    try:
+        copy = type(metric).from_config(metric.get_config())
+    except Exception as error:  # a class of the user
+        raise ValueError(
+            f"{place}: {type(metric).__name__} cannot be copied from its get_config(): write a method metrics() that "
+            "makes it"
+        ) from error
+    copy.name = metric.name
+    return copy
+
+
+def _by_shape(names: tuple[str, str, str], target: Tensor, output: Tensor) -> str:
+    """Return one of the names for yes and no, classes, and categories, by the rule of `compile`."""
+    if output.shape[-1] == 1:
+        return names[0]
+    is_sparse = len(target.shape) < len(output.shape) or (target.shape[-1] == 1 and output.shape[-1] > 1)
+    return names[1] if is_sparse else names[2]
+
+
+def _loss_values(loss: Any, target: Tensor, output: Tensor) -> Tensor:
+    """Return the values of the samples, or their mean if the loss weighs them (masks) or sums them."""
+    if not isinstance(loss, keras.losses.Loss):
+        loss = keras_private.FunctionLoss(loss)
+    y_true = keras.tree.map_structure(lambda x: ops.convert_to_tensor(x, dtype=loss.dtype), target)
+    values = loss.call(y_true, ops.convert_to_tensor(output, dtype=loss.dtype))
+    is_masked = keras_private.mask_of(output) is not None or keras_private.mask_of(values) is not None
+    return values if loss.reduction in _MEANS and not is_masked else loss(target, output)

@@ -1,0 +1,147 @@
+"""Graph around a Keras model that the author of a scenario brings (`ModelBase.build_model`)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import keras
+import numpy as np
+
+from tfaip.backend import keras_private
+from tfaip.data.specs import TensorSpec
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.layerbase import is_inlined
+from tfaip.model.layernames import output_names
+from tfaip.params.names import did_you_mean
+from tfaip.util.text import shorten
+from tfaip.util.typing import TensorDict
+
+P = TypeVar("P")
+
+
+class KerasGraph(GraphBase[P]):
+    """A graph that is one Keras model or layer, for training and prediction.
+
+    Inputs are matched by name; a model with one input takes the only input of the data, whatever its name is. A model
+    without fixed inputs (a layer, a subclass) gets the tensor of the only input, or the dict of several ones. Outputs
+    that are no dict are named by the layers that compute them, see `output_names`.
+
+    Args:
+        params: of the model.
+        network: what `build_model` returned.
+        specs: inputs of the data by name; None: they are not compared.
+        owner: name of the class that has built it, for messages.
+
+    Raises:
+        TypeError: if `network` is no layer, or is compiled.
+        ValueError: if it has other inputs than the data.
+    """
+
+    def __init__(
+        self, params: P, network: Any, specs: Mapping[str, TensorSpec] | None, owner: str, **kwargs: Any
+    ) -> None:
+        super().__init__(params, **kwargs)
+        where = f"{owner}.build_model"
+        if not isinstance(network, keras.layers.Layer):
+            raise TypeError(f"{where} returned {_kind(network)}, expected a keras.Model, or a layer")
+        if getattr(network, "compiled", False):
+            raise TypeError(
+                f"{where} returned a compiled model: leave out compile(), and declare `loss` and `metrics` in {owner}"
+            )
+        self.network = network
+        if specs is not None:
+            _check_inputs(_fixed_inputs(network), specs, where)
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        """Return the outputs of the Keras model by name."""
+        outputs = self._call(_given_inputs(self.network, inputs), training)
+        if isinstance(outputs, Mapping):
+            return {str(name): value for name, value in outputs.items()}
+        values = outputs if isinstance(outputs, list | tuple) else [outputs]
+        return dict(zip(output_names(self.network, len(values)), values, strict=True))
+
+    def _call(self, given: Any, training: bool | None) -> Any:
+        network: Any = self.network
+        if keras_private.is_functional(network):
+            return network(given, training=training)
+        if not is_inlined() or _is_of_keras(network):
+            return network(given)  # `training` is that of this graph
+        # A file of Keras cannot hold the class, but the layers that it calls.
+        takes_training = "training" in inspect.signature(network.call).parameters
+        return network.call(given, training=False) if takes_training else network.call(given)
+
+
+def _fixed_inputs(network: keras.layers.Layer) -> Any:
+    """Return the inputs that a model was declared with, in its structure; None if it takes what comes."""
+    if not keras_private.is_functional(network):
+        return None
+    if isinstance(network, keras.Sequential):
+        return network.inputs[0] if network.built else None
+    return network.input
+
+
+def _given_inputs(network: keras.layers.Layer, inputs: TensorDict) -> Any:
+    fixed = _fixed_inputs(network)
+    if isinstance(fixed, Mapping):
+        return {name: inputs[name] for name in fixed}
+    if isinstance(fixed, list | tuple):
+        return [inputs[tensor.name] for tensor in fixed]
+    if len(inputs) == 1:
+        return next(iter(inputs.values()))
+    return dict(inputs) if fixed is None else inputs[fixed.name]
+
+
+def _check_inputs(fixed: Any, specs: Mapping[str, TensorSpec], where: str) -> None:
+    if fixed is None:
+        return
+    if isinstance(fixed, Mapping):
+        tensors = dict(fixed)
+    else:
+        tensors = {tensor.name: tensor for tensor in (fixed if isinstance(fixed, list | tuple) else [fixed])}
+        if len(tensors) == len(specs) == 1:
+            tensors = {next(iter(specs)): next(iter(tensors.values()))}
+    for name, tensor in tensors.items():
+        if name not in specs:
+            raise ValueError(
+                f"{where}: the model has the input {shorten(name)}, which the data do not have"
+                f"{did_you_mean(name, specs)}; name it as in the data: keras.Input(shape, name=...)"
+            )
+        spec = specs[name]
+        if not _same_shape(spec.shape, tuple(tensor.shape[1:])):
+            raise ValueError(
+                f"{where}: the input {name!r} of the model has the shape {list(tensor.shape[1:])}, the data give "
+                f"{list(spec.shape)} (without the batch): change one of them"
+            )
+        if not _can_hold(tensor.dtype, spec.dtype):
+            raise ValueError(
+                f"{where}: the input {name!r} of the model has the type {tensor.dtype}, the data give {spec.dtype}: "
+                f"keras.Input(shape, dtype={spec.dtype!r})"
+            )
+
+
+def _same_shape(data: tuple[int | None, ...], model: tuple[int | None, ...]) -> bool:
+    # Keras adds and removes a last dimension of 1.
+    if len(data) == len(model) + 1 and data[-1] == 1:
+        data = data[:-1]
+    elif len(model) == len(data) + 1 and model[-1] == 1:
+        model = model[:-1]
+    sizes = list(zip(data, model, strict=False))
+    return len(data) == len(model) and all(wanted is None or given == wanted for given, wanted in sizes)
+
+
+def _can_hold(model: str, data: str) -> bool:
+    if "string" in (model, data):
+        return model == data
+    if "bfloat16" in (model, data):
+        return True
+    return model == data or np.can_cast(np.dtype(data), np.dtype(model), "same_kind")
+
+
+def _is_of_keras(network: keras.layers.Layer) -> bool:
+    return type(network).__module__.partition(".")[0] == "keras"
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

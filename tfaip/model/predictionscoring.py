@@ -1,0 +1,208 @@
+"""Losses and metrics of the prediction graph, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfaip.backend.active import backend
+from tfaip.data.pipeline.batching import Batch
+from tfaip.device.collectives import all_reduce_sum
+from tfaip.device.devices import Devices
+from tfaip.model.graphbase import full_precision
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.util.logging import logger
+from tfaip.util.typing import Logs, Tensor, TensorDict
+
+OUTPUTS = "outputs"
+VALUES = "values"
+
+log = logger(__name__)
+
+
+class EvaluationModel(TrainingModel):
+    """Model that scores the prediction graph. Losses or metrics that need an output only training has are left out."""
+
+    def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
+        self.graph.predict(inputs)
+        self._trace(inputs, targets, with_training=False)
+
+    def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
+        return full_precision(self.graph.predict(inputs[0]))
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Tensor:
+        """Return the loss as in training, or zero if the losses need an output that the prediction graph has not."""
+        compute = partial(super().compute_loss, x, y, sample_weight=sample_weight, training=training)
+        try:
+            return compute(y_pred=y_pred)
+        except KeyError:
+            missing = _missing_output(compute, y_pred)
+            if missing is None:
+                raise
+            self._values.without_loss = True
+            log.info("no loss on the prediction graph, which has no output %r", missing)
+            return ops.zeros((), dtype="float32")
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
+        """Return the values so far under `VALUES`, and the outputs of the batch under `OUTPUTS`."""
+        compute = partial(super().compute_metrics, x, y, sample_weight=sample_weight)
+        values: dict[str, Tensor] = {}
+        try:
+            values = compute(y_pred=y_pred)
+        except KeyError:
+            missing = _missing_output(compute, y_pred)
+            if missing is None:
+                raise
+            self._values.called = []
+            log.info("no metrics on the prediction graph, which has no output %r", missing)
+        return {VALUES: values, OUTPUTS: y_pred}
+
+    def values(self) -> Logs:
+        """Return the means over all batches since the last reset."""
+        result = self.values_so_far()
+        if self._values.without_loss:
+            result.pop("loss")
+        return result
+
+
+class ScoringModel(EvaluationModel):
+    """Model that scores outputs which come with the batch: its inputs are `{"inputs": ..., "outputs": ...}`.
+
+    Losses of layers are left out: they belong to a model, not to outputs.
+    """
+
+    def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
+        self._trace({"inputs": inputs, OUTPUTS: self.graph.predict(inputs)}, targets, with_training=False)
+
+    def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
+        return inputs[0][OUTPUTS]
+
+    @property
+    def losses(self) -> list[Tensor]:
+        return []
+
+    def _loss_arguments(self, x: tuple[TensorDict, TensorDict], outputs: TensorDict) -> tuple[TensorDict, TensorDict]:
+        return super()._loss_arguments((x[0]["inputs"], x[1]), outputs)
+
+
+class _MissingOutput(KeyError):
+    """An output was asked for that the graph has not."""
+
+
+class _Outputs(dict[str, Any]):
+    """Outputs by name, whose missing ones raise an error of their own."""
+
+    def __missing__(self, name: str) -> Any:
+        raise _MissingOutput(name)
+
+
+def _missing_output(compute: Callable[..., Any], outputs: TensorDict) -> str | None:
+    """Return the name of the missing output that makes `compute` fail; None: it fails for another reason.
+
+    It runs once more, without changing anything. Not at first with `_Outputs`: Keras looks only into plain dicts.
+    """
+    try:
+        with keras.StatelessScope():
+            compute(y_pred=_Outputs(outputs))
+    except _MissingOutput as error:
+        return str(error.args[0])
+    except KeyError:
+        return None
+    return None
+
+
+class EvaluationStep:
+    """Compiled evaluation of one batch after the other by an `EvaluationModel`.
+
+    Keras' own `evaluate` keeps the outputs to itself and `predict` keeps all of them.
+
+    Args:
+        model: built.
+        run_eagerly: do not compile.
+        devices: whose processes score different batches; None: this process is alone.
+    """
+
+    def __init__(self, model: EvaluationModel, run_eagerly: bool = False, devices: Devices | None = None) -> None:
+        self._devices = devices or Devices()
+        model.compile(optimizer=None, run_eagerly=run_eagerly, jit_compile=False)
+        self._model = model
+        # The step returns the values of the metrics though the last ones would do: on a CPU, JAX 0.10 then keeps both
+        # cores busy with the layers, which it does not otherwise (benchmarks/prediction.py: a seventh of a step of
+        # 9 ms).
+        self._step = _compiled(model, run_eagerly)
+        self._initial: list[np.ndarray] = []
+
+    def reset(self) -> None:
+        """Begin a new evaluation with the current weights."""
+        self._model.reset_metrics()
+        shared = self._devices.num_processes > 1
+        self._step.read(of_this_process=shared)
+        self._initial = self._step.accumulated() if shared else []
+
+    def __call__(self, batch: Batch) -> TensorDict:
+        """Score a batch; return its outputs, on the device."""
+        return self.score(batch.inputs, batch.targets)
+
+    def score(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
+        """Score a batch of what the model takes; return its outputs, on the device."""
+        outputs: TensorDict = self._step(inputs, targets)[OUTPUTS]
+        return outputs
+
+    def result(self) -> Logs:
+        """Return the values over all batches since `reset`; of all processes, whose accumulators are added up."""
+        if self._devices.num_processes == 1:
+            self._step.write_accumulators()
+            return self._model.values()
+        totals = all_reduce_sum(self._devices, self._step.accumulated(), self._initial)
+        for variable, total in zip(self._model.metrics_variables, totals, strict=True):
+            variable.assign(total)
+        return self._model.values()
+
+
+class UnevenBatches:
+    """Batches of a validation that cannot be split equally on several devices: each device gets them whole.
+
+    They are kept back until all others are evaluated.
+
+    Args:
+        num_shares: parts that a batch is split into.
+    """
+
+    def __init__(self, num_shares: int) -> None:
+        self._num_shares = num_shares
+        self.batches: list[Batch] = []
+
+    def is_split(self, batch: Batch) -> bool:
+        """Return True if the batch can be split; else keep it for `evaluate`."""
+        if backend.can_evaluate(batch.size, self._num_shares):
+            return True
+        self.batches.append(batch)
+        return False
+
+    def evaluate(self, model: TrainingModel) -> Logs:
+        """Continue the evaluation that `model.evaluate` has begun; return the values of all batches."""
+        step = _compiled(model)
+        step.read()
+        for batch in self.batches:
+            # NumPy arrays of a compiled function are the same on all devices.
+            step(batch.inputs, batch.targets)
+        step.write_variables()
+        step.write_accumulators()
+        return model.values_so_far()
+
+
+def _compiled(model: TrainingModel, run_eagerly: bool = False) -> backend.CompiledStep:
+    variables = [*model.trainable_variables, *model.non_trainable_variables]
+    return backend.CompiledStep(model.score_batch, variables, model.metrics_variables, run_eagerly)

@@ -1,0 +1,1 @@
+"""Code that several commands share: entry point, flags, stored params, models, results."""

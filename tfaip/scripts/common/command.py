@@ -1,0 +1,199 @@
+"""Common parts of the commands: entry point and exit code, usage, shared flags and dry runs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+from tfaip.device.cluster import leave_at_once
+from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
+from tfaip.params.trust import check_packages
+from tfaip.scripts.common.failure import report_failure
+from tfaip.util.logging import setup_console
+from tfaip.util.text import shorten_text
+
+Main = Callable[..., int]
+
+# Other handlers stay: a process in the background of a shell ignores Ctrl-C.
+_DEFAULT_HANDLERS: dict[signal.Signals, Any] = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
+_PLAN_LIMIT = 500
+
+# Lines of the usage texts.
+TRUST = "further packages whose classes the stored params may name"
+TRUST_CONFIG = "further packages whose classes a config file may name"
+
+
+def entry_point(usage: str, noun: str, flag: str | None = None) -> Callable[[Callable[..., None]], Main]:
+    """Turn a function into the entry point of a command, which returns the exit code.
+
+    The function is called with the argument that decides what flags there are, and with the rest.
+
+    Args:
+        usage: printed for `--help` without that argument; it begins with `usage: PROG ARGUMENTS`.
+        noun: what the argument names, for messages.
+        flag: that precedes the argument, which is then a list of words; None: it is the first word.
+    """
+    call = usage.partition("\n")[0].removeprefix("usage: ")
+    expected = f"expected: {call}; see {call.split()[0]} --help"
+
+    def decorate(work: Callable[..., None]) -> Main:
+        def start(argv: Sequence[str]) -> None:
+            subject: str | list[str]
+            if flag is None:
+                subject, flags = _take_first(argv)
+            else:
+                subject, flags = take_words(flag, f"a {noun}; {expected}", argv)
+            if subject:
+                work(subject, flags)
+            elif flags and flags[0] in ("-h", "--help"):
+                print(usage)
+            elif flags and flag is None:
+                raise UsageError(f"which {noun}? it comes first, got {flags[0]}; {expected}")
+            else:
+                raise UsageError(f"which {noun}? {expected}")
+
+        return functools.partial(run_command, start)
+
+    return decorate
+
+
+def _take_first(argv: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the first word and the other ones; an empty one if it is missing or a flag."""
+    if not argv or argv[0].startswith("-"):
+        return "", list(argv)
+    return argv[0], list(argv[1:])
+
+
+def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | None = None) -> int:
+    """Run the work of a command.
+
+    Args:
+        work: called with the command line arguments.
+        argv: these arguments (None: those of the process).
+
+    Returns:
+        the exit code: 0, 1 (failure), 2 (usage), 130 (Ctrl-C), 143 (terminated).
+    """
+    if argv is None:
+        argv = sys.argv[1:]
+    exit_code = _run(work, argv)
+    if exit_code:
+        leave_at_once(exit_code)
+    return exit_code
+
+
+def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:
+    received: list[signal.Signals] = []
+    with _raising_signals(received):
+        try:
+            setup_console()
+            try:
+                work(argv)
+            finally:
+                sys.stdout.flush()
+            return 0
+        except KeyboardInterrupt:
+            received.append(signal.SIGINT)  # if no signal of ours raised it
+        except Exception as error:
+            # Native code that calls Python may have replaced the KeyboardInterrupt.
+            if not received:
+                return report_failure(error)
+        print(f"{received[0].name}: stopped", file=sys.stderr)
+        return SIGNAL_EXIT_CODES[received[0]]
+
+
+@contextlib.contextmanager
+def _raising_signals(received: list[signal.Signals]) -> Iterator[None]:
+    """Context in which SIGTERM and SIGINT raise a KeyboardInterrupt, which cleans up.
+
+    The second signal of a kind ends the process at once.
+
+    Args:
+        received: gets the first signal.
+    """
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        received.append(signal.Signals(number))
+        raise KeyboardInterrupt
+
+    replaced: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():
+        replaced = [number for number, default in _DEFAULT_HANDLERS.items() if signal.getsignal(number) == default]
+    for number in replaced:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number in replaced:
+            signal.signal(number, _DEFAULT_HANDLERS[number])
+
+
+def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split off a flag that decides what other flags there are.
+
+    Args:
+        flag: with dashes.
+        what: it needs, for the message.
+        flags: the command line.
+
+    Returns:
+        the words after the flag (none: it is not there), and the other flags.
+
+    Raises:
+        UsageError: if there is no word after it.
+    """
+    rest: list[str] = []
+    for word in flags:
+        rest += word.split("=", 1) if word.startswith(f"{flag}=") else [word]
+    if flag not in rest:
+        return [], rest
+    start = rest.index(flag)
+    end = start + 1
+    while end < len(rest) and not rest[end].startswith("-"):
+        end += 1
+    if end == start + 1:
+        raise UsageError(f"{flag} needs {what}")
+    return rest[start + 1 : end], rest[:start] + rest[end:]
+
+
+def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split off `--trust PKG [PKG ...]`, which may be given several times.
+
+    Returns:
+        the packages and the other flags.
+
+    Raises:
+        UsageError: if it names no package.
+    """
+    trusted: list[str] = []
+    words, rest = take_words("--trust", "the name of a package", flags)
+    while words:
+        trusted += words
+        words, rest = take_words("--trust", "the name of a package", rest)
+    return check_packages(trusted), rest
+
+
+def print_plan(action: str, results: str) -> None:
+    """Print the two lines of a dry run.
+
+    Args:
+        action: what would be done, as in `evaluate the model ...`.
+        results: where its results would be.
+    """
+    print(shorten_text(f"dry run: would {action}", _PLAN_LIMIT))
+    print(shorten_text(f"would write {results}; nothing was written", _PLAN_LIMIT))
+
+
+def listed(*targets: str | None) -> str:
+    """Return the files that would be written; those that are None were not asked for."""
+    return ", ".join(target for target in targets if target is not None) or "no file"

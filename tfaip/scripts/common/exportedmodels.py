@@ -1,0 +1,195 @@
+"""Exported models that a command line names, and the data that they are applied to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tfaip.backend.selection import prefer_backend
+from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.errors import UsageError
+from tfaip.params.sharing import fill_shared
+from tfaip.params.tree import diff, is_hidden
+from tfaip.params.trust import top_package
+from tfaip.scripts.common import command
+from tfaip.trainer.run.directory import find_run, model_of_run
+from tfaip.trainer.run.names import PARAMS_FILE
+from tfaip.util.manifest import verify_files
+
+# Known here because the modules that write them import a backend.
+_SERVE_DIR, _CHECKPOINT_FILE = "serve", "state.safetensors"
+
+
+@dataclass
+class Models:
+    """Exported models that a user named.
+
+    Args:
+        paths: their directories.
+        trusted: packages of `--trust`, whose classes stored params may name.
+        flags: the rest of the command line.
+        scenario: class of the scenario of the first one.
+        params: its scenario params.
+        training_data: the data that it was trained with; None: unknown.
+    """
+
+    paths: list[Path]
+    trusted: list[str]
+    flags: list[str]
+    scenario: Any
+    params: Any
+    training_data: Any
+
+    def all_trusted(self) -> list[str]:
+        """Return the packages that files may name classes of, with the scenario's own."""
+        return [top_package(self.scenario.__module__), *self.trusted]
+
+    def use_training_pipeline(self, params: Any) -> None:
+        """Use the pipeline and the seed of the training's validation for a prediction, if known."""
+        if self.training_data is not None:
+            params.pipeline = self.training_data.gen.setup.val
+            params.random_seed = self.training_data.random_seed
+
+
+def exported_model(path: Path) -> Path:
+    """Return the model directory that a user means.
+
+    Args:
+        path: a model directory, its `serve/`, or a run, which means its best model (its final one
+            if it has no best).
+
+    Raises:
+        UsageError: if it is a checkpoint, or a run that has no model yet. Any other path is
+            returned unchanged.
+    """
+    if (path / SCENARIO_PARAMS_FILE).is_file():
+        return path
+    # `.` has a parent only when it is resolved.
+    parent = path.parent if path.name == _SERVE_DIR else path.resolve().parent
+    if path.resolve().name == _SERVE_DIR and (parent / SCENARIO_PARAMS_FILE).is_file():
+        return parent
+    if (path / PARAMS_FILE).is_file():
+        model = model_of_run(path)
+        if model is None:
+            raise UsageError(f"the run {path} holds no exported model yet (best/ or export/): train an epoch first")
+        return model
+    if _is_checkpoint(path):
+        run = find_run(path)[0]
+        model = model_of_run(run) or run / "best"
+        raise UsageError(f"{path} is a checkpoint, which holds no exported model: give {model}/ or the run {run}")
+    return path
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Return True for a checkpoint, or the directory of checkpoints, of a run."""
+    holds_one = (path / _CHECKPOINT_FILE).is_file()
+    holds_several = path.is_dir() and any((entry / _CHECKPOINT_FILE).is_file() for entry in path.iterdir())
+    parents = [*path.resolve().parents][:2]
+    return (holds_one or holds_several) and any((parent / PARAMS_FILE).is_file() for parent in parents)
+
+
+def open_models(directories: Sequence[str | Path], flags: Sequence[str]) -> Models:
+    """Load the params of exported models; imports no backend.
+
+    Args:
+        directories: as in `exported_model`.
+        flags: the rest of the command line.
+
+    Raises:
+        UsageError: if the first one is not a model.
+    """
+    from tfaip.export.modelloading import backend_of, load_exported_params
+    from tfaip.export.trainingdata import load_training_data
+
+    paths = [exported_model(Path(directory)) for directory in directories]
+    # Only the backend that wrote a model gives the same values. Scenario code may import Keras.
+    prefer_backend(backend_of(paths[0]))
+    trusted, flags = command.take_trusted(flags)
+    scenario, params = load_exported_params(paths[0], trusted)
+    training_data = load_training_data(paths[0], scenario, trusted)
+    if training_data is not None:
+        fill_shared(training_data, params, strict=False)
+    return Models(paths, trusted, flags, scenario, params, training_data)
+
+
+def open_verified(path: Path, flags: Sequence[str]) -> Models:
+    """Load the params of a model after its files have been compared with its manifest.
+
+    Args:
+        path: as in `exported_model`.
+        flags: the rest of the command line.
+    """
+    path = exported_model(path)
+    if (path / SCENARIO_PARAMS_FILE).is_file():
+        verify_files(path)
+    return open_models([path], flags)
+
+
+def choose_data(chosen: Any, defaults: Sequence[Any]) -> list[Any]:
+    """Return the generators to use: all defaults if no flag changed anything, else the chosen one.
+
+    Args:
+        chosen: the first default after the flags `--data.*`.
+        defaults: generators of the training.
+
+    Raises:
+        UsageError: if there is no default, and nothing was chosen.
+    """
+    if defaults and type(chosen) is type(defaults[0]):
+        changes = diff(defaults[0], chosen)
+        if all(is_hidden(chosen, change.path) for change in changes):
+            return list(defaults)
+    if type(chosen) is DataGeneratorParams:
+        raise UsageError(
+            "which data? the model names no validation data of its training: name a generator, as in "
+            "--data my.package:MyGeneratorParams, and its params with --data.*"
+        )
+    return [chosen]
+
+
+def plan_for_models(
+    models: Models, verb: str, data: Iterable[tuple[Any, Any, Any]], targets: Sequence[str | None]
+) -> None:
+    """Load models, read the first batch of their data, and print what would be done with them.
+
+    Args:
+        models: named by the command line; the backend is imported.
+        verb: what is done with them, with the preposition of the data as in `apply {} to`.
+        data: params of a pipeline, params of a generator, and the mode, of each kind of data.
+        targets: files that the flags ask for.
+
+    Raises:
+        TfaipError: if a model is damaged, or the data cannot be read.
+    """
+    from tfaip.predict.multimodelpredictor import load_models
+
+    loaded = load_models(models.paths, models.scenario, models.trusted)
+    texts = [read_data(loaded[0], setup, generator, mode) for setup, generator, mode in data]
+    names = f"{' and '.join(map(str, models.paths))} ({models.scenario.__name__})"
+    command.print_plan(f"{verb.format(names)} {', '.join(texts)}", command.listed(*targets))
+
+
+def read_data(scenario: Any, setup: Any, generator: Any, mode: Any) -> str:
+    """Read the first batch of one pass over data; return how many samples there are, as text.
+
+    Args:
+        scenario: whose data they are.
+        setup: params of the pipeline.
+        generator: params of the generator.
+        mode: of the pipeline.
+
+    Raises:
+        UsageError: if there is no sample.
+    """
+    name = type(generator).__name__
+    pipeline = scenario.data.create_pipeline(replace(setup, num_processes=0), generator).to_mode(mode)
+    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+        if next(batches, None) is None:
+            raise UsageError(f"{name} gives no sample: change --data.*")
+    try:
+        return f"{pipeline.epoch_size()} samples of {name}"
+    except UsageError:
+        return f"samples of {name}, whose number is not known"
