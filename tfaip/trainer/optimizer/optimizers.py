@@ -173,6 +173,13 @@ class FtrlOptimizer(KerasOptimizerParams):
     l2_regularization_strength: float = field(
         default=0.0, metadata=pai_meta(help="Factor of the L2 penalty") | limits(low=0)
     )
+    l2_shrinkage_regularization_strength: float = field(
+        default=0.0,
+        metadata=pai_meta(help="Factor of the L2 penalty on the size of the weights alone") | limits(low=0),
+    )
+    beta: float = field(
+        default=0.0, metadata=pai_meta(help="Smoothing of the rates, added to the L2 penalty") | limits(low=0)
+    )
 
 
 @pai_dataclass
@@ -212,6 +219,14 @@ class MuonOptimizer(KerasOptimizerParams):
     nesterov: bool = field(default=True, metadata=pai_meta(help="Use Nesterov momentum in the Muon part"))
     # The compiled step unrolls the iterations, so there must be few.
     ns_steps: int = field(default=5, metadata=pai_meta(help="Newton-Schulz iterations") | limits(low=1, high=20))
+    rms_rate: float = field(
+        default=0.2,
+        metadata=pai_meta(help="Size of the updates of the Muon part") | limits(above=0),
+    )
+    adam_lr_ratio: float = field(
+        default=1.0, metadata=pai_meta(help="Factor on the learning rate of the Adam part") | limits(low=0)
+    )
+    exclude_embeddings: bool = field(default=True, metadata=pai_meta(help="Use Adam for embeddings"))
 
 
 @pai_dataclass
