@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+from test.docs.test_docs import write_files
 from test.support.commands import REPOSITORY
 
 RIGHT = """
@@ -60,11 +62,16 @@ LineData().height = "3"
 
 
 def errors_of(path: Path, text: str) -> list[str]:
-    """Line and kind of the errors that mypy finds, with the settings of the repository."""
-    file = path / "scenario.py"
-    file.write_text(text)
-    command = [sys.executable, "-m", "mypy", "--cache-dir", str(path / "cache"), "--no-error-summary", str(file)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    """Line and kind of the errors that mypy finds in a module, with the settings of the repository."""
+    (path / "scenario.py").write_text(text)
+    return check(path, "scenario.py")
+
+
+def check(directory: Path, *targets: str) -> list[str]:
+    config = ["--config-file", str(REPOSITORY / "pyproject.toml"), "--cache-dir", str(directory / "cache")]
+    command = [sys.executable, "-m", "mypy", *config, "--no-error-summary", *targets]
+    environment = {**os.environ, "MYPYPATH": str(REPOSITORY)}
+    result = subprocess.run(command, capture_output=True, text=True, cwd=directory, env=environment, check=False)
     assert result.returncode in (0, 1), result
     lines = [line for line in result.stdout.splitlines() if ": error: " in line]
     assert all("scenario.py:" in line for line in lines), lines
@@ -85,3 +92,14 @@ def test_wrong_types_names_and_limits_are_errors(tmp_path: Path) -> None:
         "13 attr-defined",
         "14 assignment",
     ]
+
+
+def test_the_example_of_the_page_has_no_errors_and_a_wrong_part_has(tmp_path: Path) -> None:
+    write_files("scenario.md", tmp_path)
+    assert check(tmp_path, "-p", "forms") == []
+    file = tmp_path / "forms" / "scenario.py"
+    lines = file.read_text().splitlines()
+    index = next(index for index, line in enumerate(lines) if "Waves(seed=2, size=200)" in line)
+    lines[index] = lines[index].replace("seed=2", 'seed="2"')
+    file.write_text("\n".join(lines))
+    assert check(tmp_path, "-p", "forms") == [f"{index + 1} arg-type"]

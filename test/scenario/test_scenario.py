@@ -24,7 +24,7 @@ from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.params.flags import flag_values
 from tfaip.scenario.scenario import Scenario
-from tfaip.scripts.parser import CommandParser
+from tfaip.scripts.common.parser import CommandParser
 from tfaip.trainer.scheduler import CosineDecayParams
 
 # Class names of the old declaration -> of the new one.
