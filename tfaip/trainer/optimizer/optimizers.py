@@ -136,6 +136,10 @@ class FtrlOptimizer(KerasOptimizerParams):
     initial_accumulator_value: float = option(0.1, "Initial value of the sum of squares", above=0)
     l1_regularization_strength: float = option(0.0, "Factor of the L1 penalty", low=0)
     l2_regularization_strength: float = option(0.0, "Factor of the L2 penalty", low=0)
+    l2_shrinkage_regularization_strength: float = option(
+        0.0, "Factor of the L2 penalty on the size of the weights alone", low=0
+    )
+    beta: float = option(0.0, "Smoothing of the rates, added to the L2 penalty", low=0)
 
 
 class AdafactorOptimizer(KerasOptimizerParams):
@@ -159,6 +163,9 @@ class MuonOptimizer(KerasOptimizerParams):
     nesterov: bool = option(True, "Use Nesterov momentum in the Muon part")
     # The compiled step unrolls the iterations, so there must be few.
     ns_steps: int = option(5, "Newton-Schulz iterations", low=1, high=20)
+    rms_rate: float = option(0.2, "Size of the updates of the Muon part", above=0)
+    adam_lr_ratio: float = option(1.0, "Factor on the learning rate of the Adam part", low=0)
+    exclude_embeddings: bool = option(True, "Use Adam for embeddings")
 
 
 class AdaBeliefOptimizer(KerasOptimizerParams):
