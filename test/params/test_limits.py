@@ -111,7 +111,7 @@ CLASSES = params_classes()
 def test_the_walk_finds_the_classes() -> None:
     names = {cls.__name__ for cls in CLASSES}
     assert names >= {cls.__name__ for cls in [*OPTIMIZERS, *SCHEDULES, *MODULATIONS]}
-    assert names >= {"TutorialTrainerParams", "DataPipelineParams", "DeviceConfigParams", "RandomShiftParams"}
+    assert names >= {"TutorialTrainerParams", "DataPipelineParams", "DeviceConfigParams", "RandomShift"}
     assert sum(len(list(number_limits(cls))) for cls in CLASSES) > 300
 
 

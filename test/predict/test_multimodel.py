@@ -21,7 +21,7 @@ from tfaip.lav.params import LAVParams
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
 from tfaip.predict.params import PredictorParams
-from tfaip.scenario.tutorial.full.data import TutorialDataParams, TutorialGeneratorParams
+from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
 from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.graph import TutorialGraph
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.backend
 
 
 def voted(*outputs):
-    return MeanVoter(TutorialDataParams()).vote(Sample(outputs=list(outputs), meta=1)).outputs
+    return MeanVoter(TutorialData()).vote(Sample(outputs=list(outputs), meta=1)).outputs
 
 
 def test_means_and_majorities():
@@ -107,7 +107,7 @@ def test_one_model_votes_alone():
         np.testing.assert_array_equal(one.outputs["y"], other.outputs["y"])
 
 
-VALIDATION = TutorialGeneratorParams(part=Part.VAL)
+VALIDATION = TutorialGenerator(part=Part.VAL)
 
 
 @pytest.fixture(scope="module")

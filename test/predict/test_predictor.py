@@ -20,7 +20,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import load_exported
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
-from tfaip.scenario.tutorial.full.data import TutorialGeneratorParams
+from tfaip.scenario.tutorial.full.data import TutorialGenerator
 from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
@@ -244,7 +244,7 @@ def test_no_model():
 
 
 def test_a_model_directory_and_its_saved_model(tutorial):
-    generator = TutorialGeneratorParams(part=Part.VAL)
+    generator = TutorialGenerator(part=Part.VAL)
     predictor = TutorialScenario.create_predictor(tutorial / "best", PredictorParams(silent=True, progress_bar=False))
     expected = list(predictor.predict(generator))
     assert len(expected) == 360
@@ -276,9 +276,7 @@ def test_half_precision_gives_outputs_in_float32(tutorial):
     probabilities = []
     for precision in (Precision.FLOAT32, Precision.MIXED_BFLOAT16):
         params = PredictorParams(silent=True, progress_bar=False, device=DeviceConfigParams(precision=precision))
-        samples = TutorialScenario.create_predictor(tutorial / "best", params).predict(
-            TutorialGeneratorParams(part=Part.VAL)
-        )
+        samples = TutorialScenario.create_predictor(tutorial / "best", params).predict(TutorialGenerator(part=Part.VAL))
         probabilities.append(np.stack([sample.outputs["prob"] for sample in itertools.islice(samples, 100)]))
     full, half = probabilities
     assert full.dtype == half.dtype == np.float32

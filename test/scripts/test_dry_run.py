@@ -19,17 +19,17 @@ FULL = "tfaip.scenario.tutorial.full"
 CASES: dict[str, tuple[list[str], str, str]] = {
     "lav": (
         ["lav", "--export_dir", "RUN", "--out", "o.json", "--dump", "d.npz", "--pipeline.num_processes", "2"],
-        "validate RUN/best (TutorialScenario) on 360 samples of TutorialGeneratorParams",
+        "validate RUN/best (TutorialScenario) on 360 samples of TutorialGenerator",
         "o.json, d.npz",
     ),
     "multi_lav": (
         ["multi_lav", "--export_dirs", "RUN/best", "RUN/export", "--tensorboard", "events"],
-        "validate RUN/best and RUN/export (TutorialScenario) on 360 samples of TutorialGeneratorParams",
+        "validate RUN/best and RUN/export (TutorialScenario) on 360 samples of TutorialGenerator",
         "events",
     ),
     "predict": (
         ["predict", "--export_dir", "RUN/best", "--pipeline.limit", "7"],
-        "apply RUN/best (TutorialScenario) to 7 samples of TutorialGeneratorParams",
+        "apply RUN/best (TutorialScenario) to 7 samples of TutorialGenerator",
         "no file",
     ),
     "evaluate": (
@@ -59,7 +59,7 @@ CASES: dict[str, tuple[list[str], str, str]] = {
     ),
     "benchmark_input_pipeline": (
         ["benchmark_input_pipeline", FULL, "--time_limit", "5", "--train.num_processes", "3"],
-        "read 1437 samples of TutorialGeneratorParams in batches of 16 with 3 workers, for 5 s",
+        "read 1437 samples of TutorialGenerator in batches of 16 with 3 workers, for 5 s",
         "no file",
     ),
     "resume_training": (

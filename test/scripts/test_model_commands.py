@@ -266,7 +266,7 @@ def test_damaged_and_foreign_models(run: Run, model: Path) -> None:
 def test_a_model_that_does_not_name_its_data(run: Run, model: Path) -> None:
     (model / "training_data.json").unlink()
     refused(run("lav", "--export_dir", model), "which data?", "--data my.package:MyGeneratorParams")
-    generator = "tfaip.scenario.tutorial.full.data:TutorialGeneratorParams"
+    generator = "tfaip.scenario.tutorial.full.data:TutorialGenerator"
     flags = ["--data", generator, "--data.part", "val", "--lav.silent", "True"]
     out = well(run("lav", "--export_dir", model, *flags))
     assert float(table(out)["acc"][0]) > 0.5

@@ -21,7 +21,7 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.params import pai_dataclass, pai_meta
-from tfaip.scenario.tutorial.full.data import TutorialGenerator, TutorialGeneratorParams
+from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
 from tfaip.scenario.tutorial.full.evaluator import TutorialEvaluator
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.scripts.common.command import run_command
@@ -45,7 +45,7 @@ class SignalImagesParams(DataGeneratorParams):
 class SignalImages(DataGenerator[SignalImagesParams]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._images = TutorialGenerator(self.mode, TutorialGeneratorParams())
+        self._images = TutorialGenerator(data=TutorialData()).create(self.mode)
 
     def __len__(self) -> int:
         return 400

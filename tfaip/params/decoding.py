@@ -301,7 +301,8 @@ def _option(cls: Any, field: str) -> JsonOptions:
 def _by_field(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what JSON holds of a node by the names of its fields, without its class."""
     fields = {options.name: name for name, options in options_of(cls).items()}
-    return {fields.get(key, key): item for key, item in values.items() if key != CLASS_KEY}
+    unused = names.REMOVED_FIELDS.get(cls.__name__, frozenset()) | {CLASS_KEY}
+    return {fields.get(key, key): item for key, item in values.items() if key not in unused}
 
 
 def _only_word(words: Words, declared: Any, flag: str) -> Any:

@@ -14,11 +14,18 @@ RENAMED_FIELDS: Mapping[str, Mapping[str, str]] = {
     "OptimizerParams": {"global_clip_norm": "clip_global_norm"},
 }
 
+# Class -> fields of older files that it does not need any more.
+REMOVED_FIELDS: Mapping[str, frozenset[str]] = {"TutorialPipelineParams": frozenset({"dataset"})}
+
 # `__cls__` of older files -> `__cls__` of today, both as "module:Class".
 RENAMED_CLASSES: Mapping[str, str] = {
     "tfaip.data.databaseparams:DataGeneratorParams": "tfaip.data.pipeline.datagenerator:DataGeneratorParams",
     "tfaip.data.databaseparams:DataPipelineParams": "tfaip.data.pipeline.params:DataPipelineParams",
     "tfaip.lav.trainingdata:TrainingDataParams": "tfaip.export.trainingdata:TrainingDataParams",
+    "tfaip.scenario.tutorial.full.data:TutorialDataParams": "tfaip.scenario.tutorial.full.data:TutorialData",
+    "tfaip.scenario.tutorial.full.data:TutorialGeneratorParams": "tfaip.scenario.tutorial.full.data:TutorialGenerator",
+    "tfaip.scenario.tutorial.full.processors:NormalizeParams": "tfaip.scenario.tutorial.full.processors:Normalize",
+    "tfaip.scenario.tutorial.full.processors:RandomShiftParams": "tfaip.scenario.tutorial.full.processors:RandomShift",
     "tfaip.scenario.tutorial.min.scenario:MinDataParams": "tfaip.scenario.tutorial.min.scenario:MinData",
     "tfaip.scenario.scenariobaseparams:ScenarioBaseParams": "tfaip.components.params:ScenarioBaseParams",
     "tfaip.trainer.earlystopping.params:EarlyStoppingParams": "tfaip.trainer.earlystopping:EarlyStoppingParams",

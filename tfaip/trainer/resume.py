@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 
 from tfaip.device.collectives import broadcast
 from tfaip.errors import UsageError
 from tfaip.params.flagnames import flag_of
-from tfaip.params.names import RENAMED_CLASSES
+from tfaip.params.serialization import from_dict, to_dict
 from tfaip.params.tree import ABSENT, is_hidden
+from tfaip.params.trust import top_package
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
@@ -48,13 +51,19 @@ def read_checkpoint(directory: RunDirectory | None, name: str | None) -> tuple[s
 
 def log_changes(params: Params, restored: Checkpoint) -> None:
     """Log the differences from the params of the checkpoint, made by flags or by an edited file."""
-    old, new = flat_params(restored.state["params"]), flat_params(stored_params(params))
+    old, new = flat_params(_as_of_today(restored.state["params"], params)), flat_params(stored_params(params))
     for path in dict.fromkeys([*old, *new]):
         before, after = old.get(path, ABSENT), new.get(path, ABSENT)
-        if isinstance(before, str):
-            before = RENAMED_CLASSES.get(before, before)  # the class of an older file was moved
         if before != after and not is_hidden(params, path):
             log.info("changed %s: %s -> %s", flag_of(params, params.flag_root, path), before, after)
+
+
+def _as_of_today(stored: dict[str, Any], params: Params) -> dict[str, Any]:
+    """Return stored params with the names and the fields of today, if they can be read."""
+    try:
+        return to_dict(from_dict(type(params), stored, trusted=[top_package(type(params).__module__)]))
+    except UsageError:
+        return stored
 
 
 def load_history(setup: TrainingSetup, is_resumed: bool) -> None:

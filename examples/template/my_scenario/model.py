@@ -1,29 +1,37 @@
-"""The loss, the metrics, and the choice of the best model."""
-
-from __future__ import annotations
+"""Layers, losses and metrics. This is the only file that imports Keras."""
 
 from typing import Any
 
 import keras
 
-from my_scenario.params import MyModelParams
-from tfaip.imports import ModelBase
-from tfaip.util.typing import Tensor, TensorDict
+from my_scenario.scenario import MyModelParams
+from tfaip.imports import GraphBase, ModelBase
 
 
-class MyModel(ModelBase[MyModelParams]):
-    """Cross entropy as the loss; the best model is the one with the highest validation accuracy."""
+class MyGraph(GraphBase[MyModelParams]):
+    """Probability of the target, computed with some hidden layers."""
 
     def __init__(self, params: MyModelParams, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
-        # A metric counts over batches, so it is an attribute; `_metric` calls it.
-        self.accuracy = keras.metrics.BinaryAccuracy(name="acc")
+        self.hidden = [keras.layers.Dense(units, activation="relu") for units in params.units]
+        self.probability = keras.layers.Dense(1, activation="sigmoid")
 
-    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+    def build_graph(self, inputs: Any, training: bool | None = None) -> Any:
+        x = inputs["x"]
+        for layer in self.hidden:
+            x = layer(x)
+        return {"prob": self.probability(x)}
+
+
+class MyModel(ModelBase[MyModelParams]):
+    """Cross entropy as the loss, accuracy as the metric."""
+
+    def __init__(self, params: MyModelParams) -> None:
+        super().__init__(params)
+        self.accuracy = keras.metrics.BinaryAccuracy(name="acc")  # an attribute, since it counts over batches
+
+    def _loss(self, inputs: Any, targets: Any, outputs: Any) -> Any:
         return {"crossentropy": keras.losses.binary_crossentropy(targets["y"], outputs["prob"])}
 
-    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
+    def _metric(self, inputs: Any, targets: Any, outputs: Any) -> Any:
         return [self.accuracy(targets["y"], outputs["prob"])]
-
-    def _best_logging_settings(self) -> tuple[str, str]:
-        return "max", "acc"

@@ -1,36 +1,43 @@
-"""The scenario, which binds data and model to each other and sets the defaults of a training."""
+"""Data and options of the scenario. This file imports no backend, so `--help` and data workers start at once."""
 
-from __future__ import annotations
+import numpy as np
 
-from my_scenario.data import MyDataParams, MyGeneratorParams
-from my_scenario.params import MyModelParams
-from tfaip.imports import ScenarioBase, ScenarioBaseParams, TrainerParams, TrainerPipelineParams
+from tfaip import Data, Generator, ModelBaseParams, Sample, Scenario, Spec, option, shared
 
 
-class MyScenarioParams(ScenarioBaseParams[MyDataParams, MyModelParams]):
-    """Params of the data and the model, which an exported model stores."""
+class MyData(Data):
+    """Shapes (without the batch dimension) and types of a sample; each field is a flag, here `--data.features`."""
+
+    features: int = option(8, "Number of input features", low=2)
+    inputs = {"x": Spec("features")}
+    targets = {"y": Spec(1)}
 
 
-class MyPipelineParams(TrainerPipelineParams[MyGeneratorParams, MyGeneratorParams]):
-    """One generator for the training, one for the validation."""
+class MySamples(Generator):
+    """Random points; the target is 1 if their first two coordinates have the same sign, else 0."""
+
+    size: int = option(1000, "Number of samples", low=1)
+    seed: int = option(1, "Seed of the samples")
+    data: MyData = shared()  # the params of the data
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> Sample:
+        x = np.random.default_rng([self.seed, index]).uniform(-1, 1, self.data.features)
+        return Sample(inputs={"x": x}, targets={"y": [x[0] * x[1] > 0]})
 
 
-class MyTrainerParams(TrainerParams[MyScenarioParams, MyPipelineParams]):
-    """All options of a training."""
+class MyModelParams(ModelBaseParams, cls=".model:MyModel", graph_cls=".model:MyGraph"):
+    """Options of the model, here `--model.units`; the dot means beside this file."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        # Params that depend on another branch of the tree are set here, which runs after every
-        # change.
-        self.gen.train.features = self.gen.val.features = self.scenario.data.features
+    units: list[int] = option([32, 32], "Units of each hidden layer")
 
 
-class MyScenario(ScenarioBase[MyScenarioParams, MyTrainerParams]):
-    """Scenario, the class that `tfaip-train` imports."""
+class MyScenario(Scenario):
+    """Classification of random points."""
 
-    @classmethod
-    def default_trainer_params(cls) -> MyTrainerParams:
-        params = super().default_trainer_params()
-        params.epochs = 10
-        params.gen.val.seed = 2
-        return params
+    data, model = MyData, MyModelParams
+    train, val = MySamples(), MySamples(seed=2)
+    best = "max acc"
+    defaults = {"trainer.epochs": 10}  # flags, with values that can be overridden

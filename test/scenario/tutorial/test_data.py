@@ -9,7 +9,7 @@ import pytest
 
 from test.support.commands import finish_command, start_python
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.scenario.tutorial.full.data import TutorialData, TutorialDataParams, TutorialGeneratorParams
+from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
 from tfaip.scenario.tutorial.full.datasets import Dataset, Part, load_images
 
 
@@ -33,7 +33,7 @@ def test_every_fifth_digit_is_for_the_validation() -> None:
 
 
 def test_generator_yields_rows_with_their_number() -> None:
-    generator = TutorialGeneratorParams(part=Part.VAL).create(PipelineMode.EVALUATION)
+    generator = TutorialGenerator(part=Part.VAL, data=TutorialData()).create(PipelineMode.EVALUATION)
     images, labels = load_images(Dataset.DIGITS, Part.VAL)
     samples = list(generator.generate())
     assert len(generator) == len(samples) == 360
@@ -44,7 +44,7 @@ def test_generator_yields_rows_with_their_number() -> None:
 
 @pytest.mark.parametrize(("dataset", "size"), [(Dataset.DIGITS, 8), (Dataset.MNIST, 28), (Dataset.FASHION_MNIST, 28)])
 def test_specs_follow_the_dataset(dataset: Dataset, size: int) -> None:
-    data = TutorialData(TutorialDataParams(dataset=dataset))
+    data = TutorialData(dataset=dataset).create()
     assert data.input_layer_specs()["img"].shape == (size, size, 1)
     assert data.target_layer_specs()["label"].dtype == "int32"
 

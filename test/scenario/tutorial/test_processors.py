@@ -9,8 +9,8 @@ from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
-from tfaip.scenario.tutorial.full.data import TutorialDataParams
-from tfaip.scenario.tutorial.full.processors import NormalizeParams, RandomShiftParams, shift
+from tfaip.scenario.tutorial.full.data import TutorialData
+from tfaip.scenario.tutorial.full.processors import Normalize, RandomShift, shift
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 IMAGE = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
@@ -45,7 +45,7 @@ def dots_after(
     dot = np.zeros((5, 5, 1), "uint8")
     dot[2, 2] = 255
     samples = [Sample(inputs={"img": dot}, targets={"label": [1]}) for _ in range(number)]
-    data_params = TutorialDataParams(pre_proc=SequentialProcessorPipelineParams(processors=processors))
+    data_params = TutorialData(pre_proc=SequentialProcessorPipelineParams(processors=processors))
     pipeline = data_params.pre_proc.create(DataPipelineParams(mode=mode), data_params)
     return [sample.inputs["img"] for sample in pipeline.apply(samples, seed=seed)]
 
@@ -64,41 +64,39 @@ def test_only_training_images_move(mode: PipelineMode) -> None:
 
 
 def test_training_images_move_by_at_most_one_pixel_into_every_direction() -> None:
-    images = dots_after([RandomShiftParams(share=1)], PipelineMode.TRAINING)
+    images = dots_after([RandomShift(share=1)], PipelineMode.TRAINING)
     assert {place_of_white(image) for image in images} == {(row, col) for row in (1, 2, 3) for col in (1, 2, 3)}
 
 
 def test_a_share_of_the_training_images_is_moved() -> None:
-    images = dots_after([RandomShiftParams(share=0.25)], PipelineMode.TRAINING, number=900)
+    images = dots_after([RandomShift(share=0.25)], PipelineMode.TRAINING, number=900)
     moved = sum(place_of_white(image) != (2, 2) for image in images)
     # One of the nine shifts is none, so 200 are expected, give or take three times 12.5.
     assert 162 <= moved <= 238
-    images = dots_after([RandomShiftParams(share=0)], PipelineMode.TRAINING)
+    images = dots_after([RandomShift(share=0)], PipelineMode.TRAINING)
     assert {place_of_white(image) for image in images} == {(2, 2)}
 
 
 def test_the_seed_decides_where_to() -> None:
-    first, again, other = (
-        dots_after([RandomShiftParams(share=1)], PipelineMode.TRAINING, seed=seed) for seed in (1, 1, 2)
-    )
+    first, again, other = (dots_after([RandomShift(share=1)], PipelineMode.TRAINING, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
 def test_a_shift_beyond_the_image_is_an_empty_image_at_most() -> None:
-    images = dots_after([RandomShiftParams(max_shift=100, share=1)], PipelineMode.TRAINING)
+    images = dots_after([RandomShift(max_shift=100, share=1)], PipelineMode.TRAINING)
     assert {image.shape for image in images} == {(5, 5, 1)}
     assert {int(image.sum()) for image in images} == {0, 255}
 
 
 def test_white_is_a_parameter() -> None:
-    (image,) = dots_after([NormalizeParams(white=510)], PipelineMode.PREDICTION, number=1)
+    (image,) = dots_after([Normalize(white=510)], PipelineMode.PREDICTION, number=1)
     assert (image[2, 2, 0], image.sum()) == (0.5, 0.5)
 
 
 def test_targets_alone_are_not_touched() -> None:
     processors = TutorialScenario.default_params().data.pre_proc.flatten_processors()
-    assert [type(params) for params in processors] == [RandomShiftParams, NormalizeParams]
+    assert [type(params) for params in processors] == [RandomShift, Normalize]
     assert not any(PipelineMode.TARGETS in params.modes for params in processors)
 
 
@@ -111,4 +109,4 @@ def test_targets_alone_are_not_touched() -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        RandomShiftParams(**options)
+        RandomShift(**options)

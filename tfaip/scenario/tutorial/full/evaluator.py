@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Self
 
-from tfaip.data.pipeline.definitions import Sample
-from tfaip.evaluator.evaluator import EvaluatorBase
-from tfaip.evaluator.params import EvaluatorParams
+from tfaip import Evaluator, Sample
 
 
-class TutorialEvaluator(EvaluatorBase[EvaluatorParams]):
+class TutorialEvaluator(Evaluator):
     """Accuracy over all images, and of the class in which it is lowest.
 
     Metrics that are means over samples belong to the model, where they are computed on the device.

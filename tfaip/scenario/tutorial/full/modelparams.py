@@ -1,7 +1,7 @@
 """Hyper-parameters of the tutorial's model and of its two graphs.
 
-The classes that they describe are named by `cls` and `graph_cls` and imported when a model is built, so this module
-loads no numeric backend.
+The classes that they describe are named by `cls` and `graph_cls` and imported when a model is
+built, so this module loads no numeric backend.
 """
 
 from __future__ import annotations
@@ -35,7 +35,5 @@ class TutorialModelParams(ModelBaseParams, cls=".model:TutorialModel", graph_cls
     """Hyper-parameters of the tutorial's model."""
 
     graph: GraphParams = option(
-        help="Layers that turn an image into features",
-        factory=CNNGraphParams,
-        choices=[MLPGraphParams, CNNGraphParams],
+        CNNGraphParams(), "Layers that turn an image into features", choices=[MLPGraphParams, CNNGraphParams]
     )

@@ -6,47 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, PipelineMode, Sample
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
-from tfaip.params import option
+from tfaip import Processor, Sample, option
+from tfaip.data.pipeline.definitions import INPUT_PROCESSOR
 
 
-class NormalizeParams(DataProcessorParams, cls=":NormalizeProcessor"):
-    """Scaling of brightness values; it runs in every mode with inputs, also in prediction."""
+class Normalize(Processor, modes=INPUT_PROCESSOR):
+    """Scaling of brightness values to [0, 1] as float32, in every mode with inputs, also in prediction."""
 
-    modes: set[PipelineMode] = option(set(INPUT_PROCESSOR), "Modes in which it runs")
     white: float = option(255.0, "Brightness that becomes 1 (black becomes 0)", low=1e-6)
 
-
-class NormalizeProcessor(MappingDataProcessor[NormalizeParams]):
-    """Processor that scales an image to [0, 1] as float32."""
-
     def apply(self, sample: Sample) -> Sample:
-        image = sample.inputs["img"] / np.float32(self.params.white)
+        image = sample.inputs["img"] / np.float32(self.white)
         return sample.new_inputs({**sample.inputs, "img": image})
 
 
-class RandomShiftParams(DataProcessorParams, cls=":RandomShiftProcessor"):
-    """Augmentation: shift some training images a little, other ones in each pass."""
+class RandomShift(Processor, modes="training"):
+    """Augmentation: shift some training images a little, other ones in each pass.
 
-    modes: set[PipelineMode] = option({PipelineMode.TRAINING}, "Modes in which it runs")
+    Images are shifted down and right by random numbers in [-max_shift, max_shift]. All of them come
+    from `rng`, so equal seeds give equal images, with any number of workers and after a resume.
+    """
+
     max_shift: int = option(1, "Maximum shift in pixels", low=0)
     share: float = option(0.25, "Share of the images to shift, in [0, 1]", low=0, high=1)
 
-
-class RandomShiftProcessor(MappingDataProcessor[RandomShiftParams]):
-    """Processor that shifts images down and right by random numbers in [-max_shift, max_shift].
-
-    All random numbers come from `self.rng`, so equal seeds give equal images, with any number of
-    workers and after a resume.
-    """
-
-    def apply(self, sample: Sample) -> Sample:
-        if self.rng.random() >= self.params.share:
+    def apply(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        if rng.random() >= self.share:
             return sample
         image = sample.inputs["img"]
-        limit = min(self.params.max_shift, *image.shape[:2])
-        down, right = self.rng.integers(-limit, limit, size=2, endpoint=True)
+        limit = min(self.max_shift, *image.shape[:2])
+        down, right = rng.integers(-limit, limit, size=2, endpoint=True)
         return sample.new_inputs({**sample.inputs, "img": shift(image, down, right)})
 
 

@@ -1,0 +1,35 @@
+"""Convolutions over the columns of a line, the CTC loss, and the best labels."""
+
+from typing import Any
+
+from keras import layers, ops
+
+from lines.scenario import LineData, LineModelParams
+from tfaip.imports import GraphBase, ModelBase
+
+
+class LineGraph(GraphBase[LineModelParams]):
+    """Scores of the labels for every second column."""
+
+    def __init__(self, params: LineModelParams, data: LineData, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.convolutions = [layers.Conv1D(n, 5, padding="same", activation="relu") for n in params.filters]
+        self.pooling = layers.MaxPooling1D(2, padding="same")
+        self.scores = layers.Dense(len(data.alphabet) + 1)
+
+    def build_graph(self, inputs: Any, training: bool | None = None) -> Any:
+        x = inputs["img"]
+        for convolution in self.convolutions:
+            x = convolution(x)
+        logits = self.scores(self.pooling(x))
+        length = (inputs["img_len"][:, 0] + 1) // 2
+        best, _ = ops.ctc_decode(logits, length, strategy="greedy", mask_index=0)
+        return {"logits": logits, "length": length, "labels": best[0]}
+
+
+class LineModel(ModelBase[LineModelParams]):
+    """CTC, with the lengths of images and texts."""
+
+    def _loss(self, inputs: Any, targets: Any, outputs: Any) -> Any:
+        lengths = targets["labels_len"][:, 0], outputs["length"]
+        return {"ctc": ops.ctc_loss(targets["labels"], outputs["logits"], *lengths, mask_index=0)}
