@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from keras import ops
 from keras.losses import SparseCategoricalCrossentropy
-from tfaip.export.loading import load_exported
 
 from test.model.brought import (
     NETWORKS,
