@@ -20,8 +20,8 @@ from test.model.brought import (
     brought_params,
     weights_of,
 )
-from tfaip.export.loading import load_exported
 from tfaip.export.modelcheck import check_formats
+from tfaip.export.modelloading import load_exported
 from tfaip.lav.params import LAVParams
 from tfaip.predict.params import PredictorParams
 from tfaip.trainer.optimizer.params import OptimizerGroupParams
