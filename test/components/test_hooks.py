@@ -61,8 +61,8 @@ called: Counter[str] = Counter()
 
 # Methods that are no hooks: users call them, or nobody would override them.
 NOT_HOOKS = {
-    DataBase: {"get_or_create_pipeline", "preload", "check_hooks", "with_params", "params_cls"},
-    ModelBase: {"params_cls", "params"},
+    DataBase: {"get_or_create_pipeline", "preload", "check_hooks", "with_params", "params_cls", "set_scenario_params"},
+    ModelBase: {"params_cls", "params", "build_model"},  # the last one takes the place of the graph
     ParamsLayer: {"params_cls", "params", "add_loss"},
     EvaluatorBase: {"params"},
     ScenarioBase: {"params", "data", "model", "graph", "_offered"},
