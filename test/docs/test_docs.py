@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
@@ -18,13 +19,14 @@ PAGES = [
     "data.md",
     "devices.md",
     "evaluation.md",
+    "long_form.md",
     "optimizer.md",
     "python.md",
     "scenario.md",
     "training.md",
     "warm_start.md",
 ]
-FILE_NAME = re.compile(r"# (\S+\.(?:py|yaml))\n")
+FILE_NAME = re.compile(r"# (\S+\.(?:py|yaml|txt))\n")
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -34,7 +36,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 def write_files(page: str, directory: Path) -> None:
     """Write the blocks that begin with a comment that is a file name."""
-    for code in blocks(page, "python") + blocks(page, "yaml"):
+    for code in [code for language in ("python", "yaml", "text") for code in blocks(page, language)]:
         if named := FILE_NAME.match(code):
             path = directory / named[1]
             path.parent.mkdir(exist_ok=True)
@@ -61,13 +63,37 @@ def test_commands_of_a_page(page: str, tmp_path: Path) -> None:
         assert result.rc == 0, f"{script}\n{result}"
 
 
-def test_python_of_the_scenario_page(tmp_path: Path) -> None:
-    write_files("scenario.md", tmp_path)
-    (code,) = (code for code in blocks("scenario.md", "python") if not FILE_NAME.match(code))
-    result = finish_command(start_python("-c", code, cwd=tmp_path))
+def test_the_session_of_the_python_page(tmp_path: Path) -> None:
+    session = "\n".join(blocks("python.md", "python"))
+    result = finish_command(start_python("-c", session, cwd=tmp_path))
     assert result.rc == 0, result
-    assert "val_acc" in result.stdout
-    assert not (tmp_path / "runs").exists()
+    printed = result.stdout.splitlines()
+    assert "[64] [64]" in printed
+    assert "0.5 reached in epoch 1" in printed or "0.5 reached in epoch 2" in printed
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["session"]
+
+
+def test_commands_of_the_page_about_variable_lengths(tmp_path: Path) -> None:
+    pytest.importorskip("tf2onnx")
+    write_files("variable_length.md", tmp_path)
+    names = commands("variable_length.md")
+    assert [name for name, *_ in names] == ["train", "export", "check_export"]
+    result = run_several(names, cwd=tmp_path)
+    assert result.rc == 0, result
+    history = json.loads((tmp_path / "runs" / "signs" / "history.json").read_text())
+    assert max(record["values"]["val_acc"] for record in history.values()) > 0.9
+
+
+def test_the_example_of_the_scenario_page_is_short() -> None:
+    files = [code for code in blocks("scenario.md", "python") if code.startswith("# waves/")]
+    assert len(files) == 2
+    assert sum(bool(line.strip()) for code in files for line in code.splitlines()[1:]) <= 80
+
+
+def test_readme_has_the_command_of_every_extra() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    listed = re.findall(r"^\| `pip install .*\[([\w,]+)\]'`", (REPOSITORY / "README.md").read_text(), re.MULTILINE)
+    assert {name for names in listed for name in names.split(",")} == set(project["optional-dependencies"])
 
 
 def test_the_table_of_commands_is_complete() -> None:
