@@ -31,7 +31,7 @@ or a scenario as in tfaip-train.
   --dry_run              check everything, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} --scenario SCENARIO --help shows all flags."""
+{PROG} --scenario SCENARIO --help shows the flags (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "scenario", "--scenario")
