@@ -62,7 +62,8 @@ called: Counter[str] = Counter()
 # Methods that are no hooks: users call them, or nobody would override them.
 NOT_HOOKS = {
     DataBase: {"get_or_create_pipeline", "preload", "check_hooks", "with_params", "params_cls"},
-    ModelBase: {"params_cls", "params"},
+    # A model that overrides `build_model` has no graph class; see `test/model`.
+    ModelBase: {"params_cls", "params", "build_model"},
     ParamsLayer: {"params_cls", "params", "add_loss"},
     EvaluatorBase: {"params"},
     ScenarioBase: {"params", "data", "model", "graph", "_offered"},
