@@ -169,6 +169,9 @@ def params_classes() -> list[type]:
 def other_values(value: Any, declared: Any) -> Iterator[Any]:
     """Yield values to try for a field, none of them the present one."""
     members = [member for member in get_args(declared) if member is not type(None)]
+    for member in members:
+        if get_origin(member) is Literal:
+            yield from get_args(member)
     if get_origin(declared) is Literal:
         yield from members
     elif isinstance(declared, type) and issubclass(declared, Enum):
