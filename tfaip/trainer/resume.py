@@ -9,7 +9,7 @@ import keras
 from tfaip.device.collectives import broadcast
 from tfaip.errors import UsageError
 from tfaip.params.flagnames import flag_of
-from tfaip.params.serialization import from_dict, to_dict
+from tfaip.params.serialization import from_dict
 from tfaip.params.tree import ABSENT, is_hidden
 from tfaip.params.trust import top_package
 from tfaip.trainer.history import History
@@ -51,7 +51,7 @@ def checkpoint_to_resume(directory: RunDirectory | None, name: str | None) -> tu
 
 def log_changes(params: Params, restored: Checkpoint) -> None:
     """Log the differences from the params of the checkpoint, made by flags or by an edited file."""
-    old, new = flat_params(_as_of_today(restored.state["params"], params)), flat_params(stored_params(params))
+    old, new = _as_of_today(restored.state["params"], params), flat_params(stored_params(params))
     for path in dict.fromkeys([*old, *new]):
         before, after = old.get(path, ABSENT), new.get(path, ABSENT)
         if before != after and not is_hidden(params, path):
@@ -59,11 +59,15 @@ def log_changes(params: Params, restored: Checkpoint) -> None:
 
 
 def _as_of_today(stored: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Return stored params with the names and the fields of today, if they can be read."""
+    """Return stored params by path, with the classes and the fields of today if they can be read."""
+    old = flat_params(stored)
     try:
-        return to_dict(from_dict(type(params), stored, trusted=[top_package(type(params).__module__)]))
+        read = from_dict(type(params), stored, trusted=[top_package(type(params).__module__)])
     except UsageError:
-        return stored
+        return old
+    today = flat_params(stored_params(read))
+    # Not the values: resources are stored relative to the run.
+    return {path: now if path.endswith("__cls__") else old.get(path, now) for path, now in today.items()}
 
 
 def load_history(setup: TrainingSetup, is_resumed: bool) -> None:
