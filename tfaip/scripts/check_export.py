@@ -76,7 +76,7 @@ def _print(check: Any, origin: str) -> None:
     print(shorten_text(f"{check.model} is as it was written, on {check.backend} ({versions})", LINE_LIMIT))
     print_table(["file", "bytes"], [[shorten_text(name), str(size)] for name, size in check.sizes.items()])
     if not check.graphs:
-        print(f"no exported formats ({', '.join(f'{name}/' for name in FORMAT_DIRS.values())}) to compare")
+        print(f"no exported formats ({', '.join(f'{name}/' for name in FORMAT_DIRS)}) to compare")
         return
     print(f"compared on a batch of {check.batch_size} ({origin}):")
     rows = []
