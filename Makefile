@@ -16,7 +16,7 @@ demo: $(STAMP)  ## Train the tutorial on real data and show the result.
 	@echo '  the smallest possible scenario   tfaip/scenario/tutorial/min/'
 	@echo '  a skeleton to copy               examples/template/'
 	@echo '  how to write your own            docs/scenario.md'
-	@echo '  every flag of this command       $(BIN)/tfaip-train tfaip.scenario.tutorial.full --help'
+	@echo '  every flag of this command       $(BIN)/tfaip-train tfaip.scenario.tutorial.full --help all'
 
 test: lint pytest pytest-jax  ## The suite on both backends.
 

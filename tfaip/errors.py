@@ -1,4 +1,4 @@
-"""The errors of the toolkit, as far as Python's own (`ValueError`, `TypeError`) do not say enough, and exit codes."""
+"""Errors of the toolkit, where those of Python do not say enough, and exit codes of signals."""
 
 import signal
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from keras import ops
 from keras.losses import SparseCategoricalCrossentropy
-from tfaip.export.loading import load_exported
 
 from test.model.brought import (
     NETWORKS,
@@ -22,6 +21,7 @@ from test.model.brought import (
     weights_of,
 )
 from tfaip.export.modelcheck import check_formats
+from tfaip.export.modelloading import load_exported
 from tfaip.lav.params import LAVParams
 from tfaip.predict.params import PredictorParams
 from tfaip.trainer.optimizer.params import OptimizerGroupParams
@@ -194,8 +194,8 @@ def test_a_part_of_the_weights_is_taken_over(tmp_path: Path) -> None:
     assert not np.array_equal(taken["form/kernel"], source["form/kernel"])
 
 
-def test_averages_and_groups_of_weights() -> None:
-    params = brought_params("sequential", epochs=2, calc_ema=0.9)
+def test_a_group_of_weights_has_its_own_rate() -> None:
+    params = brought_params("sequential", epochs=2)
     params.optimizer.groups = [OptimizerGroupParams(match="form/.*", lr_factor=0.0)]
     first = FirstWeights()
     trainer = BroughtScenario.create_trainer(params)
@@ -203,3 +203,15 @@ def test_averages_and_groups_of_weights() -> None:
     after = weights_of(trainer.scenario)
     np.testing.assert_array_equal(after["form/kernel"], first.weights[2])
     assert not np.array_equal(after["hidden/kernel"], first.weights[0])
+
+
+def test_averages_are_validated_and_exported(tmp_path: Path) -> None:
+    plain, weights = train(brought_params("sequential", epochs=2))
+    params = brought_params("sequential", tmp_path / "run", epochs=2, calc_ema=0.9, export_final=True)
+    averaged, trained = train(params)
+    assert_equal(trained, weights)
+    assert averaged["loss"] == plain["loss"]
+    assert averaged["val_loss"] != plain["val_loss"]
+    exported = weights_of(load_exported(tmp_path / "run" / "export"))
+    assert sorted(exported) == sorted(trained)
+    assert not np.array_equal(exported["form/kernel"], trained["form/kernel"])

@@ -19,6 +19,7 @@ from tfaip.model.keras_objects.initializers import (
     GlorotUniform,
     HeNormal,
     Initializer,
+    Ones,
     RandomNormal,
     Zeros,
 )
@@ -289,6 +290,15 @@ def test_activations_are_functions_or_layers() -> None:
     for cls in concrete(Activation):
         if cls.__name__ != "Threshold":
             assert keras.ops.convert_to_numpy(cls().create()(x[None])).shape in ((1, 4), (1, 2)), cls
+
+
+@pytest.mark.backend
+def test_layers_take_the_params_themselves() -> None:
+    import keras
+    import numpy as np
+
+    layer = keras.layers.Dense(1, kernel_initializer=Ones(), activation=LeakyRelu(negative_slope=0.5))
+    assert keras.ops.convert_to_numpy(layer(np.array([[1.0, -3.0], [2.0, 3.0]], "float32"))).tolist() == [[-1], [5]]
 
 
 @pytest.mark.backend

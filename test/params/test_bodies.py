@@ -16,7 +16,7 @@ import pytest
 
 from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
 from tfaip.params.generics import bound_field, field_types
-from tfaip.params.limits import FieldError, limits
+from tfaip.params.limits import FieldError, limits, limits_of
 from tfaip.params.serialization import from_json, to_json
 
 Share = Annotated[float, limits(low=0, high=1), "A share"]
@@ -65,6 +65,11 @@ def test_everything_is_there_before_the_first_object() -> None:
     assert list(inspect.signature(Signed).parameters)[-2:] == ["more", "again"]
     assert Signed.__match_args__[-1] == "again"
     assert metadata(Signed, "rate", "help") == "Rate in kHz"
+
+    class Limited(Fresh):
+        volume: Share = 0.3
+
+    assert limits_of(Limited, "volume") == limits_of(Sound, "volume") is not None
 
 
 def test_defaults_are_copied_for_each_object() -> None:

@@ -208,8 +208,8 @@ def test_the_overview_shows_what_the_scenario_declares_first(monkeypatch: pytest
 
 def topic(capsys: pytest.CaptureFixture[str], *topics: str) -> list[str]:
     """Return the flags and headings of a part of the help."""
-    # The note about imports depends on what other tests in this process have imported.
-    shown = help_of(capsys, topics=topics).partition("\nnote:")[0].splitlines()
+    # Without the notes on modules of other tests.
+    shown = help_of(capsys, topics=topics).partition("note: ")[0].splitlines()
     return [line.split(" (")[0].split(" = ")[0].strip() for line in shown if line and not line.startswith("      ")]
 
 

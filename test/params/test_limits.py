@@ -44,6 +44,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "RecallAtPrecision": {"precision": 0.5},
     "SensitivityAtSpecificity": {"specificity": 0.5},
     "SpecificityAtSensitivity": {"sensitivity": 0.5},
+    "DataPipelineParams": {"bucket_boundaries": [8]},
     "DeviceConfigParams": {"num_processes": 1, "process_id": 0, "coordinator": "node1:12345"},
 }
 
@@ -97,7 +98,7 @@ def at_the_ends(declared: Limits, is_int: bool) -> tuple[list[float], list[float
 
 def field_value(name: str, type_: str, number: float) -> Any:
     """Return a value of a field that holds the number."""
-    if name == "profile_steps":
+    if name in ("profile_steps", "bucket_batch_sizes"):
         return [number, number]
     if type_.startswith("list"):
         return [number]

@@ -169,6 +169,9 @@ def params_classes() -> list[type]:
 def other_values(value: Any, declared: Any) -> Iterator[Any]:
     """Yield values to try for a field, none of them the present one."""
     members = [member for member in get_args(declared) if member is not type(None)]
+    for member in members:
+        if get_origin(member) is Literal:
+            yield from get_args(member)
     if get_origin(declared) is Literal:
         yield from members
     elif isinstance(declared, type) and issubclass(declared, Enum):
@@ -178,7 +181,7 @@ def other_values(value: Any, declared: Any) -> Iterator[Any]:
     elif isinstance(value, int | float):
         yield from (value + 1, value / 2, value + 1e-4, 1, 0.5, 2, -1)
     elif isinstance(value, str) or declared is str:
-        yield from ("skip", "x", "test.params.own_parts:rate", "out", ".*x", "a->b")
+        yield from ("skip", "x", "test.params.own_parts:rate", "out", ".*x", "a->b", "3")
     elif get_origin(declared) in (list, set, tuple):
         for item in other_values(None, members[0]):
             yield [item]

@@ -145,6 +145,15 @@ def test_no_answer_needs_a_backend(
     assert answer(script, line, tmp_path, without_backend) == expected
 
 
+def test_nothing_is_imported_from_the_directory_of_a_model(tmp_path: Path) -> None:
+    (tmp_path / "scenario_params.json").touch()
+    for name in ("argcomplete", "argparse", "shlex", "keras"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
+    assert answer("lav", "tfaip-lav --exp", tmp_path) == ["--export_dir"]
+    assert answer("train", f"tfaip-train {FULL} --trainer.ep", tmp_path) == ["--trainer.epochs"]
+    assert not (tmp_path / "imported").exists()
+
+
 def test_scenarios_are_found_without_importing_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (
         "from tfaip.imports import ScenarioBase\n\nclass MyScenario(\n    ScenarioBase[int, int]\n):\n    pass\n1 / 0\n"

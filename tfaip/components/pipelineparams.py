@@ -4,38 +4,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, option, pai_meta
 from tfaip.params.generics import bound_field
 
 TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
 TVal = TypeVar("TVal", bound=DataGeneratorParams)
 
 
-@pai_dataclass
-@dataclass
 class TrainerPipelines(ParamsBase):
     """Pipelines of the training and of the validation data."""
 
-    train: DataPipelineParams = field(
-        default_factory=DataPipelineParams,
-        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Training pipeline"),
-    )
-    val: DataPipelineParams = field(
-        default_factory=DataPipelineParams,
-        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Validation pipeline"),
-    )
+    train: DataPipelineParams = option(help="Training pipeline", factory=DataPipelineParams, fix_dc=True, mode="ssnake")
+    val: DataPipelineParams = option(help="Validation pipeline", factory=DataPipelineParams, fix_dc=True, mode="ssnake")
 
 
-@pai_dataclass
-@dataclass
 class TrainerPipelineParamsBase(ParamsBase, Generic[TTrain, TVal]):
     """Source of the data of a training; subclass this to build the generators in code."""
 
-    setup: TrainerPipelines = field(default_factory=TrainerPipelines, metadata=pai_meta(fix_dc=True, mode="ssnake"))
+    setup: TrainerPipelines = option(factory=TrainerPipelines, fix_dc=True, mode="ssnake")
 
     @abstractmethod
     def train_gen(self) -> TTrain:
@@ -53,8 +42,6 @@ class TrainerPipelineParamsBase(ParamsBase, Generic[TTrain, TVal]):
         return [] if generator is None else [generator]
 
 
-@pai_dataclass
-@dataclass
 class TrainerPipelineParams(TrainerPipelineParamsBase[TTrain, TVal], Generic[TTrain, TVal]):
     """One generator for training, one for validation."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.data.pipeline.datagenerator import DataGeneratorParams
@@ -12,29 +11,23 @@ from tfaip.data.pipeline.processor.params import (
     DataProcessorPipelineParams,
     SequentialProcessorPipelineParams,
 )
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, option
 
 __all__ = ["DataBaseParams", "DataGeneratorParams", "DataPipelineParams"]
 
 
-@pai_dataclass
-@dataclass
 class DataBaseParams(ParamsBase):
     """Data of a scenario: its processors, and in subclasses the options that its specs depend on."""
 
-    pre_proc: DataProcessorPipelineParams = field(
-        default_factory=SequentialProcessorPipelineParams,
-        metadata=pai_meta(
-            help="Processors between the generator and the model",
-            choices=[SequentialProcessorPipelineParams, ComposedProcessorPipelineParams],
-        ),
+    pre_proc: DataProcessorPipelineParams = option(
+        help="Processors between the generator and the model",
+        factory=SequentialProcessorPipelineParams,
+        choices=[SequentialProcessorPipelineParams, ComposedProcessorPipelineParams],
     )
-    post_proc: DataProcessorPipelineParams = field(
-        default_factory=SequentialProcessorPipelineParams,
-        metadata=pai_meta(
-            help="Processors after the model, for predictions",
-            choices=[SequentialProcessorPipelineParams, ComposedProcessorPipelineParams],
-        ),
+    post_proc: DataProcessorPipelineParams = option(
+        help="Processors after the model, for predictions",
+        factory=SequentialProcessorPipelineParams,
+        choices=[SequentialProcessorPipelineParams, ComposedProcessorPipelineParams],
     )
 
     @staticmethod

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import StrEnum
 
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.common import COMMON
-from tfaip.params.limits import FieldError, limits
+from tfaip.params import ParamsBase, option
+from tfaip.params.limits import FieldError
 
 
 class DistStrategy(StrEnum):
@@ -33,57 +32,37 @@ def _expected_address(address: str) -> str | None:
     return None if is_valid else "host:port, e.g. node1:12345"
 
 
-@pai_dataclass
-@dataclass
 class DeviceConfigParams(ParamsBase):
     """Devices of this process, and the other processes of the training."""
 
-    gpus: list[int] | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="Numbers of the GPUs to use, e.g. 0 1, counted among those of CUDA_VISIBLE_DEVICES if that is set "
-            "(None: all of CUDA_VISIBLE_DEVICES, else the CPU)"
-        )
-        | limits(low=0)
-        | COMMON,
+    gpus: list[int] | None = option(
+        None,
+        "Numbers of the GPUs to use, e.g. 0 1, counted among those of CUDA_VISIBLE_DEVICES if that is set "
+        "(None: all of CUDA_VISIBLE_DEVICES, else the CPU)",
+        low=0,
+        common=True,
     )
-    gpu_memory: int | None = field(
-        default=None,
-        metadata=pai_meta(help="Memory to reserve on each GPU in MiB (None: as much as is needed)") | limits(low=1),
+    gpu_memory: int | None = option(None, "Memory to reserve on each GPU in MiB (None: as much as is needed)", low=1)
+    gpu_auto_tune: bool | None = option(None, "Choose kernels by timing them on the GPU (None: as the backend does)")
+    soft_device_placement: bool = option(True, "Run operations that the GPU does not support on the CPU (tensorflow)")
+    dist_strategy: DistStrategy = option(
+        DistStrategy.DEFAULT,
+        "Distribution over several devices (default: that of the backend; mirror: tensorflow; data_parallel: "
+        "jax; central_storage: no longer supported)",
     )
-    gpu_auto_tune: bool | None = field(
-        default=None,
-        metadata=pai_meta(help="Choose kernels by timing them on the GPU (None: as the backend does)"),
+    precision: Precision = option(
+        Precision.FLOAT32,
+        "Data type of the computation: float32, mixed_float16 or mixed_bfloat16",
+        common=True,
     )
-    soft_device_placement: bool = field(
-        default=True,
-        metadata=pai_meta(help="Run operations that the GPU does not support on the CPU (tensorflow)"),
+    num_processes: int | None = option(
+        None,
+        "Number of processes of the training, one per machine or GPU (None: as given by Slurm or Open MPI)",
+        low=1,
     )
-    dist_strategy: DistStrategy = field(
-        default=DistStrategy.DEFAULT,
-        metadata=pai_meta(
-            help="Distribution over several devices (default: that of the backend; mirror: tensorflow; data_parallel: "
-            "jax; central_storage: no longer supported)"
-        ),
-    )
-    precision: Precision = field(
-        default=Precision.FLOAT32,
-        metadata=pai_meta(help="Data type of the computation: float32, mixed_float16 or mixed_bfloat16") | COMMON,
-    )
-    num_processes: int | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="Number of processes of the training, one per machine or GPU (None: as given by Slurm or Open MPI)"
-        )
-        | limits(low=1),
-    )
-    process_id: int | None = field(
-        default=None,
-        metadata=pai_meta(help="Number of this process, from 0 (0: the chief, which writes)") | limits(low=0),
-    )
-    coordinator: str | None = field(
-        default=None,
-        metadata=pai_meta(help="host:port at which all processes can reach process 0") | limits(text=_expected_address),
+    process_id: int | None = option(None, "Number of this process, from 0 (0: the chief, which writes)", low=0)
+    coordinator: str | None = option(
+        None, "host:port at which all processes can reach process 0", text=_expected_address
     )
 
     def __post_init__(self) -> None:

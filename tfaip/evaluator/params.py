@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tfaip.params import ParamsBase, pai_dataclass
+from tfaip.params import ParamsBase
 
 
-@pai_dataclass
-@dataclass
 class EvaluatorParams(ParamsBase, cls=".evaluator:EvaluatorBase"):
     """Params of an evaluator; it has no options by default.
 

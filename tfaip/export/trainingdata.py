@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.specs import TensorSpec
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, option
 from tfaip.params.serialization import load_params
 from tfaip.util.logging import logger
 
@@ -24,13 +24,11 @@ _RANDOM_STEPS = 16  # length of variable dimensions in random inputs
 log = logger(__name__)
 
 
-@pai_dataclass
-@dataclass
 class TrainingDataParams(ParamsBase):
     """Generators, pipelines and seed of a training."""
 
-    gen: TrainerPipelineParamsBase = field(metadata=pai_meta(help="As in the trainer params"))
-    random_seed: int = field(default=0, metadata=pai_meta(help="Seed of the data"))
+    gen: TrainerPipelineParamsBase = option(help="As in the trainer params")
+    random_seed: int = option(0, "Seed of the data")
 
 
 def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = ()) -> TrainingDataParams | None:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.model.keras_objects.initializers import GlorotUniform, Initializer, Zeros
 from tfaip.model.keras_objects.regularizers import Regularizer
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, option
 
 
-@pai_dataclass
-@dataclass
 class LayerBaseParams(ParamsBase):
     """Params of one layer; `create()` builds it. Names of Keras are accepted as initializers and regularizers.
 
     A subclass names its layer by a string: `class MyParams(LayerBaseParams, cls=".layers:MyLayer")`.
     """
 
-    kernel_initializer: Initializer = field(
-        default_factory=GlorotUniform, metadata=pai_meta(help="Initializer of the kernel")
-    )
-    bias_initializer: Initializer = field(default_factory=Zeros, metadata=pai_meta(help="Initializer of the bias"))
-    kernel_regularizer: Regularizer | None = field(
-        default=None, metadata=pai_meta(help="Regularizer of the kernel (None: none)")
-    )
+    kernel_initializer: Initializer = option(help="Initializer of the kernel", factory=GlorotUniform)
+    bias_initializer: Initializer = option(help="Initializer of the bias", factory=Zeros)
+    kernel_regularizer: Regularizer | None = option(None, "Regularizer of the kernel (None: none)")
 
     @staticmethod
     def cls() -> type[Any]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from tfaip.params import ParamsBase, pai_dataclass
+from tfaip.params import ParamsBase
 from tfaip.params.declaration import implementation
 
 
-@pai_dataclass
-@dataclass
 class ModelBaseParams(ParamsBase):
     """Hyper-parameters of a model.
 

@@ -1,4 +1,4 @@
-"""Mark of the options that most users set: `metadata=pai_meta(help="...") | COMMON`.
+"""Mark of the options that most users set: `option(..., common=True)`.
 
 `--help` shows them, and those that the scenario itself declares; the rest on demand.
 """

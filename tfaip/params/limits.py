@@ -199,6 +199,7 @@ def limits(
 
 def limits_of(cls: type, name: str) -> Limits | None:
     """Return the limits of a field of a class: those that it declares, else those that it inherits."""
+    dataclasses.fields(cls)  # an undecorated class becomes a dataclass
     for base in cls.__mro__:
         field = vars(base).get("__dataclass_fields__", {}).get(name)
         if field is not None and _KEY in field.metadata:

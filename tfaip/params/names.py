@@ -1,4 +1,4 @@
-"""Names of fields: suggestions for mistyped ones, and old ones, which stay accepted."""
+"""Old names of fields and classes, which stay accepted; suggestions for mistyped ones."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from tfaip.params.common import COMMON
 from tfaip.params.declaration import pai_meta
 from tfaip.params.defaults import default_field
 from tfaip.params.limits import limits
@@ -46,6 +47,7 @@ def option(
     disable_subclass_check: bool = False,
     fix_dc: bool = False,
     tuple_like: bool = False,
+    common: bool = False,
 ) -> T:
     """Declare a field of a params class: `height: int = option(16, "Height in pixels", low=1)`.
 
@@ -69,6 +71,7 @@ def option(
         disable_subclass_check: accept classes that do not derive from the type of the field.
         fix_dc: the class cannot be chosen.
         tuple_like: the flag of the node takes the values of its first fields.
+        common: `--help` shows the option, as one that most users set.
 
     Raises:
         ValueError: if an argument has no meaning, or both `default` and `factory` are given.
@@ -85,6 +88,8 @@ def option(
         fix_dc=fix_dc,
         tuple_like=tuple_like,
     )
+    if common:
+        metadata |= COMMON
     values = tuple(choices or ()) if metadata["enforce_choices"] else ()
     if any(map(dataclasses.is_dataclass, values)):
         values = ()

@@ -10,6 +10,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.defaults import copied
 from tfaip.params.generics import UNBOUND, arguments, type_argument
+from tfaip.params.sharing import fill_shared
 from tfaip.params.tree import node_fields
 from tfaip.scenario.declared import (
     PARTS,
@@ -139,6 +140,7 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
             if name in cls._declared:
                 setattr(params.data, field, copied(cls._declared[name]))
         cls._set_defaults(params, of_scenario=True)
+        fill_shared(params, params, strict=False)
         return params
 
     @classmethod

@@ -28,7 +28,7 @@ written), and:
   --dry_run              check everything, read one batch, measure nothing
   --trust PKG [PKG ...]  {command.TRUST_CONFIG}
 
-{PROG} SCENARIO --help shows all flags."""
+{PROG} SCENARIO --help shows the flags (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "scenario")

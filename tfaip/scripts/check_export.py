@@ -10,6 +10,7 @@ from typing import Any
 
 from tfaip.backend.selection import import_backend
 from tfaip.errors import UsageError
+from tfaip.export.modeldirectory import FORMAT_DIRS
 from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import open_verified
 from tfaip.scripts.common.parser import CommandParser
@@ -75,7 +76,7 @@ def _print(check: Any, origin: str) -> None:
     print(shorten_text(f"{check.model} is as it was written, on {check.backend} ({versions})", LINE_LIMIT))
     print_table(["file", "bytes"], [[shorten_text(name), str(size)] for name, size in check.sizes.items()])
     if not check.graphs:
-        print("no exported formats (serve/, keras/, onnx/) to compare")
+        print(f"no exported formats ({', '.join(f'{name}/' for name in FORMAT_DIRS)}) to compare")
         return
     print(f"compared on a batch of {check.batch_size} ({origin}):")
     rows = []

@@ -31,7 +31,7 @@ or a scenario as in tfaip-train.
   --dry_run              check everything, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} --scenario SCENARIO --help shows all flags."""
+{PROG} --scenario SCENARIO --help shows the flags (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "scenario", "--scenario")
@@ -41,7 +41,7 @@ def main(names: list[str], flags: list[str]) -> None:
         raise UsageError(f"--scenario takes one scenario, got {shorten_text(' '.join(names))}")
     trusted, flags = command.take_trusted(flags)
     scenario, params = _load_scenario(names[0], trusted)
-    args = _parse(f"{PROG} --scenario {names[0]}", params, flags, [top_package(scenario.__module__), *trusted])
+    args = _parse(f"{PROG} --scenario {names[0]}", scenario, params, flags, trusted)
     if args.dry_run:
         _plan(scenario, args)
         return
@@ -73,8 +73,9 @@ def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     return scenario, scenario.default_params()
 
 
-def _parse(prog: str, params: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
-    parser = CommandParser(prog, "Evaluate predicted samples.", trusted, writes=["out"])
+def _parse(prog: str, scenario: Any, params: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
+    trusted = [top_package(scenario.__module__), *trusted]
+    parser = CommandParser(prog, "Evaluate predicted samples.", trusted, ["out"], scenario)
     parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
     parser.add_params("evaluator", type(params.evaluator), default=params.evaluator, metadata={"fix_dc": True})
     args = parser.parse(flags)

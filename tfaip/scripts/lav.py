@@ -34,7 +34,7 @@ data that the training validated on.
   --dry_run              check model and data, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} {FLAG} DIR --help shows all flags."""
+{PROG} {FLAG} DIR --help shows the flags (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "model", FLAG)

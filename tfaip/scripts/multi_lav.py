@@ -20,7 +20,7 @@ dump, and the events for TensorBoard, are those of the vote.
   --dry_run              check models and data, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} {FLAG} DIR DIR --help shows all flags."""
+{PROG} {FLAG} DIR DIR --help shows the flags (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "model", FLAG)

@@ -32,7 +32,7 @@ predicted samples.
   --dry_run              check models and data, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} {FLAG} DIR --help shows all flags."""
+{PROG} {FLAG} DIR --help shows the flags (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "model", FLAG)

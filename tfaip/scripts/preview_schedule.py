@@ -30,7 +30,7 @@ flags of tfaip-train. Nothing is written except for:
   --dry_run              check everything, print what would be shown, show nothing
   --trust PKG [PKG ...]  {command.TRUST_CONFIG}
 
-{PROG} SCENARIO --help shows all flags of a scenario."""
+{PROG} SCENARIO --help shows the flags of a scenario (--help all: every one)."""
 
 _MAX_ROWS = 40
 _MAX_EPOCHS = 1_000_000

@@ -38,7 +38,7 @@ beside its own. RUN is the directory of a run, a history.json, or a learning_rat
   --dry_run                                 check everything, print the plan, show nothing
   --trust PKG [PKG ...]                     {command.TRUST}
 
-{PROG} RUN --help shows all flags."""
+{PROG} RUN --help shows the flags (--help all: every one)."""
 
 # The scores that RETURNN follows by default, with several outputs and with one.
 _RETURNN_SCORES = ("dev_score_output", "dev_score")

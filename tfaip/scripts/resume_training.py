@@ -25,7 +25,7 @@ checkpoint directory, or one checkpoint in it. Flags change params of the run (e
   --dry_run              verify the checkpoint, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} OUTPUT_DIR --help shows all flags of the run."""
+{PROG} OUTPUT_DIR --help shows the flags of the run (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "run")

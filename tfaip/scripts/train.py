@@ -25,7 +25,8 @@ SCENARIO  a module or package (pkg.scenario, pkg), with :Class if it defines sev
   --dry_run              take one batch through everything, print the plan, write nothing
   --trust PKG [PKG ...]  {command.TRUST_CONFIG}
 
-{PROG} SCENARIO --help shows all flags of a scenario, --print_config their values."""
+{PROG} SCENARIO --help shows the flags of a scenario (--help all: every one), --print_config
+their values."""
 
 
 @command.entry_point(USAGE, "scenario")

@@ -20,7 +20,7 @@ history file are not taken over: give --trainer.output_dir.
   --dry_run              take one batch through everything, print the plan, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
-{PROG} trainer_params.json --help shows all flags."""
+{PROG} trainer_params.json --help shows the flags (--help all: every one)."""
 
 
 @command.entry_point(USAGE, "params file")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.common import COMMON
-from tfaip.params.limits import FieldError, limits
+from tfaip.params import ParamsBase, option
+from tfaip.params.limits import FieldError
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,6 @@ class EarlyStoppingStatus:
     stops_after: int | None = None
 
 
-@pai_dataclass
-@dataclass
 class EarlyStoppingParams(ParamsBase):
     """Stop when the value that tells the best model no longer improves, or has reached a threshold.
 
@@ -35,37 +32,32 @@ class EarlyStoppingParams(ParamsBase):
     where callbacks can read it.
     """
 
-    n_to_go: int = field(
-        default=-1,
-        metadata=pai_meta(help="Stop after n tests without a new best value, counting the best epoch as one (-1: off)")
-        | limits(low=1, also={-1: "off"})
-        | COMMON,
+    n_to_go: int = option(
+        -1,
+        "Stop after n tests without a new best value, counting the best epoch as one (-1: off)",
+        low=1,
+        also={-1: "off"},
+        common=True,
     )
-    frequency: int = field(default=1, metadata=pai_meta(help="Test for stopping in every n-th epoch") | limits(low=1))
-    lower_threshold: float | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="Mode max: epochs before the first one that reaches it are not counted; mode min: training stops when "
-            "it is reached"
-        )
-        | limits(finite=True),
+    frequency: int = option(1, "Test for stopping in every n-th epoch", low=1)
+    lower_threshold: float | None = option(
+        None,
+        "Mode max: epochs before the first one that reaches it are not counted; mode min: training stops when "
+        "it is reached",
+        finite=True,
     )
-    upper_threshold: float | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="Mode max: training stops when it is reached; mode min: epochs before the first one that reaches it "
-            "are not counted"
-        )
-        | limits(finite=True),
+    upper_threshold: float | None = option(
+        None,
+        "Mode max: training stops when it is reached; mode min: epochs before the first one that reaches it "
+        "are not counted",
+        finite=True,
     )
 
-    best_model_name: str = field(
-        default="best", metadata=pai_meta(help="Name of the directory of the best model in output_dir")
-    )
-    mode: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="min or max"))
-    monitor: str | None = field(default=None, metadata=pai_meta(mode="ignore", help="Value that tells the best model"))
-    current: float | None = field(default=None, metadata=pai_meta(mode="ignore", help="The best value so far"))
-    n: int = field(default=0, metadata=pai_meta(mode="ignore", help="Tests since the best value, itself included"))
+    best_model_name: str = option("best", "Name of the directory of the best model in output_dir")
+    mode: str | None = option(None, "min or max", mode="ignore")
+    monitor: str | None = option(None, "Value that tells the best model", mode="ignore")
+    current: float | None = option(None, "The best value so far", mode="ignore")
+    n: int = option(0, "Tests since the best value, itself included", mode="ignore")
 
     def __post_init__(self) -> None:
         super().__post_init__()

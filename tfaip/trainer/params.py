@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
@@ -15,10 +14,9 @@ from tfaip.components.pipelineparams import (
     TrainingPipelineGeneratorParams,
 )
 from tfaip.device import DeviceConfigParams
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.common import COMMON
+from tfaip.params import option, pai_meta
 from tfaip.params.generics import bound_field
-from tfaip.params.limits import FieldError, below, limits
+from tfaip.params.limits import FieldError, below
 from tfaip.params.root import RootParams
 from tfaip.params.sharing import fill_shared
 from tfaip.trainer.earlystopping import EarlyStoppingParams
@@ -57,174 +55,145 @@ TScenario = TypeVar("TScenario", bound=ScenarioBaseParams)
 TGen = TypeVar("TGen", bound=TrainerPipelineParamsBase)
 
 
-@pai_dataclass
-@dataclass
 class TrainerParams(RootParams, Generic[TScenario, TGen]):
     """Everything that describes a training run."""
 
     flag_root: ClassVar[str] = "trainer"
 
-    epochs: int = field(default=100, metadata=pai_meta(help="Number of epochs") | limits(low=1) | COMMON)
-    samples_per_epoch: int = field(
-        default=-1,
-        metadata=pai_meta(help="Samples per epoch (-1: one pass over the training data)")
-        | limits(low=1, also={-1: "one pass over the training data"})
-        | COMMON,
+    epochs: int = option(100, "Number of epochs", low=1, common=True)
+    samples_per_epoch: int = option(
+        -1,
+        "Samples per epoch (-1: one pass over the training data)",
+        low=1,
+        also={-1: "one pass over the training data"},
+        common=True,
     )
-    scale_epoch_size: float = field(
-        default=1.0,
-        metadata=pai_meta(help="Factor on the number of samples per epoch, if samples_per_epoch is -1")
-        | limits(above=0),
+    scale_epoch_size: float = option(
+        1.0, "Factor on the number of samples per epoch, if samples_per_epoch is -1", above=0
     )
-    output_dir: str | None = field(
-        default=None,
-        # An empty path is refused by `run_directory`.
-        metadata=pai_meta(required=True, help="Directory of the run: log, checkpoints, exported models")
-        | limits(text=expected_directory, also={"": "none yet"})
-        | COMMON,
+    # An empty path is refused by `run_directory`.
+    output_dir: str | None = option(
+        None,
+        "Directory of the run: log, checkpoints, exported models",
+        required=True,
+        text=expected_directory,
+        also={"": "none yet"},
+        common=True,
     )
-    overwrite: bool = field(
-        default=False, metadata=pai_meta(mode="flat", help="Replace the run in output_dir") | COMMON
+    overwrite: bool = option(False, "Replace the run in output_dir", mode="flat", common=True)
+    val_every_n: int = option(1, "Validate every n epochs and after the last (0: never)", low=0, common=True)
+    lav_every_n: int = option(
+        0,
+        "Load and validate (LAV) every n epochs, and in the first and the last (0: never)",
+        low=0,
+        common=True,
     )
-    val_every_n: int = field(
-        default=1,
-        metadata=pai_meta(help="Validate every n epochs and after the last (0: never)") | limits(low=0) | COMMON,
+    lav_min_epoch: int = option(0, "First epoch in which LAV may run", low=0)
+    lav_silent: bool = option(False, "Do not print samples in LAV")
+    write_checkpoints: bool = option(True, "Write checkpoints to resume from")
+    checkpoint_sub_dir: str = option(
+        "checkpoint",
+        "Directory of the checkpoints below output_dir, e.g. a/b; it ends before a part with {epoch}, since "
+        "each checkpoint has its own directory (epoch_0007)",
     )
-    lav_every_n: int = field(
-        default=0,
-        metadata=pai_meta(help="Load and validate (LAV) every n epochs, and in the first and the last (0: never)")
-        | limits(low=0)
-        | COMMON,
+    checkpoint_save_freq: str = option(
+        "epoch",
+        "'epoch': write a checkpoint after each epoch; n: also every n updates within an epoch",
     )
-    lav_min_epoch: int = field(default=0, metadata=pai_meta(help="First epoch in which LAV may run") | limits(low=0))
-    lav_silent: bool = field(default=False, metadata=pai_meta(help="Do not print samples in LAV"))
-    write_checkpoints: bool = field(default=True, metadata=pai_meta(help="Write checkpoints to resume from"))
-    checkpoint_sub_dir: str = field(
-        default="checkpoint",
-        metadata=pai_meta(
-            help="Directory of the checkpoints below output_dir, e.g. a/b; it ends before a part with {epoch}, since "
-            "each checkpoint has its own directory (epoch_0007)"
-        ),
+    keep_checkpoints: int = option(2, "Number of checkpoints to keep, at least 2", low=2)
+    export_best: bool = option(True, "Export the model whenever it is the best so far")
+    export_final: bool = option(True, "Export the final model")
+    history_file: str | None = option(
+        None,
+        "File of the rates and values of all epochs (None: history.json in output_dir); a fresh training uses "
+        "the rates of an existing file",
     )
-    checkpoint_save_freq: str = field(
-        default="epoch",
-        metadata=pai_meta(help="'epoch': write a checkpoint after each epoch; n: also every n updates within an epoch"),
+    random_seed: int | None = option(
+        None,
+        "Seed of weights, data order and dropout (None: drawn and stored)",
+        low=0,
+        high=2**32 - 1,
+        common=True,
     )
-    keep_checkpoints: int = field(
-        default=2, metadata=pai_meta(help="Number of checkpoints to keep, at least 2") | limits(low=2)
+    preload_data: bool = option(
+        False, "Cache training and validation data in memory after the deterministic processors"
     )
-    export_best: bool = field(default=True, metadata=pai_meta(help="Export the model whenever it is the best so far"))
-    export_final: bool = field(default=True, metadata=pai_meta(help="Export the final model"))
-    history_file: str | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="File of the rates and values of all epochs (None: history.json in output_dir); a fresh training uses "
-            "the rates of an existing file"
-        ),
+    histogram_every_n: int = option(
+        0, "Write histograms of the weights for TensorBoard every n epochs (0: never)", low=0
     )
-    random_seed: int | None = field(
-        default=None,
-        metadata=pai_meta(help="Seed of weights, data order and dropout (None: drawn and stored)")
-        | limits(low=0, high=2**32 - 1)
-        | COMMON,
+    profile: bool = option(False, "Trace a part of the training for TensorBoard (pip install 'tfaip[profile]')")
+    profile_steps: list[int] = option(
+        [10, 20],
+        "First and last batch to trace, counted from 1; both are rounded up to whole executions (steps_per_execution)",
+        low=1,
     )
-    preload_data: bool = field(
-        default=False,
-        metadata=pai_meta(help="Cache training and validation data in memory after the deterministic processors"),
+    force_eager: bool = option(False, "Run eagerly, to debug the model in Python")
+    skip_model_load_test: bool = option(False, "Skip exporting, loading and comparing the model before the first epoch")
+    progress_bar_mode: ProgressBarMode = option(
+        ProgressBarMode.AUTO,
+        "auto: a bar on a terminal, else plain; plain: only the line per epoch",
     )
-    histogram_every_n: int = field(
-        default=0,
-        metadata=pai_meta(help="Write histograms of the weights for TensorBoard every n epochs (0: never)")
-        | limits(low=0),
+    # Keras counts them in 32 bits.
+    steps_per_execution: int | None = option(
+        None,
+        "Batches per call of the compiled step (None: 16 on tensorflow, 1 on jax)",
+        low=1,
+        high=2**31 - 1,
     )
-    profile: bool = field(
-        default=False,
-        metadata=pai_meta(help="Trace a part of the training for TensorBoard (pip install 'tfaip[profile]')"),
+    jit_compile: bool = option(False, "Compile with XLA on tensorflow (jax always does, unless force_eager)")
+    # JAX counts in 32 bits.
+    train_accum_steps: int = option(1, "Batches per update; their gradients are averaged", low=1, high=2**31 - 1)
+    loss_weights: dict[str, float] = option(
+        {},
+        "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)",
+        low=0,
     )
-    profile_steps: list[int] = field(
-        default_factory=lambda: [10, 20],
-        metadata=pai_meta(
-            help="First and last batch to trace, counted from 1; both are rounded up to whole executions "
-            "(steps_per_execution)"
-        )
-        | limits(low=1),
+    calc_ema: float = option(
+        0.0,
+        "Rate of the exponential moving average of the weights, which is validated and exported; in (0, 1) "
+        "(0: off, -1: automatic)",
+        low=0,
+        below=1,
+        also={-1: "automatic"},
+        common=True,
     )
-    force_eager: bool = field(default=False, metadata=pai_meta(help="Run eagerly, to debug the model in Python"))
-    skip_model_load_test: bool = field(
-        default=False,
-        metadata=pai_meta(help="Skip exporting, loading and comparing the model before the first epoch"),
+    no_train_scope: str | None = option(
+        None,
+        "Regex on paths of layers that are not trained, including all layers below them; it must match a "
+        "whole path, e.g. '.*conv.*'",
+        text=expected_pattern,
+        common=True,
     )
-    progress_bar_mode: ProgressBarMode = field(
-        default=ProgressBarMode.AUTO,
-        metadata=pai_meta(help="auto: a bar on a terminal, else plain; plain: only the line per epoch"),
+    device: DeviceConfigParams = option(
+        help="Devices, precision and processes",
+        factory=DeviceConfigParams,
+        fix_dc=True,
+        mode="ssnake",
     )
-    steps_per_execution: int | None = field(
-        default=None,
-        # Keras counts them in 32 bits.
-        metadata=pai_meta(help="Batches per call of the compiled step (None: 16 on tensorflow, 1 on jax)")
-        | limits(low=1, high=2**31 - 1),
+    warmstart: WarmStartParams = option(
+        help="Initial weights of a fresh training",
+        factory=WarmStartParams,
+        fix_dc=True,
+        mode="ssnake",
     )
-    jit_compile: bool = field(
-        default=False,
-        metadata=pai_meta(help="Compile with XLA on tensorflow (jax always does, unless force_eager)"),
+    early_stopping: EarlyStoppingParams = option(
+        help="Early stopping", factory=EarlyStoppingParams, fix_dc=True, mode="ssnake"
     )
-    train_accum_steps: int = field(
-        default=1,
-        # JAX counts in 32 bits.
-        metadata=pai_meta(help="Batches per update; their gradients are averaged") | limits(low=1, high=2**31 - 1),
+    optimizer: OptimizerParams = option(
+        help="Optimizer", factory=AdamOptimizer, mode="ssnake", choices=OPTIMIZERS, common=True
     )
-    loss_weights: dict[str, float] = field(
-        default_factory=dict,
-        metadata=pai_meta(
-            help="Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)"
-        )
-        | limits(low=0),
-    )
-    calc_ema: float = field(
-        default=0.0,
-        metadata=pai_meta(
-            help="Rate of the exponential moving average of the weights, which is validated and exported; in (0, 1) "
-            "(0: off, -1: automatic)"
-        )
-        | limits(low=0, below=1, also={-1: "automatic"})
-        | COMMON,
-    )
-    no_train_scope: str | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="Regex on paths of layers that are not trained, including all layers below them; it must match a "
-            "whole path, e.g. '.*conv.*'"
-        )
-        | limits(text=expected_pattern)
-        | COMMON,
-    )
-    device: DeviceConfigParams = field(
-        default_factory=DeviceConfigParams,
-        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Devices, precision and processes"),
-    )
-    warmstart: WarmStartParams = field(
-        default_factory=WarmStartParams,
-        metadata=pai_meta(fix_dc=True, mode="ssnake", help="Initial weights of a fresh training"),
-    )
-    early_stopping: EarlyStoppingParams = field(
-        default_factory=EarlyStoppingParams, metadata=pai_meta(fix_dc=True, mode="ssnake", help="Early stopping")
-    )
-    optimizer: OptimizerParams = field(
-        default_factory=AdamOptimizer, metadata=pai_meta(mode="ssnake", choices=OPTIMIZERS, help="Optimizer") | COMMON
-    )
-    learning_rate: LearningRateParams = field(
-        default_factory=ExponentialDecayParams,
-        metadata=pai_meta(mode="ssnake", choices=SCHEDULES, help="Learning rate schedule") | COMMON,
+    learning_rate: LearningRateParams = option(
+        help="Learning rate schedule",
+        factory=ExponentialDecayParams,
+        mode="ssnake",
+        choices=SCHEDULES,
+        common=True,
     )
     scenario: TScenario = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the scenario"))
     gen: TGen = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Training and validation data"))
 
-    keras_backend: str | None = field(
-        default=None, metadata=pai_meta(mode="ignore", help="Backend that the run was started on (KERAS_BACKEND)")
-    )
-    import_root: str | None = field(
-        default=None, metadata=pai_meta(mode="ignore", help="Directory that the scenario was imported from")
-    )
+    keras_backend: str | None = option(None, "Backend that the run was started on (KERAS_BACKEND)", mode="ignore")
+    import_root: str | None = option(None, "Directory that the scenario was imported from", mode="ignore")
 
     def __post_init__(self) -> None:
         super().__post_init__()

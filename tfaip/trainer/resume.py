@@ -25,7 +25,7 @@ from tfaip.util.text import shorten_text
 log = logger(__name__)
 
 
-def read_checkpoint(directory: RunDirectory | None, name: str | None) -> tuple[str, Checkpoint]:
+def checkpoint_to_resume(directory: RunDirectory | None, name: str | None) -> tuple[str, Checkpoint]:
     """Read and verify the checkpoint that a run continues from; change nothing.
 
     Args:

@@ -29,7 +29,7 @@ from tfaip.trainer.historyreading import read_history_file
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
-from tfaip.trainer.resume import load_history, log_changes, read_checkpoint
+from tfaip.trainer.resume import checkpoint_to_resume, load_history, log_changes
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.permission import Permission
@@ -163,7 +163,7 @@ class Trainer(Generic[P]):
             name: str | None = None
             restored: Checkpoint | None = None
             if self._restore:
-                name, restored = read_checkpoint(directory, self._checkpoint)
+                name, restored = checkpoint_to_resume(directory, self._checkpoint)
             self._check_start(directory, devices)
             if not devices.is_chief:
                 directory = None
@@ -203,7 +203,7 @@ class Trainer(Generic[P]):
             directory = self._params.run_directory()
         if directory is None or not self._restore:
             raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
-        name, checkpoint = read_checkpoint(directory, self._checkpoint)
+        name, checkpoint = checkpoint_to_resume(directory, self._checkpoint)
         self._check_params()
         with directory.locked():
             history_file = Path(self._params.history_file or directory.history_file)

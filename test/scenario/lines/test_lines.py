@@ -83,6 +83,9 @@ def test_default_params_share_their_data() -> None:
     params = LineScenario.default_trainer_params()
     assert params.gen.train.data is params.scenario.data is params.scenario.model.data
     assert params.scenario.evaluator.data is params.scenario.data
+    assert params.scenario.data.pre_proc.processors[1].data is params.scenario.data
+    alone: Any = LineScenario.default_params()
+    assert alone.data.post_proc.processors[0].data is alone.data
     post_init(params)
     copied = LineTrainerParams.from_json(params.to_json())
     assert copied == params

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from io import TextIOWrapper
 from typing import TypeVar
@@ -12,9 +11,7 @@ from typing import TypeVar
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.common import COMMON
-from tfaip.params.limits import limits
+from tfaip.params import option
 from tfaip.util.reading import TABLE_BYTES, open_file
 from tfaip.util.text import shorten, shorten_text
 
@@ -24,17 +21,13 @@ def _expected_delimiter(text: str) -> str | None:
     return None if is_one else "one character, no quotation mark and no end of a line"
 
 
-@pai_dataclass
-@dataclass
 class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
     """Samples that are the rows of CSV files with a header line."""
 
-    files: list[str] = field(default_factory=list, metadata=pai_meta(help="CSV files with the same columns") | COMMON)
-    delimiter: str = field(
-        default=",", metadata=pai_meta(help="Character between two columns") | limits(text=_expected_delimiter)
-    )
-    input_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are inputs") | COMMON)
-    target_columns: list[str] = field(default_factory=list, metadata=pai_meta(help="Columns that are targets") | COMMON)
+    files: list[str] = option([], "CSV files with the same columns", common=True)
+    delimiter: str = option(",", "Character between two columns", text=_expected_delimiter)
+    input_columns: list[str] = option([], "Columns that are inputs", common=True)
+    target_columns: list[str] = option([], "Columns that are targets", common=True)
 
 
 P = TypeVar("P", bound=CsvGeneratorParams)

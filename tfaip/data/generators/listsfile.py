@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from functools import cached_property
 from io import TextIOWrapper
 from itertools import accumulate
@@ -13,35 +12,25 @@ from typing import TypeVar
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.common import COMMON
-from tfaip.params.limits import FieldError, check_fields, limits
+from tfaip.params import option
+from tfaip.params.limits import FieldError, check_fields
 from tfaip.util.reading import TABLE_BYTES, open_file
 
 # More than anybody lists; their order takes 8 bytes each.
 _MAX_SAMPLES = 10**9
 
 
-@pai_dataclass
-@dataclass
 class ListsFileGeneratorParams(DataGeneratorParams, cls=":ListsFileGenerator"):
     """Samples named by the lines of text files."""
 
-    lists: list[str] = field(
-        default_factory=list, metadata=pai_meta(help="Text files with one sample per line") | COMMON
+    lists: list[str] = option([], "Text files with one sample per line", common=True)
+    list_ratios: list[float] | None = option(
+        None,
+        "Share of each list in the training samples, e.g. 1 3: a list that is too short for its share is "
+        "repeated, and every line is used at least once per pass (None: every line once)",
+        above=0,
     )
-    list_ratios: list[float] | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="Share of each list in the training samples, e.g. 1 3: a list that is too short for its share is "
-            "repeated, and every line is used at least once per pass (None: every line once)"
-        )
-        | limits(above=0),
-    )
-    ignore_prefix: str = field(
-        default="#",
-        metadata=pai_meta(help="Beginning of lines that are not samples (empty: all lines are)"),
-    )
+    ignore_prefix: str = option("#", "Beginning of lines that are not samples (empty: all lines are)")
 
 
 P = TypeVar("P", bound=ListsFileGeneratorParams)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, option
 from tfaip.params.part import Part
 from tfaip.util.text import shorten_text
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@pai_dataclass
-@dataclass
 class DataGeneratorParams(ParamsBase):
     """Source of samples. A subclass names its generator in `cls` and adds what that needs."""
 
@@ -128,12 +125,10 @@ class BatchAccess(Protocol):
         ...
 
 
-@pai_dataclass
-@dataclass
 class RawDataGeneratorParams(DataGeneratorParams, cls=":RawDataGenerator"):
     """Samples that exist already; for Python only, not for the command line."""
 
-    samples: Iterable[Sample] = field(default_factory=list, metadata=pai_meta(mode="ignore", help="Samples in memory"))
+    samples: Iterable[Sample] = option([], "Samples in memory", mode="ignore")
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
         """Build a generator, with random access for a list or tuple."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.common import COMMON
-from tfaip.params.limits import FieldError, limits
+from tfaip.params import ParamsBase, option
+from tfaip.params.limits import FieldError
 from tfaip.util.reading import parse_whole_number
 
 AUTOMATIC_PROCESSES = 4
@@ -20,96 +17,81 @@ MAX_SECONDS = 2**31 // 1000
 _ALLOWED_FAILURES = {"raise": 0, "skip": None}
 
 
-@pai_dataclass
-@dataclass
 class DataPipelineParams(ParamsBase):
     """Batches of a pipeline, and how samples become batches."""
 
-    mode: PipelineMode = field(
-        default=PipelineMode.TRAINING, metadata=pai_meta(mode="ignore", help="Use of the pipeline")
+    mode: PipelineMode = option(PipelineMode.TRAINING, "Use of the pipeline", mode="ignore")
+    batch_size: int = option(16, "Samples per batch, all devices and processes together", low=1, common=True)
+    limit: int = option(
+        -1,
+        "Maximum number of samples, the first ones of the data (-1: all)",
+        low=1,
+        also={-1: "all"},
+        common=True,
     )
-    batch_size: int = field(
-        default=16,
-        metadata=pai_meta(help="Samples per batch, all devices and processes together") | limits(low=1) | COMMON,
+    max_element_length: int | None = option(
+        None,
+        "Drop longer samples, measured by the data's element_length_fn (None: keep all)",
+        low=1,
     )
-    limit: int = field(
-        default=-1,
-        metadata=pai_meta(help="Maximum number of samples, the first ones of the data (-1: all)")
-        | limits(low=1, also={-1: "all"})
-        | COMMON,
+    batch_drop_remainder: bool = option(
+        False,
+        "Drop the last batch of an epoch if it is smaller than batch_size; with buckets: drop the samples "
+        "left in them at the end of a pass over the data",
     )
-    max_element_length: int | None = field(
-        default=None,
-        metadata=pai_meta(help="Drop longer samples, measured by the data's element_length_fn (None: keep all)")
-        | limits(low=1),
+    bucket_boundaries: list[int] = option(
+        [],
+        "Batch samples of similar length, measured by the data's element_length_fn: rising lengths at which a "
+        "bucket ends and the next one begins, e.g. 100 200 makes the buckets 0-99, 100-199, 200 and longer (empty: "
+        "no buckets)",
+        low=1,
     )
-    batch_drop_remainder: bool = field(
-        default=False,
-        metadata=pai_meta(
-            help="Drop the last batch of an epoch if it is smaller than batch_size; with buckets: drop the samples "
-            "left in them at the end of a pass over the data"
-        ),
+    bucket_batch_sizes: list[int] | None = option(
+        None,
+        "Samples per batch for each bucket, one number more than bucket_boundaries (None: batch_size)",
+        low=1,
     )
-    bucket_boundaries: list[int] = field(
-        default_factory=list,
-        metadata=pai_meta(
-            help="Batch samples of similar length, measured by the data's element_length_fn: rising lengths at which a "
-            "bucket ends and the next one begins, e.g. 100 200 makes the buckets 0-99, 100-199, 200 and longer (empty: "
-            "no buckets)"
-        )
-        | limits(low=1),
+    shuffle_buffer_size: int = option(
+        -1,
+        "Number of training samples to choose the next one from (-1: automatic, 0: keep the order of the "
+        "data); data with random access is always shuffled as a whole",
+        low=0,
+        also={-1: "automatic"},
     )
-    bucket_batch_sizes: list[int] | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="Samples per batch for each bucket, one number more than bucket_boundaries (None: batch_size)"
-        )
-        | limits(low=1),
+    num_processes: int = option(
+        AUTOMATIC_PROCESSES,
+        "Worker processes that read and process samples (0: the training process does; the default: up to 4, "
+        "at most one per core, started once they pay off, see worker_start_s)",
+        low=0,
+        high=MAX_PROCESSES,
+        common=True,
     )
-    shuffle_buffer_size: int = field(
-        default=-1,
-        metadata=pai_meta(
-            help="Number of training samples to choose the next one from (-1: automatic, 0: keep the order of the "
-            "data); data with random access is always shuffled as a whole"
-        )
-        | limits(low=0, also={-1: "automatic"}),
+    worker_start_s: float = option(
+        -1.0,
+        "Seconds of work on samples in the training process before the workers start (0: start at once; -1: "
+        "at once if num_processes is not the default, else after 1 s if a sample takes more than 0.1 ms)",
+        low=0,
+        high=MAX_SECONDS,
+        also={-1: "automatic"},
     )
-    num_processes: int = field(
-        default=AUTOMATIC_PROCESSES,
-        metadata=pai_meta(
-            help="Worker processes that read and process samples (0: the training process does; the default: up to 4, "
-            "at most one per core, started once they pay off, see worker_start_s)"
-        )
-        | limits(low=0, high=MAX_PROCESSES)
-        | COMMON,
+    worker_timeout_s: float = option(
+        60.0,
+        "Seconds without a finished sample after which a worker counts as hanging, an error",
+        above=0,
+        high=MAX_SECONDS,
     )
-    worker_start_s: float = field(
-        default=-1.0,
-        metadata=pai_meta(
-            help="Seconds of work on samples in the training process before the workers start (0: start at once; -1: "
-            "at once if num_processes is not the default, else after 1 s if a sample takes more than 0.1 ms)"
-        )
-        | limits(low=0, high=MAX_SECONDS, also={-1: "automatic"}),
+    prefetch: int = option(
+        -1,
+        "Batches that workers prepare ahead (-1: automatic, within 128 MiB if possible)",
+        low=1,
+        high=MAX_PREFETCH,
+        also={-1: "automatic"},
     )
-    worker_timeout_s: float = field(
-        default=60.0,
-        metadata=pai_meta(help="Seconds without a finished sample after which a worker counts as hanging, an error")
-        | limits(above=0, high=MAX_SECONDS),
-    )
-    prefetch: int = field(
-        default=-1,
-        metadata=pai_meta(help="Batches that workers prepare ahead (-1: automatic, within 128 MiB if possible)")
-        | limits(low=1, high=MAX_PREFETCH, also={-1: "automatic"}),
-    )
-    use_shared_memory: bool = field(
-        default=True, metadata=pai_meta(help="Pass arrays from workers through shared memory instead of pipes")
-    )
-    on_error: str = field(
-        default="raise",
-        metadata=pai_meta(
-            help="Reaction to a sample that cannot be read or processed (raise: stop; skip: leave it out, count and "
-            "log it; skip:N: skip at most N different samples, then stop)"
-        ),
+    use_shared_memory: bool = option(True, "Pass arrays from workers through shared memory instead of pipes")
+    on_error: str = option(
+        "raise",
+        "Reaction to a sample that cannot be read or processed (raise: stop; skip: leave it out, count and "
+        "log it; skip:N: skip at most N different samples, then stop)",
     )
 
     def __post_init__(self) -> None:

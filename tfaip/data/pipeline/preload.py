@@ -7,7 +7,6 @@ in no mode. No other part of a pipeline knows of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import Any
 
@@ -19,18 +18,16 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_iterab
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import option
 from tfaip.params.limits import FieldAdvice
 from tfaip.util.terminal import track
 
 
-@pai_dataclass
-@dataclass
 class PreloadedGeneratorParams(RawDataGeneratorParams, cls=":PreloadedGenerator"):
     """Samples in memory that replace a generator."""
 
-    has_random_access: bool = field(default=True, metadata=pai_meta(mode="ignore", help="Whether the generator has."))
-    yields_batches: bool = field(default=False, metadata=pai_meta(mode="ignore", help="Whether the generator does."))
+    has_random_access: bool = option(True, "Whether the generator has.", mode="ignore")
+    yields_batches: bool = option(False, "Whether the generator does.", mode="ignore")
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
         """Build a generator that can do what the original one can, which keeps the order."""

@@ -108,6 +108,14 @@ class KerasObject(ParamsBase):
         except Exception as error:  # an object of a user may raise anything
             raise RefusedObject(self, f"{type(error).__name__}: {error}") from error
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the object and call it.
+
+        So layers of Keras accept initializers and activations in this form too, where older scenarios passed a name
+        from their params. `create()` is better: files of Keras can store the object alone.
+        """
+        return self.create()(*args, **kwargs)
+
     def plain_name(self) -> str | None:
         """Return the name that Keras has for the object, if all arguments are defaults; None: no name says all."""
         cls = type(self)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import pai_meta
 from tfaip.params.generics import bound_field
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
@@ -18,8 +17,6 @@ TLists = TypeVar("TLists", bound=ListsFileGeneratorParams)
 SP = TypeVar("SP", bound=ScenarioBaseParams)
 
 
-@pai_dataclass
-@dataclass
 class ListFilePipelineParams(TrainerPipelineParamsBase[TLists, TLists], Generic[TLists]):
     """List files for training, validation and LAV: `--train.lists`, `--val.lists`, `--lav.lists`."""
 
@@ -50,8 +47,6 @@ def _of_one_list(generator: TLists, name: str) -> TLists:
     return one
 
 
-@pai_dataclass
-@dataclass
 class ListFileTrainerParams(TrainerParams[SP, ListFilePipelineParams[ListsFileGeneratorParams]], Generic[SP]):
     """Trainer params with plain list files; processors load what a line names."""
 

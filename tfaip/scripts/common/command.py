@@ -1,4 +1,4 @@
-"""Common parts of the commands: entry point and exit code, usage, shared flags and dry runs."""
+"""Common parts of the commands: entry point and signals, usage, shared flags and dry runs."""
 
 from __future__ import annotations
 

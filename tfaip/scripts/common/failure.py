@@ -1,4 +1,4 @@
-"""Errors that end a command: the exit code, and at most two lines on stderr."""
+"""Errors that end a command: their exit codes (1 failure, 2 usage), and at most two lines on stderr."""
 
 from __future__ import annotations
 

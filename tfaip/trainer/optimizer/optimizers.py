@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.limits import FieldError, limits
+from tfaip.params import option, pai_dataclass
+from tfaip.params.limits import FieldError
 from tfaip.trainer.optimizer.params import OPTIMIZERS, OptimizerParams
 
 if TYPE_CHECKING:
     import keras
 
-_DECAY = limits(low=0, below=1)  # with 1 the mean would never change
-_MOMENTUM = limits(low=0, high=1)
-_BETA_1 = pai_meta(help="Decay rate of the mean of the gradients (first moment)") | _DECAY
-_BETA_2 = pai_meta(help="Decay rate of the mean of the squared gradients (second moment)") | _DECAY
-# With 0, a gradient that has always been 0 (a dead unit) would be divided by 0.
-_EPSILON = pai_meta(help="Constant added to the denominator against division by zero") | limits(above=0)
+
+def _decay(default: float, help: str) -> float:  # noqa: A002
+    """Declare the decay rate of a mean: with 1 it would never change."""
+    return option(default, help, low=0, below=1)
 
 
-@pai_dataclass
-@dataclass
+def _momentum(default: float, help: str) -> float:  # noqa: A002
+    return option(default, help, low=0, high=1)
+
+
+def _epsilon() -> float:
+    # With 0, a gradient that has always been 0 (a dead unit) would be divided by 0.
+    return option(1e-7, "Constant added to the denominator against division by zero", above=0)
+
+
 class KerasOptimizerParams(OptimizerParams):
     """An optimizer of Keras: its own fields are the constructor arguments of the Keras class of the same name.
 
@@ -43,35 +48,31 @@ class KerasOptimizerParams(OptimizerParams):
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in shared}
 
 
-@pai_dataclass
-@dataclass
+class MomentsOptimizer(KerasOptimizerParams):
+    """An optimizer with the two means of Adam."""
+
+    beta_1: float = _decay(0.9, "Decay rate of the mean of the gradients (first moment)")
+    beta_2: float = _decay(0.999, "Decay rate of the mean of the squared gradients (second moment)")
+    epsilon: float = _epsilon()
+
+
 class SGDOptimizer(KerasOptimizerParams):
     """Stochastic gradient descent, optionally with momentum."""
 
-    momentum: float = field(default=0.0, metadata=pai_meta(help="Momentum, in [0, 1]") | _MOMENTUM)
-    nesterov: bool = field(default=False, metadata=pai_meta(help="Use Nesterov momentum"))
+    momentum: float = _momentum(0.0, "Momentum, in [0, 1]")
+    nesterov: bool = option(False, "Use Nesterov momentum")
 
 
-@pai_dataclass
-@dataclass
-class AdamOptimizer(KerasOptimizerParams):
+class AdamOptimizer(MomentsOptimizer):
     """Adam (Kingma and Ba, 2014)."""
 
-    beta_1: float = field(default=0.9, metadata=_BETA_1)
-    beta_2: float = field(default=0.999, metadata=_BETA_2)
-    epsilon: float = field(default=1e-7, metadata=_EPSILON)
-    amsgrad: bool = field(default=False, metadata=pai_meta(help="Use the AMSGrad variant (Reddi et al., 2018)"))
+    amsgrad: bool = option(False, "Use the AMSGrad variant (Reddi et al., 2018)")
 
 
-@pai_dataclass
-@dataclass
 class AdamWOptimizer(AdamOptimizer):
     """Adam with decoupled weight decay on by default (Loshchilov and Hutter, 2017)."""
 
-    weight_decay: float = field(
-        default=0.004,
-        metadata=pai_meta(help="Decoupled weight decay: weights shrink by rate * weight_decay per update"),
-    )
+    weight_decay = 0.004
 
     def cls(self) -> type[keras.optimizers.Optimizer]:
         import keras
@@ -80,79 +81,49 @@ class AdamWOptimizer(AdamOptimizer):
         return keras.optimizers.Adam
 
 
-@pai_dataclass
-@dataclass
-class AdamaxOptimizer(KerasOptimizerParams):
+class AdamaxOptimizer(MomentsOptimizer):
     """Adamax, Adam with the infinity norm (Kingma and Ba, 2014)."""
 
-    beta_1: float = field(default=0.9, metadata=_BETA_1)
-    beta_2: float = field(default=0.999, metadata=_BETA_2)
-    epsilon: float = field(default=1e-7, metadata=_EPSILON)
 
-
-@pai_dataclass
-@dataclass
-class NadamOptimizer(KerasOptimizerParams):
+class NadamOptimizer(MomentsOptimizer):
     """Adam with Nesterov momentum (Dozat, 2015)."""
 
-    beta_1: float = field(default=0.9, metadata=_BETA_1)
-    beta_2: float = field(default=0.999, metadata=_BETA_2)
-    epsilon: float = field(default=1e-7, metadata=_EPSILON)
 
-
-@pai_dataclass
-@dataclass
 class RMSpropOptimizer(KerasOptimizerParams):
     """RMSprop (Hinton, 2012)."""
 
-    rho: float = field(default=0.9, metadata=pai_meta(help="Decay rate of the mean of the squared gradients") | _DECAY)
-    momentum: float = field(default=0.0, metadata=pai_meta(help="Momentum, in [0, 1]") | _MOMENTUM)
-    epsilon: float = field(default=1e-7, metadata=_EPSILON)
-    centered: bool = field(default=False, metadata=pai_meta(help="Normalise by the variance instead of the square"))
+    rho: float = _decay(0.9, "Decay rate of the mean of the squared gradients")
+    momentum: float = _momentum(0.0, "Momentum, in [0, 1]")
+    epsilon: float = _epsilon()
+    centered: bool = option(False, "Normalise by the variance instead of the square")
 
 
-@pai_dataclass
-@dataclass
 class AdagradOptimizer(KerasOptimizerParams):
     """Adagrad (Duchi et al., 2011)."""
 
-    initial_accumulator_value: float = field(
-        default=0.1, metadata=pai_meta(help="Initial value of the sum of squares") | limits(low=0)
-    )
-    epsilon: float = field(default=1e-7, metadata=_EPSILON)
+    initial_accumulator_value: float = option(0.1, "Initial value of the sum of squares", low=0)
+    epsilon: float = _epsilon()
 
 
-@pai_dataclass
-@dataclass
 class AdadeltaOptimizer(KerasOptimizerParams):
     """Adadelta (Zeiler, 2012)."""
 
-    rho: float = field(default=0.95, metadata=pai_meta(help="Decay rate of the means of the squares") | _DECAY)
-    epsilon: float = field(default=1e-7, metadata=_EPSILON)
+    rho: float = _decay(0.95, "Decay rate of the means of the squares")
+    epsilon: float = _epsilon()
 
 
 @pai_dataclass(alt="LAMB")
 @dataclass
-class LambOptimizer(KerasOptimizerParams):
+class LambOptimizer(MomentsOptimizer):
     """LAMB, layer-wise adapted Adam for large batches (You et al., 2019)."""
 
-    beta_1: float = field(default=0.9, metadata=_BETA_1)
-    beta_2: float = field(default=0.999, metadata=_BETA_2)
-    epsilon: float = field(default=1e-7, metadata=_EPSILON)
 
-
-@pai_dataclass
-@dataclass
 class LionOptimizer(KerasOptimizerParams):
     """Lion, sign of an interpolated momentum (Chen et al., 2023)."""
 
     # Keras refuses beta_1 = 0, with which the update would be the sign of the gradient.
-    beta_1: float = field(
-        default=0.9,
-        metadata=pai_meta(help="Weight of the momentum, against that of the gradient, in the update")
-        | limits(above=0, high=1),
-    )
-    beta_2: float = field(default=0.99, metadata=pai_meta(help="Decay rate of the momentum") | _DECAY)
+    beta_1: float = option(0.9, "Weight of the momentum, against that of the gradient, in the update", above=0, high=1)
+    beta_2: float = _decay(0.99, "Decay rate of the momentum")
 
 
 @pai_dataclass(alt="FTRL")
@@ -160,79 +131,50 @@ class LionOptimizer(KerasOptimizerParams):
 class FtrlOptimizer(KerasOptimizerParams):
     """FTRL (McMahan et al., 2013)."""
 
-    learning_rate_power: float = field(
-        default=-0.5, metadata=pai_meta(help="Exponent of the decay of the rate, at most 0") | limits(high=0)
-    )
+    learning_rate_power: float = option(-0.5, "Exponent of the decay of the rate, at most 0", high=0)
     # The root of the sum is a denominator, so it cannot be 0.
-    initial_accumulator_value: float = field(
-        default=0.1, metadata=pai_meta(help="Initial value of the sum of squares") | limits(above=0)
+    initial_accumulator_value: float = option(0.1, "Initial value of the sum of squares", above=0)
+    l1_regularization_strength: float = option(0.0, "Factor of the L1 penalty", low=0)
+    l2_regularization_strength: float = option(0.0, "Factor of the L2 penalty", low=0)
+    l2_shrinkage_regularization_strength: float = option(
+        0.0, "Factor of the L2 penalty on the size of the weights alone", low=0
     )
-    l1_regularization_strength: float = field(
-        default=0.0, metadata=pai_meta(help="Factor of the L1 penalty") | limits(low=0)
-    )
-    l2_regularization_strength: float = field(
-        default=0.0, metadata=pai_meta(help="Factor of the L2 penalty") | limits(low=0)
-    )
+    beta: float = option(0.0, "Smoothing of the rates, added to the L2 penalty", low=0)
 
 
-@pai_dataclass
-@dataclass
 class AdafactorOptimizer(KerasOptimizerParams):
     """Adafactor, factored second moments (Shazeer and Stern, 2018)."""
 
-    beta_2_decay: float = field(
-        default=-0.8, metadata=pai_meta(help="Exponent of the decay of the second moment, at most 0") | limits(high=0)
-    )
-    epsilon_1: float = field(
-        default=1e-30, metadata=pai_meta(help="Constant added to the squared gradients") | limits(above=0)
-    )
+    beta_2_decay: float = option(-0.8, "Exponent of the decay of the second moment, at most 0", high=0)
+    epsilon_1: float = option(1e-30, "Constant added to the squared gradients", above=0)
     # With 0, weights that begin at 0 never move.
-    epsilon_2: float = field(
-        default=1e-3, metadata=pai_meta(help="Lower bound of the scale of the weights") | limits(above=0)
-    )
-    clip_threshold: float = field(
-        default=1.0, metadata=pai_meta(help="Maximum root mean square of an update") | limits(above=0)
-    )
-    relative_step: bool = field(default=True, metadata=pai_meta(help="Bound the rate by 1/sqrt(updates)"))
+    epsilon_2: float = option(1e-3, "Lower bound of the scale of the weights", above=0)
+    clip_threshold: float = option(1.0, "Maximum root mean square of an update", above=0)
+    relative_step: bool = option(True, "Bound the rate by 1/sqrt(updates)")
 
 
-@pai_dataclass
-@dataclass
 class MuonOptimizer(KerasOptimizerParams):
     """Muon, orthogonalised momentum for matrices, Adam for the rest (Jordan et al., 2024)."""
 
-    adam_beta_1: float = field(
-        default=0.9, metadata=pai_meta(help="Adam part: decay rate of the mean of the gradients") | _DECAY
-    )
-    adam_beta_2: float = field(
-        default=0.999, metadata=pai_meta(help="Adam part: decay rate of the mean of the squared gradients") | _DECAY
-    )
-    epsilon: float = field(default=1e-7, metadata=_EPSILON)
-    momentum: float = field(default=0.95, metadata=pai_meta(help="Momentum of the Muon part") | _MOMENTUM)
-    nesterov: bool = field(default=True, metadata=pai_meta(help="Use Nesterov momentum in the Muon part"))
+    adam_beta_1: float = _decay(0.9, "Adam part: decay rate of the mean of the gradients")
+    adam_beta_2: float = _decay(0.999, "Adam part: decay rate of the mean of the squared gradients")
+    epsilon: float = _epsilon()
+    momentum: float = _momentum(0.95, "Momentum of the Muon part")
+    nesterov: bool = option(True, "Use Nesterov momentum in the Muon part")
     # The compiled step unrolls the iterations, so there must be few.
-    ns_steps: int = field(default=5, metadata=pai_meta(help="Newton-Schulz iterations") | limits(low=1, high=20))
+    ns_steps: int = option(5, "Newton-Schulz iterations", low=1, high=20)
+    rms_rate: float = option(0.2, "Size of the updates of the Muon part", above=0)
+    adam_lr_ratio: float = option(1.0, "Factor on the learning rate of the Adam part", low=0)
+    exclude_embeddings: bool = option(True, "Use Adam for embeddings")
 
 
-@pai_dataclass
-@dataclass
 class AdaBeliefOptimizer(KerasOptimizerParams):
     """AdaBelief (Zhuang et al., 2020), with the rectified step of RAdam (Liu et al., 2019)."""
 
-    beta_1: float = field(default=0.9, metadata=_BETA_1)
-    beta_2: float = field(
-        default=0.999,
-        metadata=pai_meta(help="Decay rate of the mean of the squared deviations from the first moment") | _DECAY,
-    )
-    epsilon: float = field(
-        default=1e-14,
-        metadata=pai_meta(help="Constant added to the mean of the squares in each update, and to its root")
-        | limits(above=0),
-    )
-    rectify: bool = field(
-        default=True,
-        metadata=pai_meta(help="Rectify the first updates, in which the mean of the squares has a high variance"),
-    )
+    beta_1: float = _decay(0.9, "Decay rate of the mean of the gradients (first moment)")
+    beta_2: float = _decay(0.999, "Decay rate of the mean of the squared deviations from the first moment")
+    epsilon: float = option(1e-14, "Constant added to the mean of the squares in each update, and to its root", above=0)
+    rectify: bool = option(True, "Rectify the first updates, in which the mean of the squares has a high variance")
 
     def __post_init__(self) -> None:
         super().__post_init__()

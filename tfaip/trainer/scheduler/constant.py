@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from tfaip.params import pai_dataclass
 from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor
@@ -18,8 +16,6 @@ class FlatParams(LearningRateParams):
         return xp.ones_like(x)
 
 
-@pai_dataclass
-@dataclass
 class ConstantParams(FlatParams):
     """Constant lr; after `rates` is exhausted, its last value."""
 

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.limits import limits
+from tfaip.params import option
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor
 
 
-@pai_dataclass
-@dataclass
 class CosineDecayParams(LearningRateParams):
     """lr * (alpha + (1 - alpha) * (1 + cos(pi * x / N)) / 2), N = epochs of the training (Loshchilov, Hutter, 2016).
 
     `lr * alpha` is reached with the end of the last epoch.
     """
 
-    alpha: float = field(
-        default=0.0,
-        metadata=pai_meta(help="Fraction of lr at the end of the training, in [0, 1]") | limits(low=0, high=1),
-    )
+    alpha: float = option(0.0, "Fraction of lr at the end of the training, in [0, 1]", low=0, high=1)
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
         wave = (1.0 + xp.cos(math.pi * self.rule_share(x, xp))) / 2.0

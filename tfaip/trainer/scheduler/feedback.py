@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import option
 from tfaip.params.functions import FunctionName, expected_function, load_function
-from tfaip.params.limits import FieldError, limits
+from tfaip.params.limits import FieldError
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
 from tfaip.trainer.run.names import LAV_NAME
@@ -76,60 +76,45 @@ def _expected_factor(text: str) -> str | None:
     return None if expected is None else f"a number or {expected}"
 
 
-@pai_dataclass
-@dataclass
 class FeedbackParams(LearningRateParams):
     """The rate of the previous epoch, which decays or grows depending on the scores."""
 
-    monitor: str | list[str] | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="Logged value(s) to monitor, e.g. val_loss; the first available is used (None: the best-model monitor)"
-        ),
+    monitor: str | list[str] | None = option(
+        None,
+        "Logged value(s) to monitor, e.g. val_loss; the first available is used (None: the best-model monitor)",
     )
-    mode: Mode | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="min: low values are good; max: high values are good (None: as for the best model if it has the same "
-            "monitor, else min)"
-        ),
+    mode: Mode | None = option(
+        None,
+        "min: low values are good; max: high values are good (None: as for the best model if it has the same "
+        "monitor, else min)",
     )
-    decay: float | FunctionName = field(
-        default=0.5,
-        metadata=pai_meta(help="Factor of a decay, in (0, 1], or module:function(rate) -> rate")
-        | limits(above=0, high=1, text=_expected_factor),
+    decay: float | FunctionName = option(
+        0.5,
+        "Factor of a decay, in (0, 1], or module:function(rate) -> rate",
+        above=0,
+        high=1,
+        text=_expected_factor,
     )
-    growth: float | FunctionName = field(
-        default=1.0,
-        metadata=pai_meta(help="Factor of a growth, at least 1, or module:function(rate) -> rate")
-        | limits(low=1, text=_expected_factor),
+    growth: float | FunctionName = option(
+        1.0,
+        "Factor of a growth, at least 1, or module:function(rate) -> rate",
+        low=1,
+        text=_expected_factor,
     )
-    threshold: float = field(
-        default=-0.01,
-        metadata=pai_meta(
-            help="Change of the score above which the rate decays; improvements are negative: -0.01 means that the "
-            "score must improve by 0.01 (relative changes: by 1 percent), 0.01 that it may get worse by that"
-        )
-        | limits(finite=True),
+    threshold: float = option(
+        -0.01,
+        "Change of the score above which the rate decays; improvements are negative: -0.01 means that the "
+        "score must improve by 0.01 (relative changes: by 1 percent), 0.01 that it may get worse by that",
+        finite=True,
     )
-    hold_epochs: int = field(
-        default=0,
-        metadata=pai_meta(help="Minimum number of epochs with the same rate (0 and 1: it may always change)")
-        | limits(low=0),
+    hold_epochs: int = option(0, "Minimum number of epochs with the same rate (0 and 1: it may always change)", low=0)
+    restore_best: bool = option(
+        False,
+        "Restore the weights of the best epoch when a decay lowers the rate (not at min_lr), but neither "
+        "averages of the weights nor moments of the optimizer",
     )
-    restore_best: bool = field(
-        default=False,
-        metadata=pai_meta(
-            help="Restore the weights of the best epoch when a decay lowers the rate (not at min_lr), but neither "
-            "averages of the weights nor moments of the optimizer"
-        ),
-    )
-    best_monitor: str | None = field(
-        default=None, metadata=pai_meta(mode="ignore", help="Monitor of the best model, set by the trainer")
-    )
-    best_mode: str | None = field(
-        default=None, metadata=pai_meta(mode="ignore", help="Mode of best_monitor: min or max")
-    )
+    best_monitor: str | None = option(None, "Monitor of the best model, set by the trainer", mode="ignore")
+    best_mode: str | None = option(None, "Mode of best_monitor: min or max", mode="ignore")
 
     @abstractmethod
     def decide(self, epoch: int, scores: Scores) -> Decision:

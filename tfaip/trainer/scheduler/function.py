@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import option
 from tfaip.params.functions import FunctionByName, FunctionName, expected_function
-from tfaip.params.limits import FieldError, limits
+from tfaip.params.limits import FieldError
 from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.trainer.scheduler.updatetime import ARGUMENTS, UpdateTime
 from tfaip.util.typing import Tensor
 
 
-@pai_dataclass
-@dataclass
 class FunctionParams(LearningRateParams):
     """The result of a function, which may take update, epoch (completed ones, fractional), lr and network by name."""
 
-    function: FunctionName = field(
-        default=FunctionName(""),
-        metadata=pai_meta(required=True, help="module:function that returns the rate")
-        | limits(text=expected_function, also={"": "none yet"}),
+    function: FunctionName = option(
+        FunctionName(""),
+        "module:function that returns the rate",
+        required=True,
+        text=expected_function,
+        also={"": "none yet"},
     )
-    step_function: bool = field(
-        default=False, metadata=pai_meta(help="Always False: the function is called for every update")
-    )
+    step_function: bool = option(False, "Always False: the function is called for every update")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.limits import limits
+from tfaip.params import option
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor
 
 
-@pai_dataclass
-@dataclass
 class InverseSqrtDecayParams(LearningRateParams):
     """lr / sqrt(1 + x / timescale_epochs), x = completed epochs (Zhai et al., 2021); it needs no end."""
 
     # Below 1e-6 the quotient of an epoch could exceed the range of a float.
-    timescale_epochs: float = field(
-        default=1.0,
-        metadata=pai_meta(help="Time scale in epochs; the rate has halved after 3 * timescale_epochs")
-        | limits(low=1e-6),
+    timescale_epochs: float = option(
+        1.0, "Time scale in epochs; the rate has halved after 3 * timescale_epochs", low=1e-6
     )
 
     def value(self, x: Tensor, xp: Any) -> Tensor:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
 from typing import Any
 
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, option
 from tfaip.params.functions import FunctionByName, FunctionName, expected_function
-from tfaip.params.limits import limits
 from tfaip.trainer.scheduler.updatetime import ARGUMENTS, UpdateTime
 from tfaip.util.typing import Tensor
 
 
-@pai_dataclass
-@dataclass
 class ModulationParams(ParamsBase):
     """A factor on the learning rate of each update."""
 
@@ -36,47 +32,39 @@ class ModulationParams(ParamsBase):
         """
 
 
-@pai_dataclass
-@dataclass
 class CyclicModulationParams(ModulationParams):
     """decay^(update mod interval_steps): it falls, and starts again at 1."""
 
-    interval_steps: int = field(default=1000, metadata=pai_meta(help="Number of updates per cycle") | limits(low=1))
-    decay: float = field(
-        default=0.999, metadata=pai_meta(help="Factor per update within a cycle, above 0") | limits(above=0)
-    )
+    interval_steps: int = option(1000, "Number of updates per cycle", low=1)
+    decay: float = option(0.999, "Factor per update within a cycle, above 0", above=0)
 
     def factor(self, time: UpdateTime, xp: Any) -> Tensor:
         return xp.power(self.decay, xp.multiply(time.update % self.interval_steps, 1.0))
 
 
-@pai_dataclass
-@dataclass
 class NoamModulationParams(ModulationParams):
     """model_dim^-0.5 * min(n^-0.5, n * warmup_steps^-1.5), n = update + 1 (Vaswani et al., 2017).
 
     Its peak is small, so choose `lr` near 1.
     """
 
-    warmup_steps: int = field(
-        default=25000, metadata=pai_meta(help="Number of updates for which the factor grows") | limits(low=1)
-    )
-    model_dim: int = field(default=512, metadata=pai_meta(help="Width of the model") | limits(low=1))
+    warmup_steps: int = option(25000, "Number of updates for which the factor grows", low=1)
+    model_dim: int = option(512, "Width of the model", low=1)
 
     def factor(self, time: UpdateTime, xp: Any) -> Tensor:
         n = xp.multiply(time.update, 1.0) + 1.0
         return self.model_dim**-0.5 * xp.minimum(1.0 / xp.sqrt(n), n * self.warmup_steps**-1.5)
 
 
-@pai_dataclass
-@dataclass
 class FunctionModulationParams(ModulationParams):
     """The result of a function of the user, which may take update, epoch, lr and network by name."""
 
-    function: FunctionName = field(
-        default=FunctionName(""),
-        metadata=pai_meta(required=True, help="module:function that returns the factor")
-        | limits(text=expected_function, also={"": "none yet"}),
+    function: FunctionName = option(
+        FunctionName(""),
+        "module:function that returns the factor",
+        required=True,
+        text=expected_function,
+        also={"": "none yet"},
     )
 
     def check_functions(self) -> None:

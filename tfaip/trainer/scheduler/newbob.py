@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.limits import FieldError, limits
+from tfaip.params import option
+from tfaip.params.limits import FieldError
 from tfaip.trainer.scheduler.feedback import Decision, Divisor, FeedbackParams, Scores
 from tfaip.trainer.scores import mean_difference, quotient
 
 
-@pai_dataclass
-@dataclass
 class NewbobAbsParams(FeedbackParams):
     """rate * decay if s(b) - s(a) > threshold, else rate * growth; s(a), s(b): the two last scores."""
 
@@ -24,17 +21,11 @@ class NewbobAbsParams(FeedbackParams):
         return Decision.DECAY if difference > self.threshold else Decision.GROW
 
 
-@pai_dataclass
-@dataclass
 class RelativeFeedbackParams(FeedbackParams):
     """A control that follows relative changes."""
 
-    divide_by: Divisor = field(
-        default=Divisor.NEW, metadata=pai_meta(help="Score that divides the change of the score: new or old")
-    )
-    relative_to_lr: bool = field(
-        default=False, metadata=pai_meta(help="Multiply changes by lr / (rate in the epoch of the new score)")
-    )
+    divide_by: Divisor = option(Divisor.NEW, "Score that divides the change of the score: new or old")
+    relative_to_lr: bool = option(False, "Multiply changes by lr / (rate in the epoch of the new score)")
 
     def difference(self, scores: Scores, old: int, new: int) -> float:
         by_old = self.divide_by is Divisor.OLD
@@ -45,26 +36,19 @@ class RelativeFeedbackParams(FeedbackParams):
         return quotient(found * self.lr, self.rate_in(new, scores.history))
 
 
-@pai_dataclass
-@dataclass
 class NewbobRelParams(RelativeFeedbackParams, NewbobAbsParams):
     """rate * decay if (s(b) - s(a)) / |s(b)| > threshold, else rate * growth; s(a), s(b): the two last scores."""
 
 
-@pai_dataclass
-@dataclass
 class NewbobMultiEpochParams(RelativeFeedbackParams):
     """The mean of the last relative changes decides, every few epochs; for epochs that are parts of the data."""
 
-    window_epochs: int = field(default=5, metadata=pai_meta(help="Number of changes in the mean") | limits(low=1))
-    update_every_n_epochs: int | None = field(
-        default=None,
-        metadata=pai_meta(help="Change the rate only in every n-th epoch (None: window_epochs)") | limits(low=1),
+    window_epochs: int = option(5, "Number of changes in the mean", low=1)
+    update_every_n_epochs: int | None = option(
+        None, "Change the rate only in every n-th epoch (None: window_epochs)", low=1
     )
-    grow_threshold: float | None = field(
-        default=None,
-        metadata=pai_meta(help="Mean below which the rate grows, at most threshold (None: threshold)")
-        | limits(finite=True),
+    grow_threshold: float | None = option(
+        None, "Mean below which the rate grows, at most threshold (None: threshold)", finite=True
     )
 
     def __post_init__(self) -> None:
@@ -93,15 +77,10 @@ class NewbobMultiEpochParams(RelativeFeedbackParams):
         return self.threshold if self.grow_threshold is None else self.grow_threshold
 
 
-@pai_dataclass
-@dataclass
 class ReduceOnPlateauParams(RelativeFeedbackParams):
     """rate * decay when so many scores in a row were no improvement over the best one by more than the threshold."""
 
-    patience_epochs: int = field(
-        default=10,
-        metadata=pai_meta(help="Number of evaluated epochs without improvement until the rate decays") | limits(low=1),
-    )
+    patience_epochs: int = option(10, "Number of evaluated epochs without improvement until the rate decays", low=1)
 
     def decide(self, epoch: int, scores: Scores) -> Decision:
         if len(scores.epochs) < 2 or not self.has_news(epoch, scores):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.common import COMMON
-from tfaip.params.limits import FieldError, below, limits
+from tfaip.params import ParamsBase, option
+from tfaip.params.limits import FieldError, below
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.history import History
 from tfaip.trainer.scheduler.modulation import MODULATIONS, ModulationParams
@@ -18,8 +16,6 @@ from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor
 
 
-@pai_dataclass
-@dataclass
 class LearningRateParams(ParamsBase):
     """A learning rate: a pure function of time and of the history, so that resuming needs no state.
 
@@ -28,36 +24,20 @@ class LearningRateParams(ParamsBase):
     rate per epoch only may implement `rule_rate` instead.
     """
 
-    lr: float = field(default=0.001, metadata=pai_meta(help="Base learning rate") | limits(low=0) | COMMON)
-    rates: list[float] | dict[int, float] = field(
-        default_factory=list,
-        metadata=pai_meta(
-            help="Rates that override the rule, not limited by min_lr and max_lr: a list from epoch 1 on, or epoch=rate"
-        )
-        | limits(low=0),
+    lr: float = option(0.001, "Base learning rate", low=0, common=True)
+    rates: list[float] | dict[int, float] = option(
+        [],
+        "Rates that override the rule, not limited by min_lr and max_lr: a list from epoch 1 on, or epoch=rate",
+        low=0,
     )
-    min_lr: float = field(
-        default=0.0, metadata=pai_meta(help="Lower bound of the rates of rules and decisions") | limits(low=0)
+    min_lr: float = option(0.0, "Lower bound of the rates of rules and decisions", low=0)
+    max_lr: float | None = option(None, "Upper bound of the rates of rules and decisions (None: no bound)", low=0)
+    modulation: ModulationParams | None = option(
+        None, "Factor on the rate that depends on the number of the update", choices=MODULATIONS
     )
-    max_lr: float | None = field(
-        default=None,
-        metadata=pai_meta(help="Upper bound of the rates of rules and decisions (None: no bound)") | limits(low=0),
-    )
-    modulation: ModulationParams | None = field(
-        default=None,
-        metadata=pai_meta(choices=MODULATIONS, help="Factor on the rate that depends on the number of the update"),
-    )
-    step_function: bool = field(
-        default=True,
-        metadata=pai_meta(help="True: one rate per epoch; False: the rate changes with every update"),
-    )
-    offset_epochs: int = field(
-        default=0,
-        metadata=pai_meta(help="Number of epochs at the first rate of the schedule before it starts"),
-    )
-    epochs: int | None = field(
-        default=None, metadata=pai_meta(mode="ignore", help="Epochs of the whole training, set by the trainer")
-    )
+    step_function: bool = option(True, "True: one rate per epoch; False: the rate changes with every update")
+    offset_epochs: int = option(0, "Number of epochs at the first rate of the schedule before it starts")
+    epochs: int | None = option(None, "Epochs of the whole training, set by the trainer", mode="ignore")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.limits import FieldError, limits
+from tfaip.params import option
+from tfaip.params.limits import FieldError
 from tfaip.trainer.scheduler.interpolation import Interpolation, interpolate
 from tfaip.trainer.scheduler.params import LearningRateParams
 from tfaip.util.typing import Tensor
 
 
-@pai_dataclass
-@dataclass
 class PiecewiseParams(LearningRateParams):
     """Interpolation between the rates of `points`; after the last point its rate stays.
 
@@ -22,13 +19,9 @@ class PiecewiseParams(LearningRateParams):
     there is `lr`.
     """
 
-    points: dict[float, float] = field(
-        default_factory=dict,
-        metadata=pai_meta(help="Rates by number of completed epochs, e.g. 10=0.001 20=0.0001") | limits(low=0),
-    )
-    interpolation: Interpolation = field(
-        default=Interpolation.LINEAR,
-        metadata=pai_meta(help="Interpolation between two points (step: the rate of the earlier one)"),
+    points: dict[float, float] = option({}, "Rates by number of completed epochs, e.g. 10=0.001 20=0.0001", low=0)
+    interpolation: Interpolation = option(
+        Interpolation.LINEAR, "Interpolation between two points (step: the rate of the earlier one)"
     )
 
     def __post_init__(self) -> None:

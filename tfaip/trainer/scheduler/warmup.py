@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tfaip.params import pai_dataclass, pai_meta
-from tfaip.params.limits import limits
+from tfaip.params import option
 from tfaip.trainer.scheduler.constant import FlatParams
 from tfaip.trainer.scheduler.cosine import CosineDecayParams
 from tfaip.trainer.scheduler.exponential import ExponentialDecayParams
@@ -22,8 +20,6 @@ class Warmup(StrEnum):
     EXPONENTIAL = "exponential"
 
 
-@pai_dataclass
-@dataclass
 class WarmupParams(LearningRateParams):
     """First base class of a schedule with warm-up; the second base class is the rule after it.
 
@@ -31,23 +27,12 @@ class WarmupParams(LearningRateParams):
     `constant_epochs`, then follows the rule, and is constant in the last `final_epochs` of the training.
     """
 
-    warmup_epochs: int = field(
-        default=10,
-        metadata=pai_meta(help="Number of epochs until the rate is lr (0: no warm-up)") | limits(low=0),
-    )
-    warmup_factor: float = field(
-        default=10.0,
-        metadata=pai_meta(help="Quotient of lr and the first rate, at least 1") | limits(low=1),
-    )
-    warmup: Warmup = field(default=Warmup.LINEAR, metadata=pai_meta(help="Growth of the rate"))
-    constant_epochs: int = field(
-        default=0,
-        metadata=pai_meta(help="Number of epochs with rate lr between warm-up and decay") | limits(low=0),
-    )
-    final_epochs: int = field(
-        default=0,
-        metadata=pai_meta(help="Number of epochs at the end of the training in which the rate no longer decays")
-        | limits(low=0),
+    warmup_epochs: int = option(10, "Number of epochs until the rate is lr (0: no warm-up)", low=0)
+    warmup_factor: float = option(10.0, "Quotient of lr and the first rate, at least 1", low=1)
+    warmup: Warmup = option(Warmup.LINEAR, "Growth of the rate")
+    constant_epochs: int = option(0, "Number of epochs with rate lr between warm-up and decay", low=0)
+    final_epochs: int = option(
+        0, "Number of epochs at the end of the training in which the rate no longer decays", low=0
     )
 
     def value(self, x: Tensor, xp: Any) -> Tensor:
@@ -72,19 +57,13 @@ class WarmupParams(LearningRateParams):
         return first + (1.0 - first) * share
 
 
-@pai_dataclass
-@dataclass
 class WarmupConstantParams(WarmupParams, FlatParams):
     """Warm-up, then lr."""
 
 
-@pai_dataclass
-@dataclass
 class WarmupExponentialDecayParams(WarmupParams, ExponentialDecayParams):
     """Warm-up, then exponential decay."""
 
 
-@pai_dataclass
-@dataclass
 class WarmupCosineDecayParams(WarmupParams, CosineDecayParams):
     """Warm-up, then cosine decay over the remaining epochs."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.common import COMMON
-from tfaip.params.limits import check_fields, limits
+from tfaip.params import ParamsBase, option
+from tfaip.params.limits import check_fields
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.names import NameRules, expected_substitution
 
 
-@pai_dataclass
-@dataclass
 class WarmStartParams(ParamsBase):
     """Initial weights of a fresh training.
 
@@ -20,46 +15,35 @@ class WarmStartParams(ParamsBase):
     `model` becomes a list.
     """
 
-    model: list[str] | str | None = field(
-        default=None,
-        metadata=pai_meta(
-            help="Sources of weights: exported models (best, export), runs, checkpoints, SavedModels; of several the "
-            "first one that has a weight is used"
-        )
-        | COMMON,
+    model: list[str] | str | None = option(
+        None,
+        "Sources of weights: exported models (best, export), runs, checkpoints, SavedModels; of several the "
+        "first one that has a weight is used",
+        common=True,
     )
-    allow_partial: bool = field(
-        default=False,
-        metadata=pai_meta(help="Leave weights fresh that the sources do not have, or have in another shape"),
+    allow_partial: bool = option(False, "Leave weights fresh that the sources do not have, or have in another shape")
+    include: str | None = option(
+        None,
+        "Regex on paths of the new model: only these weights are loaded (None: all)",
+        text=expected_pattern,
     )
-    include: str | None = field(
-        default=None,
-        metadata=pai_meta(help="Regex on paths of the new model: only these weights are loaded (None: all)")
-        | limits(text=expected_pattern),
+    exclude: str | None = option(
+        None,
+        "Regex on paths of the new model: these weights stay fresh (None: no weight)",
+        text=expected_pattern,
     )
-    exclude: str | None = field(
-        default=None,
-        metadata=pai_meta(help="Regex on paths of the new model: these weights stay fresh (None: no weight)")
-        | limits(text=expected_pattern),
+    rename: list[str] = option(
+        [],
+        "Substitutions on names of the sources, in order, as 'old->new' with a regex old",
+        text=expected_substitution,
     )
-    rename: list[str] = field(
-        default_factory=list,
-        metadata=pai_meta(help="Substitutions on names of the sources, in order, as 'old->new' with a regex old")
-        | limits(text=expected_substitution),
+    rename_targets: list[str] = option(
+        [],
+        "Substitutions 'old->new' on paths of the new model, before the sources are searched",
+        text=expected_substitution,
     )
-    rename_targets: list[str] = field(
-        default_factory=list,
-        metadata=pai_meta(help="Substitutions 'old->new' on paths of the new model, before the sources are searched")
-        | limits(text=expected_substitution),
-    )
-    add_suffix: str = field(
-        default="",
-        metadata=pai_meta(help="Suffix of the paths of the new model, added before the sources are searched"),
-    )
-    trim_graph_name: bool = field(
-        default=True,
-        metadata=pai_meta(help="Find the variables of a SavedModel also by the last parts of their names"),
-    )
+    add_suffix: str = option("", "Suffix of the paths of the new model, added before the sources are searched")
+    trim_graph_name: bool = option(True, "Find the variables of a SavedModel also by the last parts of their names")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.pipeline.definitions import GENERAL_PROCESSOR, PipelineMode, Sample
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, option
 from tfaip.params.part import Part
 from tfaip.params.sharing import with_shared
 
@@ -21,18 +20,13 @@ _WORD = 2**64
 Modes = str | PipelineMode | Iterable[str | PipelineMode]
 
 
-@pai_dataclass
-@dataclass
 class DataProcessorParams(ParamsBase):
     """Params of a processor. A subclass names its processor in `cls` and adds what that needs.
 
     `class Noise(..., modes="training")` sets the default of `modes`, also to several of them.
     """
 
-    modes: set[PipelineMode] = field(
-        default_factory=lambda: set(GENERAL_PROCESSOR),
-        metadata=pai_meta(help="Modes in which the processor runs"),
-    )
+    modes: set[PipelineMode] = option(set(GENERAL_PROCESSOR), "Modes in which the processor runs")
 
     def __init_subclass__(params_cls, *, modes: Modes | None = None, **kwargs: Any) -> None:  # noqa: N804
         if modes is not None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, DataProcessorParams
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, option
 from tfaip.params.defaults import copied
-from tfaip.params.limits import limits
 from tfaip.params.sharing import with_shared
 
 if TYPE_CHECKING:
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 TProcessor = TypeVar("TProcessor", bound=DataProcessorParams)
 
 
-@pai_dataclass
-@dataclass
 class DataProcessorPipelineParams(ParamsBase):
     """Base of the two forms of lists of processors."""
 
@@ -122,42 +118,33 @@ def _create(params: DataProcessorParams, data_params: Any, mode: PipelineMode) -
     return with_shared(params, data_params).create(data_params, mode)
 
 
-@pai_dataclass
-@dataclass
 class SequentialProcessorPipelineParams(DataProcessorPipelineParams):
     """Processors that run one after the other."""
 
-    run_parallel: bool = field(
-        default=True,
-        metadata=pai_meta(help="Run the processors in the worker processes of the pipeline, if it has some"),
+    run_parallel: bool = option(True, "Run the processors in the worker processes of the pipeline, if it has some")
+    num_threads: int = option(
+        -1,
+        "Worker processes for these processors (-1: num_processes of the data pipeline)",
+        low=1,
+        high=MAX_PROCESSES,
+        also={-1: "num_processes of the pipeline"},
     )
-    num_threads: int = field(
-        default=-1,
-        metadata=pai_meta(help="Worker processes for these processors (-1: num_processes of the data pipeline)")
-        | limits(low=1, high=MAX_PROCESSES, also={-1: "num_processes of the pipeline"}),
+    max_tasks_per_process: int = option(
+        -1,
+        "Number of batches after which a worker process is replaced, for processors that leak memory (-1: never)",
+        low=1,
+        also={-1: "never"},
     )
-    max_tasks_per_process: int = field(
-        default=-1,
-        metadata=pai_meta(
-            help="Number of batches after which a worker process is replaced, for processors that leak memory (-1: "
-            "never)"
-        )
-        | limits(low=1, also={-1: "never"}),
-    )
-    processors: list[DataProcessorParams] = field(default_factory=list, metadata=pai_meta(help="Processors in order"))
+    processors: list[DataProcessorParams] = option([], "Processors in order")
 
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
         yield self
 
 
-@pai_dataclass
-@dataclass
 class ComposedProcessorPipelineParams(DataProcessorPipelineParams):
     """Several sequences of processors that run one after the other."""
 
-    pipelines: list[SequentialProcessorPipelineParams] = field(
-        default_factory=list, metadata=pai_meta(help="Sequences in order")
-    )
+    pipelines: list[SequentialProcessorPipelineParams] = option([], "Sequences in order")
 
     def _sequences(self) -> Iterator[SequentialProcessorPipelineParams]:
         yield from self.pipelines
