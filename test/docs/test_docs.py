@@ -21,7 +21,6 @@ PAGES = [
     "evaluation.md",
     "long_form.md",
     "optimizer.md",
-    "python.md",
     "scenario.md",
     "training.md",
     "warm_start.md",
