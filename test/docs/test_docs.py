@@ -21,6 +21,7 @@ PAGES = [
     "evaluation.md",
     "long_form.md",
     "optimizer.md",
+    "params.md",
     "scenario.md",
     "training.md",
     "warm_start.md",
