@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from tfaip import DataBaseParams, Generator, PipelineMode, Sample, option
+from tfaip import DataBaseParams, Generator, PipelineMode, Sample, option, shared
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RawDataGenerator
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta, post_init
 from tfaip.params.choices import ClassChoice
@@ -142,6 +142,12 @@ def test_params_refuse_other_attributes() -> None:
 def test_a_constructor_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Bad has an __init__, but its fields are its params, .*cached_property"):
         type("Bad", (Generator,), {"__init__": lambda self: None})
+
+
+@pytest.mark.parametrize("name", ["mode", "params", "generate"])
+def test_a_shared_attribute_cannot_replace_something_else(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be shared, since {name} is something else in Generator"):
+        type("Bad", (Generator,), {"__annotations__": {name: DataBaseParams}, name: shared()})
 
 
 @pytest.mark.parametrize("name", ["mode", "params", "create", "generate", "in_memory", "to_json", "cls"])
