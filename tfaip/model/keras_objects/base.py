@@ -205,7 +205,9 @@ class CustomObject(KerasObject):
             raise UsageError(f"it does not derive from {module}.{base}")
         if not is_class and not self.__functions__:
             raise UsageError(f"expected a class derived from {module}.{base}")
-        return found(**self.arguments) if is_class or not self.arguments else partial(found, **self.arguments)
+        if is_class:
+            return found(**self.arguments)
+        return partial(found, **self.arguments) if self.arguments else found
 
 
 def keras_object(value: Any, get: Callable[[Any], Any]) -> Any:
