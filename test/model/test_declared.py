@@ -218,6 +218,7 @@ def test_models_of_one_class_share_no_state() -> None:
             {"loss": {"a": "mse", "b": 3}},
             r"Brought.loss\['b'\]: expected a name, an object of keras.losses or a function, got 3",
         ),
+        ({"loss": "mse", "loss_weights": "abc"}, "Brought.loss_weights: expected numbers, got 'abc'"),
         ({"loss": "mse", "loss_weights": {"c": 1}}, "Brought.loss_weights: there is no output 'c'"),
         ({"loss": {"a": "mse", "b": None}, "loss_weights": {"b": 1}}, "loss_weights: the output 'b' has no loss"),
         ({"loss": "mse", "metrics": {"a": "accurracy"}}, r"Brought.metrics\['a'\]: no class 'accurracy'; did you mean"),

@@ -272,6 +272,12 @@ def test_two_threads_that_use_a_class_first() -> None:
     assert all(metadata(cls, "x", "help") == "Help" for cls in classes)
 
 
+@pytest.mark.parametrize("name", ["__cls__", "__post_init__", "__class__"])
+def test_names_of_python_are_no_fields(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, Python uses such names"):
+        type("Bad", (ParamsBase,), {"__annotations__": {name: str}})
+
+
 def test_a_second_thread_never_calls_the_inherited_constructor(monkeypatch: pytest.MonkeyPatch) -> None:
     class Pitch(Tone):
         pitch: int = 1

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from tfaip import DataBaseParams, Generator, PipelineMode, Sample, option, shared
+from tfaip import Data, DataBaseParams, Generator, PipelineMode, Sample, Spec, option, shared
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RawDataGenerator
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta, post_init
 from tfaip.params.choices import ClassChoice
@@ -137,6 +137,17 @@ def test_computed_values_follow_the_fields_and_stay_out_of_copies() -> None:
 def test_params_refuse_other_attributes() -> None:
     with pytest.raises(AttributeError, match=r"Rows.size does not exist; .*these are params.*cached_property"):
         Rows().size = 3  # type: ignore[attr-defined]
+
+
+def test_attributes_of_the_class_cannot_be_set_on_params() -> None:
+    class Points(Data):
+        inputs = {"x": Spec(2)}
+
+    points = Points()
+    with pytest.raises(AttributeError, match=r"Points.inputs belongs to the class, .*: set it in a subclass"):
+        points.inputs = {"x": Spec(3)}  # type: ignore[misc]
+    with pytest.raises(AttributeError, match=r"Rows.nothing does not exist; (?!.*_is_created)"):
+        Rows().nothing = 3  # type: ignore[attr-defined]
 
 
 def test_a_constructor_is_refused() -> None:

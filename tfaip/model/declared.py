@@ -91,7 +91,10 @@ class DeclaredLosses:
         unused = sorted(set(weights) - set(names))
         if unused and isinstance(given, Mapping):
             raise ValueError(f"{owner}.loss_weights: the output {shorten(unused[0])} has no loss")
-        return {names[output]: float(weight) for output, weight in weights.items() if output in names}
+        try:
+            return {names[output]: float(weight) for output, weight in weights.items() if output in names}
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{owner}.loss_weights: expected numbers, got {shorten(given)}") from error
 
 
 class DeclaredMetrics:

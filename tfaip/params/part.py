@@ -93,6 +93,13 @@ class Part(ParamsBase):
             if self._is_created:
                 object.__setattr__(self, name, value)
                 return
+            of_class = type(self).__dataclass_fields__.keys() - {field.name for field in node_fields(self)}
+            if name in of_class:
+                raise AttributeError(
+                    f"{type(self).__name__}.{name} belongs to the class, objects store none: set it in a subclass",
+                    name=name,
+                    obj=self,
+                )
             try:
                 super().__setattr__(name, value)
             except AttributeError as error:
