@@ -30,6 +30,10 @@ def double(x: Any, factor: float = 2.0) -> Any:
     return factor * x
 
 
+def squared(y_true: Any, y_pred: Any) -> Any:
+    return (y_true - y_pred) ** 2
+
+
 class NoObject:
     """Of another kind."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -33,6 +35,13 @@ class ScoreParams(ModelBaseParams):
 
     loss: Loss | None = None
     metrics: list[Metric] = []
+
+
+class TextParams(ModelBaseParams):
+    """Loss and metrics are texts, which a file may have set."""
+
+    loss: str = "mse"
+    metrics: list[str] = []
 
 
 class Brought(ModelBase[ModelBaseParams]):
@@ -93,6 +102,23 @@ BOTH = {"loss": 5.0, "a_loss": 4.0, "b_loss": 1.0}
 )
 def test_losses(loss: Any, expected: dict[str, float]) -> None:
     assert values(Brought(two_outputs(), loss=loss)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("stored", [{"loss": "foreign:f"}, {"loss": "foreign:f:g"}, {"metrics": ["foreign:f"]}])
+def test_a_text_of_a_file_imports_nothing(
+    stored: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "foreign.py").write_text("def f(y_true, y_pred):\n    return y_pred\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    params = TextParams.from_dict(stored)
+    with pytest.raises(UsageError, match=r"^Brought\.(loss|metrics)\S*: "):
+        values(Brought(two_outputs(), params))
+    assert "foreign" not in sys.modules
+
+
+def test_a_text_may_name_what_is_in_the_package_of_the_model() -> None:
+    params = TextParams.from_dict({"loss": f"{own_objects.__name__}:squared"})
+    assert values(Brought(two_outputs(), params)) == pytest.approx(BOTH)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +218,7 @@ def test_models_of_one_class_share_no_state() -> None:
             {"loss": {"a": "mse", "b": 3}},
             r"Brought.loss\['b'\]: expected a name, an object of keras.losses or a function, got 3",
         ),
+        ({"loss": "mse", "loss_weights": "abc"}, "Brought.loss_weights: expected numbers, got 'abc'"),
         ({"loss": "mse", "loss_weights": {"c": 1}}, "Brought.loss_weights: there is no output 'c'"),
         ({"loss": {"a": "mse", "b": None}, "loss_weights": {"b": 1}}, "loss_weights: the output 'b' has no loss"),
         ({"loss": "mse", "metrics": {"a": "accurracy"}}, r"Brought.metrics\['a'\]: no class 'accurracy'; did you mean"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import MISSING, field, fields
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,24 @@ HOSTILE = [
 def test_a_file_names_only_objects_of_keras_and_of_trusted_packages(stored: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"is refused|expected module:Class"):
         from_dict(Layers, stored)
+
+
+@pytest.mark.parametrize(
+    "name", ["foreign:X:Y", "foreign:X\n", "foreign:", "foreign:X Y", "foreign:ä", f"foreign:{'x' * 300}"]
+)
+def test_a_file_imports_nothing_whatever_the_form_of_a_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "foreign.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match=r"^params\.kernel_initializer: .{,200}$"):
+        from_dict(Layers, {"kernel_initializer": name})
+    assert "foreign" not in sys.modules
+
+
+def test_the_short_name_of_all_other_objects_is_no_object() -> None:
+    with pytest.raises(UsageError, match="expected module:Class or package>Name, got 'Custom'"):
+        from_dict(Layers, {"activation": "Custom"})
 
 
 def test_a_file_may_name_objects_of_the_trusted_package() -> None:

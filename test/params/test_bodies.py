@@ -8,6 +8,7 @@ import inspect
 import pickle
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -274,6 +275,39 @@ def test_two_threads_that_use_a_class_first() -> None:
         objects = list(pool.map(lambda cls: cls(), [cls for cls in classes for _ in range(4)]))
     assert [one.x for one in objects[::4]] == list(range(200))  # type: ignore[attr-defined]
     assert all(metadata(cls, "x", "help") == "Help" for cls in classes)
+
+
+@pytest.mark.parametrize("name", ["__cls__", "__post_init__", "__class__"])
+def test_names_of_python_are_no_fields(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, Python uses such names"):
+        type("Bad", (ParamsBase,), {"__annotations__": {name: str}})
+
+
+def test_a_second_thread_never_calls_the_inherited_constructor(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pitch(Tone):
+        pitch: int = 1
+
+    Tone()  # its constructor is complete
+    make, is_half_made, is_asked = dataclasses.dataclass, Event(), Event()
+
+    def make_slowly(cls: type) -> type:
+        cls.__dataclass_fields__ = {}  # type: ignore[attr-defined] # as `dataclass` sets it, before the constructor
+        is_half_made.set()
+        is_asked.wait(0.2)  # without a lock, the other thread is ready long before
+        return make(cls)
+
+    def make_second() -> Any:
+        is_half_made.wait()
+        try:
+            return Pitch(pitch=3)  # type: ignore[call-arg]
+        finally:
+            is_asked.set()
+
+    monkeypatch.setattr(dataclasses, "dataclass", make_slowly)
+    with ThreadPoolExecutor(2) as pool:
+        second = pool.submit(make_second)
+        first = pool.submit(lambda: Pitch(pitch=2))  # type: ignore[call-arg]
+        assert [first.result().pitch, second.result().pitch] == [2, 3]  # type: ignore[attr-defined]
 
 
 def test_the_first_use_of_a_class_decorated_by_paiargparse_is_safe() -> None:

@@ -164,3 +164,18 @@ def test_metadata_of_all_forms_are_shown() -> None:
         """Under the field"""
 
     assert [help_of(Both, name) for name in ("height", "plain")] == ["From option", "Under the field"]
+
+
+@pytest.mark.parametrize("source", ["(" * 100_000, "-" * 100_000 + "1", "\0", "class Changed:\n"])
+def test_a_source_that_cannot_be_parsed_has_no_help(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "changing.py"
+    file.write_text(
+        'from tfaip.params import ParamsBase\n\n\nclass Changed(ParamsBase):\n    x: int = 1\n    """Help"""\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    changed = importlib.import_module("changing").Changed
+    monkeypatch.delitem(sys.modules, "changing")
+    file.write_text(source)
+    assert help_of(changed, "x") == ""

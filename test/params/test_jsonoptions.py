@@ -81,6 +81,9 @@ def test_errors_name_the_place() -> None:
     with pytest.raises(UsageError, match=r"^params: DatedParams has no 'onn'; did you mean on"):
         DatedParams.from_dict({"onn": 1})
 
+    with pytest.raises(TypeError, match=r"^params\.one\.day: its encoder refuses the value: TypeError"):
+        HolderParams(one=DatedParams(day="no day")).to_dict()  # type: ignore[arg-type]
+
     @dataclass
     class TwiceParams(ParamsBase):
         a: int = field(default=1, metadata=config(field_name="b"))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from tfaip import DataBaseParams, Generator, PipelineMode, Sample, option
+from tfaip import Data, DataBaseParams, Generator, PipelineMode, Sample, Spec, option, shared
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, RawDataGenerator
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta, post_init
 from tfaip.params.choices import ClassChoice
@@ -139,9 +139,26 @@ def test_params_refuse_other_attributes() -> None:
         Rows().size = 3  # type: ignore[attr-defined]
 
 
+def test_attributes_of_the_class_cannot_be_set_on_params() -> None:
+    class Points(Data):
+        inputs = {"x": Spec(2)}
+
+    points = Points()
+    with pytest.raises(AttributeError, match=r"Points.inputs belongs to the class, .*: set it in a subclass"):
+        points.inputs = {"x": Spec(3)}  # type: ignore[misc]
+    with pytest.raises(AttributeError, match=r"Rows.nothing does not exist; (?!.*_is_created)"):
+        Rows().nothing = 3  # type: ignore[attr-defined]
+
+
 def test_a_constructor_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Bad has an __init__, but its fields are its params, .*cached_property"):
         type("Bad", (Generator,), {"__init__": lambda self: None})
+
+
+@pytest.mark.parametrize("name", ["mode", "params", "generate"])
+def test_a_shared_attribute_cannot_replace_something_else(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be shared, since {name} is something else in Generator"):
+        type("Bad", (Generator,), {"__annotations__": {name: DataBaseParams}, name: shared()})
 
 
 @pytest.mark.parametrize("name", ["mode", "params", "create", "generate", "in_memory", "to_json", "cls"])

@@ -143,6 +143,35 @@ def test_a_subclass_changes_single_parts() -> None:
     assert "val.size" not in flag_values(less)
 
 
+def test_a_default_of_a_subclass_goes_before_that_of_its_bases_with_and_without_dashes() -> None:
+    class First(WavesScenario):
+        defaults = {"--trainer.epochs": 7}
+
+    class Second(First):
+        defaults = {"trainer.epochs": 8}
+
+    class Third(Second):
+        defaults = {"--trainer.epochs": 9}
+
+    made = [cls.default_trainer_params().epochs for cls in (First, Second, Third)]
+    assert made == [7, 8, 9]
+
+
+def test_attributes_of_ones_own_are_no_mistake() -> None:
+    class Own(WavesScenario):
+        max_length = 3
+        _models = ("a", "b")
+
+        @property
+        def models(self) -> tuple[str, ...]:
+            return self._models
+
+        def vals(self) -> int:
+            return self.max_length
+
+    assert Own(Own.default_params()).models == ("a", "b")
+
+
 def test_a_subclass_that_changes_no_part_has_the_params_classes_of_its_base() -> None:
     class Longer(WavesScenario):
         defaults = {"learning_rate": "Constant"}
@@ -251,6 +280,11 @@ def test_overridden_methods_go_before_the_declared_defaults() -> None:
         ("lav", [3], "Wrong.lav is 3, expected a class derived from DataGeneratorParams"),
         ("evaluator", dict, "Wrong.evaluator is dict, expected a class derived from EvaluatorParams"),
         ("processors", Noise(), r"Wrong.processors is Noise\(.*\), expected a list of processors"),
+        ("processors", [Noise(), Waves()], r"Wrong.processors is Waves\(.*\), expected a class derived from DataProc"),
+        ("post_processors", [3], "Wrong.post_processors is 3, expected a class derived from DataProcessorParams"),
+        ("processor", [], "Wrong.processor declares nothing; did you mean processors?"),
+        ("evalutor", None, "Wrong.evalutor declares nothing; did you mean evaluator?"),
+        ("default", {"trainer.epochs": 3}, "Wrong.default declares nothing; did you mean defaults?"),
         ("best", "acc", r"Wrong.best is 'acc', expected the mode and the name of a value, as in \"min lav_l0_cer\""),
         ("best", ("most", "acc"), r"Wrong.best is \('most', 'acc'\), expected the mode"),
         ("defaults", ["a"], r"Wrong.defaults is \['a'\], expected flags with values"),

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,24 @@ def test_scenarios_are_found_without_importing_them(tmp_path: Path, monkeypatch:
     assert scenario_names("packed:") == ["packed:MyScenario"]
     assert scenario_names("alone:M") == ["alone:MyScenario"]
     assert scenario_names("tfaip.scenario.tutorial.f") == [FULL]
+
+
+def test_a_file_of_many_open_classes_takes_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hostile.py").write_text("class A(\n" * 100_000)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    start = time.monotonic()
+    assert scenario_names("h") == []
+    assert time.monotonic() - start < 10  # minutes, if the time grows with the square of the length
+
+
+def test_a_directory_that_cannot_be_read_has_no_scenarios(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(path: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert scenario_names("x") == []
 
 
 def test_the_scripts_of_all_shells_name_all_commands() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 
-_CLASS = re.compile(r"^class (\w+)(?<!Params)\([^)]*Scenario(?:Base)?\b", re.MULTILINE)
+# No search goes beyond the next parenthesis, so that a file takes time in proportion to its length.
+_CLASS = re.compile(r"^class (\w+)(?<!Params)\([^()]*Scenario(?:Base)?\b", re.MULTILINE)
 _LARGEST_FILE = 1_000_000
 _DEPTH = 3
 
@@ -47,7 +48,11 @@ def _directories(package: str) -> Iterator[Path]:
 
 def _names_in(directory: Path, depth: int = _DEPTH) -> Iterator[str]:
     """Yield the modules and packages that define a scenario, down to some depth, as names below the directory."""
-    for path in sorted(directory.iterdir()):
+    try:
+        paths = sorted(directory.iterdir())
+    except OSError:
+        return  # a directory of somebody else
+    for path in paths:
         if path.suffix == ".py" and path.stem.isidentifier() and _defines_scenario(path):
             yield path.stem
         elif path.name.isidentifier() and path.is_dir():

@@ -11,10 +11,12 @@ import keras
 from keras import ops
 
 from tfaip.backend import keras_private
+from tfaip.errors import UsageError
 from tfaip.model.keras_objects.base import CustomObject, KerasObject
 from tfaip.model.keras_objects.losses import Loss
 from tfaip.model.keras_objects.metrics import AccuracyByShape, Metric
 from tfaip.params.names import did_you_mean
+from tfaip.params.trust import UntrustedName, top_package
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -53,7 +55,7 @@ class DeclaredLosses:
     """
 
     def __init__(self, model: Any, targets: TensorDict, outputs: TensorDict) -> None:
-        owner = type(model).__name__
+        owner, package = type(model).__name__, top_package(type(model).__module__)
         losses = _by_output(declared(model, LOSS), outputs, f"{owner}.loss")
         missing = [name for name in outputs if name not in losses]
         if missing:
@@ -68,7 +70,7 @@ class DeclaredLosses:
             target = target_of(output, targets, is_only, owner)
             name = LOSS if len(outputs) == 1 else f"{output}_{LOSS}"
             place = f"{owner}.loss" if len(outputs) == 1 else f"{owner}.loss[{output!r}]"
-            loss = _made_loss(identifier, targets[target], outputs[output], place)
+            loss = _made_loss(identifier, targets[target], outputs[output], place, package)
             self._losses[name] = (target, output, loss)
         if not self._losses:
             raise ValueError(f"{owner}.loss: all outputs have the loss None: there is nothing to minimise")
@@ -89,7 +91,10 @@ class DeclaredLosses:
         unused = sorted(set(weights) - set(names))
         if unused and isinstance(given, Mapping):
             raise ValueError(f"{owner}.loss_weights: the output {shorten(unused[0])} has no loss")
-        return {names[output]: float(weight) for output, weight in weights.items() if output in names}
+        try:
+            return {names[output]: float(weight) for output, weight in weights.items() if output in names}
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{owner}.loss_weights: expected numbers, got {shorten(given)}") from error
 
 
 class DeclaredMetrics:
@@ -106,14 +111,14 @@ class DeclaredMetrics:
     """
 
     def __init__(self, model: Any, targets: TensorDict, outputs: TensorDict) -> None:
-        owner = type(model).__name__
+        owner, package = type(model).__name__, top_package(type(model).__module__)
         self._called: list[tuple[str, str, keras.metrics.Metric]] = []
         given = _metrics_by_output(declared(model, "metrics"), targets, outputs, f"{owner}.metrics")
         for output, identifiers in given.items():
             for identifier in identifiers:
                 target = target_of(output, targets, True, owner)
                 place = f"{owner}.metrics" if len(outputs) == 1 else f"{owner}.metrics[{output!r}]"
-                metric = _made_metric(identifier, targets[target], outputs[output], place)
+                metric = _made_metric(identifier, targets[target], outputs[output], place, package)
                 if len(outputs) > 1:
                     metric.name = f"{output}_{metric.name}"
                 self._called.append((target, output, metric))
@@ -186,13 +191,23 @@ def _as_list(metrics: Any) -> list[Any]:
     return list(metrics) if isinstance(metrics, list | tuple) else [metrics]
 
 
-def _made_loss(identifier: Any, target: Tensor, output: Tensor, place: str) -> Any:
+def _named(kind: type[KerasObject], name: str, place: str, package: str) -> KerasObject:
+    """Return the object of a name, which a file may have put into a field: it imports no other package."""
+    try:
+        return kind.from_name(name, place, frozenset({package}))
+    except UntrustedName as error:
+        raise UsageError(
+            f"{error.refusal}: give the object instead of its name, or declare a field of the type {kind.__name__}"
+        ) from error
+
+
+def _made_loss(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> Any:
     """Return a `keras.losses.Loss`, or a function of target and output."""
     if isinstance(identifier, str) and identifier.lower() in _CROSSENTROPY:
         names = ("Binary", "SparseCategorical", "Categorical")
         return getattr(keras.losses, f"{_by_shape(names, target, output)}Crossentropy")()
     if isinstance(identifier, str):
-        identifier = Loss.from_name(identifier, place)
+        identifier = _named(Loss, identifier, place, package)
     if isinstance(identifier, KerasObject):
         identifier = identifier.create()
     if isinstance(identifier, type):
@@ -204,10 +219,10 @@ def _made_loss(identifier: Any, target: Tensor, output: Tensor, place: str) -> A
     return identifier
 
 
-def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str) -> keras.metrics.Metric:
+def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> keras.metrics.Metric:
     name = identifier if isinstance(identifier, str) else None
     if isinstance(identifier, str):
-        identifier = Metric.from_name(identifier, place)
+        identifier = _named(Metric, identifier, place, package)
     if isinstance(identifier, AccuracyByShape):
         names = ("Binary", "SparseCategorical", "Categorical")
         metric = getattr(keras.metrics, f"{_by_shape(names, target, output)}Accuracy")()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform, overload
 
 from tfaip.params import names
@@ -114,7 +114,7 @@ class ParamsBase(metaclass=ParamsMeta):
                 return getattr(self, new)
             if hasattr(type(self), name):  # a property raised an AttributeError: again, for its own message
                 return object.__getattribute__(self, name)
-            known = type(self).__dataclass_fields__
+            known = [field.name for field in fields(type(self))]
             reason = "is not set yet" if name in known else f"does not exist{names.did_you_mean(name, known)}"
             raise AttributeError(f"{type(self).__name__}.{name} {reason}", name=name, obj=self)
 
@@ -123,7 +123,7 @@ class ParamsBase(metaclass=ParamsMeta):
             if name not in cls.__dataclass_fields__ and not hasattr(getattr(cls, name, None), "__set__"):
                 new = names.current_name(cls, name)
                 if new == name:
-                    hint = names.did_you_mean(name, cls.__dataclass_fields__)
+                    hint = names.did_you_mean(name, [known.name for known in fields(cls)])
                     raise AttributeError(f"{cls.__name__}.{name} does not exist{hint}", name=name, obj=self)
                 name = new
             object.__setattr__(self, name, value)

@@ -29,6 +29,8 @@ def prepare_body(cls: type) -> None:
     bind_fields(cls)
     for name, annotation in inspect.get_annotations(cls).items():
         if not _is_class_variable(annotation):
+            if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
+                raise TypeError(f"{cls.__qualname__}.{name} cannot be a field, Python uses such names: choose another")
             _copy_default(cls, name)
             _read_annotated(cls, name, annotation)
 

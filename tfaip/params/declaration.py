@@ -88,19 +88,22 @@ def accept_old_names(cls: Any) -> None:
 
     It also takes the values of attributes that are declared with `shared()`.
     """
-    constructor = cls.__init__
-    # Also if it is the inherited one, which is wrapped already.
-    if hasattr(constructor, "takes_old_names"):
+    if hasattr(vars(cls).get("__init__"), "takes_old_names"):
         return
+    with _LOCK:  # a second thread would find the inherited constructor, until the class is a dataclass
+        constructor = cls.__init__
+        # Also if it is the inherited one, which is wrapped already.
+        if hasattr(constructor, "takes_old_names"):
+            return
 
-    @functools.wraps(constructor)
-    def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807
-        for name in shared_of(type(self)).keys() & values.keys():
-            setattr(self, name, values.pop(name))
-        constructor(self, *args, **names.current_names(type(self), values))
+        @functools.wraps(constructor)
+        def __init__(self: Any, *args: Any, **values: Any) -> None:  # noqa: N807
+            for name in shared_of(type(self)).keys() & values.keys():
+                setattr(self, name, values.pop(name))
+            constructor(self, *args, **names.current_names(type(self), values))
 
-    __init__.takes_old_names = True  # type: ignore[attr-defined]
-    cls.__init__ = __init__
+        __init__.takes_old_names = True  # type: ignore[attr-defined]
+        cls.__init__ = __init__
 
 
 class Metadata(dict[str, Any]):

@@ -166,10 +166,8 @@ class Decoder:
         raise _mismatch(value, declared, place)
 
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
-        named = from_name(value, declared, place)
+        named = self._from_name(value, declared, place)
         if named is not value:
-            if isinstance(getattr(named, "name", None), ObjectName):
-                self._check_object(named.name, place)
             return named
         if not isinstance(value, Mapping):
             raise _mismatch(value, declared, place)
@@ -283,6 +281,9 @@ class Decoder:
             return declared.loaded(value, self.directory)
         except ValueError as error:
             raise UsageError(f"{place}: {error}") from error
+
+    def _from_name(self, value: Any, declared: Any, place: str) -> Any:
+        return from_name(value, declared, place, self.trusted)
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
         return find_class(name, declared, self.trusted, place)

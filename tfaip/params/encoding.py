@@ -68,7 +68,10 @@ def _encode_with(options: JsonOptions, value: Any, directory: Path | None, place
     if options.name in into:
         raise TypeError(f"{place} is stored as {options.name!r}, which another field has: give it another field_name")
     if options.encoder is not None:
-        value = options.encoder(value)
+        try:
+            value = options.encoder(value)
+        except Exception as error:  # code of the user may raise anything
+            raise TypeError(f"{place}: its encoder refuses the value: {type(error).__name__}: {error}") from error
     into[options.name] = _encode_below(value, directory, place)
 
 

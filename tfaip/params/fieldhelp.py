@@ -96,5 +96,5 @@ def _parsed(file: str | None, module: str) -> ast.Module:
     lines = linecache.getlines(file, names) if file else []
     try:
         return ast.parse("".join(lines))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser raises the last one for deep nesting
         return ast.Module([], [])  # the file has changed since it was imported

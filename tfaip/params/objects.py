@@ -7,7 +7,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.fieldtypes import origin_of
-from tfaip.params.trust import FULL_NAME, require_trusted_package
+from tfaip.params.trust import FULL_NAME, LONGEST_NAME, require_trusted_package
 from tfaip.util.text import shorten
 
 _REGISTERED = re.compile(r"[\w.-]{1,100}>\w{1,100}", re.ASCII)
@@ -24,7 +24,8 @@ class ObjectName(str):
 
 def is_object_name(name: str) -> bool:
     """Return True for `module:Class` and for `package>Name`."""
-    return FULL_NAME.fullmatch(name) is not None or _REGISTERED.fullmatch(name) is not None
+    is_full = len(name) <= LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
+    return is_full or _REGISTERED.fullmatch(name) is not None
 
 
 def check_object_name(name: str, trusted: frozenset[str], place: str) -> None:
@@ -44,17 +45,18 @@ def check_object_name(name: str, trusted: frozenset[str], place: str) -> None:
         require_trusted_package(name, trusted, place)
 
 
-def from_name(value: Any, declared: Any, place: str) -> Any:
+def from_name(value: Any, declared: Any, place: str, trusted: frozenset[str] | None = None) -> Any:
     """Return the params that a text means in a field whose class can be given by a name alone; else the value.
 
     Args:
         value: of the field.
         declared: its type; its `from_name` is called.
         place: flag or dotted path, for messages.
+        trusted: packages that a file may name; None: the name is no file's, and may be anything.
     """
     if not isinstance(value, str) or not is_given_by_name(declared):
         return value
-    return origin_of(declared).from_name(value, place)
+    return origin_of(declared).from_name(value, place, trusted)
 
 
 def is_given_by_name(declared: Any) -> bool:

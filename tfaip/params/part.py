@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 from tfaip.params.base import ParamsBase
 from tfaip.params.defaults import copied
 from tfaip.params.generics import inherited_fields
-from tfaip.params.shared import shared_of
+from tfaip.params.shared import Shared, shared_of
 from tfaip.params.tree import node_fields
 from tfaip.util.overriding import overrides
 
@@ -50,13 +50,15 @@ class Part(ParamsBase):
                 "object: compute other values in a functools.cached_property"
             )
         fields = inherited_fields(cls)  # not those of the class, which a decorator may still complete
-        for name, annotation in inspect.get_annotations(cls).items():
+        shared = {name: None for name, value in vars(cls).items() if isinstance(value, Shared)}
+        for name, annotation in {**inspect.get_annotations(cls), **shared}.items():
             if name in fields or "ClassVar" in str(annotation):
                 continue
             if name in _ATTRIBUTES or _is_ours(cls, name):
+                kind, hint = ("shared", "") if name in shared else ("a field", ", or leave out the annotation")
                 raise TypeError(
-                    f"{cls.__qualname__}.{name} cannot be a field, since {name} is something else in "
-                    f"{cls.__mro__[1].__name__}: choose another name, or leave out the annotation"
+                    f"{cls.__qualname__}.{name} cannot be {kind}, since {name} is something else in "
+                    f"{cls.__mro__[1].__name__}: choose another name{hint}"
                 )
 
     @classmethod
@@ -91,6 +93,13 @@ class Part(ParamsBase):
             if self._is_created:
                 object.__setattr__(self, name, value)
                 return
+            of_class = type(self).__dataclass_fields__.keys() - {field.name for field in node_fields(self)}
+            if name in of_class:
+                raise AttributeError(
+                    f"{type(self).__name__}.{name} belongs to the class, objects store none: set it in a subclass",
+                    name=name,
+                    obj=self,
+                )
             try:
                 super().__setattr__(name, value)
             except AttributeError as error:

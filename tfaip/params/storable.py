@@ -19,7 +19,7 @@ from tfaip.params.functions import load_function
 from tfaip.params.generics import field_types
 from tfaip.params.jsonoptions import options_of
 from tfaip.params.limits import FieldError
-from tfaip.params.objects import is_given_by_name
+from tfaip.params.objects import from_name, is_given_by_name
 from tfaip.params.resource import Resource
 from tfaip.params.tree import children, diff, get_path, is_node, node_fields, post_init
 from tfaip.params.trust import find_class, top_package
@@ -119,6 +119,9 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
 
 class _OwnValues(Decoder):
     """Decoder of what the running program has encoded: its classes and functions are trusted."""
+
+    def _from_name(self, value: Any, declared: Any, place: str) -> Any:
+        return from_name(value, declared, place)
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
         return find_class(name, declared, self.trusted | {top_package(str(name).partition(":")[0])}, place)

@@ -22,7 +22,7 @@ _OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
 SCENARIO_MARK = "__scenario__"
 # Far more than any name has: it is shown in messages, and becomes a path when it is imported.
-_LONGEST_NAME = 200
+LONGEST_NAME = 200
 
 
 def class_name(cls: type) -> str:
@@ -201,7 +201,7 @@ def require_trusted_package(name: str, trusted: frozenset[str], place: str) -> N
 
 
 def _is_full_name(name: Any) -> bool:
-    return isinstance(name, str) and len(name) <= _LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
+    return isinstance(name, str) and len(name) <= LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
 
 
 def _require_trust(module: str, allowed: frozenset[str], what: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import types
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
@@ -83,9 +85,11 @@ def take_declared(scenario: type) -> dict[str, Any]:
     stay where they are.
 
     Raises:
-        TypeError: if a value is of the wrong kind.
+        TypeError: if a value is of the wrong kind, or a name is mistyped.
     """
     found = {}
+    for name, value in vars(scenario).items():
+        _refuse_mistyped(scenario, name, value)
     for name in NAMES:
         value = vars(scenario).get(name)
         if name not in vars(scenario) or (hasattr(value, "__get__") and not isinstance(value, type)):
@@ -95,15 +99,30 @@ def take_declared(scenario: type) -> dict[str, Any]:
     return found
 
 
+def _refuse_mistyped(scenario: type, name: str, value: Any) -> None:
+    """Raise if the body sets an attribute that is almost called like a part, and that no base class has."""
+    is_value = isinstance(value, type) or not hasattr(value, "__get__")
+    if not is_value or name.startswith("_") or any(hasattr(base, name) for base in scenario.__mro__[1:]):
+        return
+    near = [] if name in NAMES else difflib.get_close_matches(name, NAMES, n=1, cutoff=0.85)
+    if near:
+        raise TypeError(
+            f"{scenario.__qualname__}.{name} declares nothing; did you mean {near[0]}? If it is something of your own, "
+            f"choose another name, or begin it with an underscore"
+        )
+
+
 def _checked(place: str, name: str, value: Any) -> Any:
     if name == "best":
         return _best(place, value)
     if name == "defaults":
         if isinstance(value, Mapping) and all(isinstance(flag, str) for flag in value):
-            return dict(value)
+            return {flag.lstrip("-"): default for flag, default in value.items()}
         raise TypeError(f'{place} is {shorten(value)}, expected flags with values: {{"trainer.epochs": 12}}')
     if name in _PROCESSORS:
         if isinstance(value, list | tuple):
+            for item in value:
+                _require_kind(place, DataProcessorParams, item)
             return SequentialProcessorPipelineParams(processors=list(map(_object, value)))
         if isinstance(value, DataProcessorPipelineParams):
             return value
@@ -112,15 +131,14 @@ def _checked(place: str, name: str, value: Any) -> Any:
         return None
     if name == "lav" and isinstance(value, list | tuple):
         for item in value:
-            _require_kind(place, name, item)
+            _require_kind(place, _KINDS[name], item)
         return list(map(_object, value))
     if name != "evaluator" or not has_own_params(value):
-        _require_kind(place, name, value)
+        _require_kind(place, _KINDS[name], value)
     return value
 
 
-def _require_kind(place: str, name: str, value: Any) -> None:
-    kind = _KINDS[name]
+def _require_kind(place: str, kind: type, value: Any) -> None:
     if not (isinstance(value, kind) or (isinstance(value, type) and issubclass(value, kind))):
         shown = value.__name__ if isinstance(value, type) else shorten(value)
         raise TypeError(f"{place} is {shown}, expected a class derived from {kind.__name__}, or an object of one")

@@ -155,7 +155,7 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         fields = node_fields(cls.params_cls())
         groups = {field.name for field in fields if field.metadata.get("mode") in ("ssnake", "flat")}
         groups.add(ScenarioBaseParams.flag_root)
-        declared = {flag.lstrip("-"): value for flag, value in cls._declared.get("defaults", {}).items()}
+        declared = cls._declared.get("defaults", {})
         flags = {flag: value for flag, value in declared.items() if (flag.partition(".")[0] in groups) == of_scenario}
         if not flags:
             return

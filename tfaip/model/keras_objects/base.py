@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Self
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
 from tfaip.params.choices import ClassChoice
-from tfaip.params.objects import ObjectName
+from tfaip.params.objects import ObjectName, is_object_name
 from tfaip.params.options import option
 from tfaip.params.tree import is_node, node_fields
 from tfaip.params.trust import import_named, top_package
-from tfaip.util.text import ERROR_LIMIT, shorten_text
+from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 # Activations of which Keras has a layer with the same arguments.
 _LAYERS = {"relu": "ReLU", "leaky_relu": "LeakyReLU", "elu": "ELU", "softmax": "Softmax"}
@@ -76,18 +76,24 @@ class KerasObject(ParamsBase):
         raise NotImplementedError("name the class of Keras: class MyInitializer(Initializer, cls='module:Class')")
 
     @classmethod
-    def from_name(cls, name: str, place: str) -> Self:
+    def from_name(cls, name: str, place: str, trusted: frozenset[str] | None = None) -> Self:
         """Return the params of the object that has a name of Keras, with its default arguments.
 
         Args:
             name: such as `l2`, `HeNormal`, `my_package>Mine` (registered) or `module:Class`.
             place: flag or dotted path, for messages.
+            trusted: packages that a file may name; None: the name is no file's, and may be anything.
 
         Raises:
-            UsageError: if there is no such name, or the object has arguments without a default.
+            UsageError: if there is no such name, a file must not name it, or the object has arguments without a
+                default.
         """
-        chosen = ClassChoice(cls, {}).select(name, place)
-        arguments = {"name": ObjectName(name)} if issubclass(chosen, CustomObject) else {}
+        chosen = ClassChoice(cls, {}).select(name, place, trusted)
+        arguments = {}
+        if issubclass(chosen, CustomObject):
+            if not is_object_name(name):
+                raise UsageError(f"{place}: expected module:Class or package>Name, got {shorten(name)}")
+            arguments["name"] = ObjectName(name)
         try:
             made: Self = chosen(**arguments)
         except TypeError as error:
@@ -199,7 +205,9 @@ class CustomObject(KerasObject):
             raise UsageError(f"it does not derive from {module}.{base}")
         if not is_class and not self.__functions__:
             raise UsageError(f"expected a class derived from {module}.{base}")
-        return found(**self.arguments) if is_class or not self.arguments else partial(found, **self.arguments)
+        if is_class:
+            return found(**self.arguments)
+        return partial(found, **self.arguments) if self.arguments else found
 
 
 def keras_object(value: Any, get: Callable[[Any], Any]) -> Any:
