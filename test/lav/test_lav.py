@@ -168,7 +168,7 @@ def test_the_scenario_is_found_by_its_params(two_graphs):
 
 
 def test_no_model():
-    with pytest.raises(UsageError, match="no model to load.*--export_dir"):
+    with pytest.raises(UsageError, match="no model to load: set model_path"):
         next(LavScenario.create_lav(LAVParams(), LavScenario.default_params()).run([TinyGeneratorParams()]))
 
 
