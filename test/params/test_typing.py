@@ -96,10 +96,10 @@ def test_wrong_types_names_and_limits_are_errors(tmp_path: Path) -> None:
 
 def test_the_example_of_the_page_has_no_errors_and_a_wrong_part_has(tmp_path: Path) -> None:
     write_files("scenario.md", tmp_path)
-    assert check(tmp_path, "-p", "forms") == []
-    file = tmp_path / "forms" / "scenario.py"
+    assert check(tmp_path, "-p", "waves") == []
+    file = tmp_path / "waves" / "scenario.py"
     lines = file.read_text().splitlines()
     index = next(index for index, line in enumerate(lines) if "Waves(seed=2, size=200)" in line)
     lines[index] = lines[index].replace("seed=2", 'seed="2"')
     file.write_text("\n".join(lines))
-    assert check(tmp_path, "-p", "forms") == [f"{index + 1} arg-type"]
+    assert check(tmp_path, "-p", "waves") == [f"{index + 1} arg-type"]
