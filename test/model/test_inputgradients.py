@@ -178,7 +178,7 @@ def test_switched_off_its_numbers_do_nothing() -> None:
 def test_without_floating_point_inputs_it_cannot_be_used() -> None:
     inputs = {"token": np.ones((1, 1), np.int32)}
     graph = FunctionGraph(lambda inputs, scale: scale * ops.cast(inputs["token"], "float32"))
-    with pytest.raises(UsageError, match="inputs token hold no floating point .* --scenario.use_input_gradient_reg"):
+    with pytest.raises(UsageError, match="inputs token hold no floating point .*: set use_input_gradient_reg"):
         fitted(FunctionModel(output), graph, inputs)
 
 

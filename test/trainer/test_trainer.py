@@ -255,7 +255,7 @@ def test_a_directory_that_holds_another_run_is_refused(tmp_path: Path) -> None:
             {"scale_epoch_size": 1.7e308, "x": [1, 1]},
             "batches, expected at most 2147483647: change --trainer",
         ),
-        ({"monitor": ["min", "accuracy"]}, "monitor 'accuracy', which is not logged; logged values: distance, loss"),
+        ({"monitor": ["min", "accuracy"]}, "follows 'accuracy' .*, which is not logged; logged values: distance, loss"),
         ({"monitor": ["down", "loss"]}, "gave the mode 'down', expected 'min' or 'max'"),
         ({"batch_drop_remainder": True}, "1 samples give no batch of batch_size 2 with batch_drop_remainder"),
     ],

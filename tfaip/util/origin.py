@@ -12,7 +12,8 @@ from pathlib import Path
 from tfaip.errors import TfaipError
 
 _OURS = Path(__file__).resolve().parents[1]
-_STANDARD = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
+# Also the scripts that start our commands.
+_STANDARD = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "scripts"))
 _INSTALLED = ("site-packages", "dist-packages")
 # Installed packages that are never the user's own; an installed scenario may be.
 LIBRARIES = frozenset(

@@ -143,7 +143,7 @@ def test_an_exclusion_that_matches_nothing_is_an_error() -> None:
 def test_an_exclusion_of_a_group_is_named_as_such() -> None:
     optimizer = AdamWOptimizer(exclude_from_weight_decay="beta")
     params = SGDOptimizer(groups=[OptimizerGroupParams(match="w", optimizer=optimizer)])
-    with pytest.raises(UsageError, match=r"^exclude_from_weight_decay in --optimizer.groups 'beta' matches no weight"):
+    with pytest.raises(UsageError, match=r"^groups.0.optimizer.exclude_from_weight_decay 'beta' matches no weight"):
         Training(params, {"w": 1.0, "v": 1.0})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -10,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from tfaip.backend.distributed import leave_at_once
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
@@ -96,12 +97,13 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     Returns:
         the exit code: 0, 1 (failure), 2 (usage), 130 (Ctrl-C), 143 (terminated).
     """
-    if argv is None:
-        argv = sys.argv[1:]
+    is_own_process = argv is None
     _replace_closed_streams()
-    exit_code = _run(work, argv)
+    exit_code = _run(work, sys.argv[1:] if argv is None else argv)
     if exit_code:
         leave_at_once(exit_code)
+    if is_own_process and "tensorflow" in sys.modules:
+        _end_process(exit_code)
     return exit_code
 
 
@@ -110,6 +112,22 @@ def _replace_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (until the process ends)
+
+
+def _end_process(exit_code: int) -> NoReturn:
+    """End the process as Python does, but for the clean-up of the interpreter.
+
+    In that one a thread of tf.data that still reads a Python iterator waits for the interpreter, and
+    TensorFlow for the thread: a training whose data failed would stay for ever now and then.
+    """
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the reader has gone
+            stream.flush()
+    os._exit(exit_code)
 
 
 def _run(work: Callable[[Sequence[str]], None], argv: Sequence[str]) -> int:
