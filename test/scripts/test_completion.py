@@ -82,7 +82,7 @@ def test_bash(programs: Path, tmp_path: Path, typed: str, line: str) -> None:
     assert f"{line} >>" in " ".join(shown.split())
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+@pytest.mark.skipif(shutil.which("zsh") is None and "CI" not in os.environ, reason="needs zsh")
 def test_zsh(programs: Path, tmp_path: Path) -> None:
     start = 'bindkey -e; autoload -Uz compinit; compinit -u -D; eval "$(tfaip-completion zsh)"\n'
     typed = f"tfaip-train {FULL} --optimizer SG\t --optimizer.mo\t"
@@ -90,7 +90,7 @@ def test_zsh(programs: Path, tmp_path: Path) -> None:
     assert f"{FULL} --optimizer SGD --optimizer.momentum >>" in " ".join(shown.split())
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+@pytest.mark.skipif(shutil.which("fish") is None and "CI" not in os.environ, reason="needs fish")
 def test_fish(programs: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     code = f"tfaip-completion fish | source; complete -C 'tfaip-train {FULL} --optimizer SGD --optimizer.mo'"
