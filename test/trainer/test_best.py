@@ -52,5 +52,5 @@ def test_description_and_values() -> None:
 def test_unknown_modes_and_names_are_listed() -> None:
     with pytest.raises(UsageError, match="gave the mode 'best', expected 'min' or 'max'"):
         BestModel.of(("best", "acc"), True, LOGGED)
-    with pytest.raises(UsageError, match="follows 'val_acc' .*, which is not logged; logged values: acc, loss, loss/mean"):
+    with pytest.raises(UsageError, match="follows 'val_acc' .*, which is not logged; logged values: acc, loss"):
         BestModel.of(("max", "val_acc"), True, LOGGED)
