@@ -9,11 +9,13 @@ import os
 import socket
 import sys
 from dataclasses import dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.text import shorten_text
+
+if TYPE_CHECKING:  # commands that only print their help import this module
+    import numpy as np
 
 # The default of 100 s would let a training hang for as long after one of its processes has died.
 HEARTBEAT_TIMEOUT_S = 10
@@ -134,6 +136,7 @@ def _try_to_listen(address: str) -> None:
 
 def exchange(array: np.ndarray) -> np.ndarray:
     """Return the arrays of all processes, of equal shape and type, stacked in the order of the processes."""
+    import numpy as np
     from jax.experimental import multihost_utils
 
     return np.asarray(multihost_utils.process_allgather(array))

@@ -1,4 +1,4 @@
-"""The end of the process of a command."""
+"""The start and the end of the process of a command."""
 
 from __future__ import annotations
 
@@ -38,3 +38,10 @@ def test_a_reader_of_data_does_not_keep_a_command_that_failed() -> None:
 def test_nor_one_that_succeeded() -> None:
     result = finish_command(start_python("-c", READING, env={"TF_CPP_MIN_LOG_LEVEL": "3"}))
     assert (result.rc, result.stdout) == (0, "thread\nexit function\n"), result
+
+
+def test_what_all_commands_import_is_small() -> None:
+    wanted = "numpy", "keras", "paiargparse"
+    code = f"import sys, tfaip.scripts.train; print([name for name in {wanted} if name in sys.modules])"
+    result = finish_command(start_python("-c", code))
+    assert (result.rc, result.stdout) == (0, "[]\n"), result
