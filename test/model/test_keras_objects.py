@@ -116,7 +116,7 @@ def test_help_shows_the_arguments_of_the_chosen_object(capsys: pytest.CaptureFix
         parse("--model.kernel_initializer", "RandomNormal", "--help", "all")
     text = " ".join(capsys.readouterr().out.split())
     assert "--model.kernel_initializer CLASS = RandomNormal Initializer of the kernel." in text
-    assert "--model.kernel_initializer.stddev float = 0.05 Standard deviation." in text
+    assert "--model.kernel_initializer.stddev float = 0.05 (at least 0) Standard deviation." in text
     assert "--model.activation.negative_slope float = 0.0" in text
     assert "relu6, selu, sigmoid" in text
 
