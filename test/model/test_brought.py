@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from keras.losses import SparseCategoricalCrossentropy
 
 from test.model.brought import (
     NETWORKS,
+    BroughtModelParams,
     BroughtScenario,
     BroughtTrainerParams,
+    WrittenGraph,
     WrittenModelParams,
     arrays,
     brought_params,
@@ -90,6 +93,30 @@ PLAIN = {
     "functional": (["sparse_categorical_crossentropy", keras.losses.Huber(0.5)], [["accuracy"], ["accuracy"]]),
     "tagged": (SparseCategoricalCrossentropy(from_logits=True), ["accuracy"]),
 }
+
+
+@dataclass
+class AlsoAGraphParams(BroughtModelParams):
+    """Params that inherit a graph class, for a model that brings its network."""
+
+    def graph_cls(self) -> type[Any]:
+        return GraphWithData
+
+
+class GraphWithData(WrittenGraph):
+    """A graph that is given the data."""
+
+    def __init__(self, params: Any, data: Any = None, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+
+
+def test_a_graph_class_is_ignored_where_the_model_brings_its_network() -> None:
+    params = brought_params("sequential", epochs=1)
+    params.scenario.model = AlsoAGraphParams()
+    logs, weights = train(params)
+    assert sorted(weights) == ["form/bias", "form/kernel", "hidden/bias", "hidden/kernel"]
+    params.scenario.model = BroughtModelParams()
+    assert_equal(weights, train(params)[1])
 
 
 @pytest.mark.parametrize("network", PLAIN)

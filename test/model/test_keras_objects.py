@@ -14,7 +14,7 @@ from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects.activations import Activation, Gelu, LeakyRelu, Relu, Silu
 from tfaip.model.keras_objects.base import CustomObject, KerasObject, RefusedObject, find_params
-from tfaip.model.keras_objects.constraints import Constraint
+from tfaip.model.keras_objects.constraints import Constraint, NonNeg
 from tfaip.model.keras_objects.initializers import (
     CustomInitializer,
     GlorotUniform,
@@ -117,7 +117,7 @@ def test_help_shows_the_arguments_of_the_chosen_object(capsys: pytest.CaptureFix
         parse("--model.kernel_initializer", "RandomNormal", "--help", "all")
     text = " ".join(capsys.readouterr().out.split())
     assert "--model.kernel_initializer CLASS = RandomNormal Initializer of the kernel." in text
-    assert "--model.kernel_initializer.stddev float = 0.05 Standard deviation." in text
+    assert "--model.kernel_initializer.stddev float = 0.05 (at least 0) Standard deviation." in text
     assert "--model.activation.negative_slope float = 0.0" in text
     assert "relu6, selu, sigmoid" in text
 
@@ -318,6 +318,24 @@ def test_layers_take_the_params_themselves() -> None:
 
     layer = keras.layers.Dense(1, kernel_initializer=Ones(), activation=LeakyRelu(negative_slope=0.5))
     assert keras.ops.convert_to_numpy(layer(np.array([[1.0, -3.0], [2.0, 3.0]], "float32"))).tolist() == [[-1], [5]]
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("name", ["initializer", "regularizer", "constraint"])
+def test_a_model_of_keras_needs_the_object_itself(name: str) -> None:
+    import keras
+
+    params: dict[str, KerasObject] = {"initializer": HeNormal(seed=3), "regularizer": L2(), "constraint": NonNeg()}
+
+    def model(value: Any) -> Any:
+        layers = [keras.Input((2, 2)), keras.layers.GRU(1, **{f"kernel_{name}": value})]
+        return keras.Sequential(layers).get_config()
+
+    with pytest.raises(TypeError, match=r"is a params object, which Keras cannot store: .*create\(\)") as error:
+        model(params[name])
+    assert str(error.value).startswith(params[name].described())
+    stored = model(params[name].create())["layers"][1]["config"][f"kernel_{name}"]
+    assert stored["class_name"] == type(params[name]).__name__
 
 
 @pytest.mark.backend

@@ -14,7 +14,7 @@ from test.params.cli_params import RunParams
 from test.params.test_cli import NeedsItemsParams, ShapesParams, make_parser
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_meta
+from tfaip.params import ParamsBase, option, pai_meta
 from tfaip.params.cli import ParamsParser
 from tfaip.params.help import described
 
@@ -249,9 +249,55 @@ def test_a_word_of_a_flag_or_of_its_help(capsys: pytest.CaptureFixture[str]) -> 
         "--run.backup.momentum with --run.backup SGD",
     ]
     with pytest.raises(
-        UsageError, match=r"^--help 'epoch_': no flag and no help text has this word; did you mean epochs"
+        UsageError, match=r"^--help 'epoch_': no flag, class or help text has this word; did you mean epochs"
     ):
         help_of(capsys, topics=("epoch_",))
+
+
+def test_the_name_of_a_class_in_a_heading_or_that_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = topic(capsys, "learning_rate")
+    assert expected[0] == "CosineRateParams"
+    assert topic(capsys, "CosineRate") == topic(capsys, "cosinerateparams") == expected
+    # A class in a list: the flag that chooses it, and its own flags.
+    shown = topic(capsys, "DenseLayerParams")
+    assert "--run.graph.layers CLASS ..." in shown
+    assert shown[-3:] == ["DenseLayerParams", "--run.graph.layers.0.units int", "--run.graph.layers.0.bias bool"]
+    with pytest.raises(UsageError, match=r"no flag, class or help text has this word; did you mean CosineRateParams"):
+        help_of(capsys, topics=("CosinRateParams",))
+
+
+class RangesParams(ParamsBase):
+    """Numbers with limits."""
+
+    units: int = option(16, "Units", low=1, high=512)
+    rate: float = option(0.5, "Rate", above=0, below=1)
+    scale: float | None = option(None, "Scale", above=0)
+    limit: int = option(-1, "Limit", low=1, also={-1: "all"})
+    layers: list[int] = option([4], "Layers", high=9)
+    needed: int = option(1, "Needed", low=2, required=True)
+    plain: int = option(3, "Plain")
+
+
+class InheritedParams(RangesParams):
+    units = 32
+
+
+@pytest.mark.parametrize("topics", [(), ("all",), ("p",), ("InheritedParams",)])
+def test_the_range_of_a_number_is_shown(capsys: pytest.CaptureFixture[str], topics: tuple[str, ...]) -> None:
+    parser = ParamsParser("x")
+    parser.add_params("p", InheritedParams)
+    with pytest.raises(SystemExit):
+        parser.parse(["--help", *topics])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in lines if line.startswith("--p.")] == [
+        "--p.units int = 32 (from 1 to 512)",
+        "--p.rate float = 0.5 (in (0, 1))",
+        "--p.scale float | None = None (above 0)",
+        "--p.limit int = -1 (at least 1, or -1)",
+        "--p.layers list[int] = [4] (at most 9)",
+        "--p.needed int (required) (at least 2)",
+        "--p.plain int = 3",
+    ]
 
 
 def test_python_paths_lead_to_the_values(capsys: pytest.CaptureFixture[str]) -> None:

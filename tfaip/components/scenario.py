@@ -30,7 +30,9 @@ from tfaip.params.part import is_part
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.serialization import load_params
 from tfaip.params.sharing import fill_shared
-from tfaip.params.tree import node_fields
+from tfaip.params.tree import node_fields, packages_of
+from tfaip.params.trust import top_package
+from tfaip.util.logging import logger
 from tfaip.util.overriding import overrides
 
 if TYPE_CHECKING:  # these load the numeric backend
@@ -39,6 +41,7 @@ if TYPE_CHECKING:  # these load the numeric backend
 
 SP = TypeVar("SP", bound=ScenarioBaseParams)
 TP = TypeVar("TP")
+log = logger(__name__)
 
 
 class ScenarioComponents(Generic[SP, TP]):
@@ -90,7 +93,8 @@ class ScenarioComponents(Generic[SP, TP]):
         """The outermost graph, which the model creates."""
         offered = self._offered("model") | {"data": lambda: self.data, "model": lambda: self.model}
         arguments = further_arguments(self, "graph", offered)
-        self._offer_data(self.model.root_graph_cls, arguments)
+        if not self.model.brings_network():
+            self._offer_data(self.model.root_graph_cls, arguments)
         return self.model.create_graph(**arguments)
 
     def best_logging_settings(self) -> tuple[str, str]:
@@ -237,20 +241,35 @@ class ScenarioComponents(Generic[SP, TP]):
         return f"{cls.__module__}:{cls.__qualname__}"
 
     @classmethod
+    def declared_packages(cls) -> list[str]:
+        """Return the packages that files of this scenario may name classes of, besides `tfaip`.
+
+        These are its own package and those of the classes in its default params: importing the
+        scenario has imported them.
+        """
+        own = top_package(cls.__module__)
+        try:
+            found = packages_of(cls.default_trainer_params())
+        except Exception as error:  # code of the user, for data that may not be on this machine
+            log.debug("only the package %s is trusted, the default params fail: %s", own, error)
+            found = set()
+        return [own, *sorted(found - {own, "tfaip"})]
+
+    @classmethod
     def params_from_path(cls, path: str | Path, trusted: Iterable[str] = ()) -> SP:
         """Load the scenario params of a model directory (`best/`, `export/`).
 
         Args:
             path: the directory.
-            trusted: packages that the params may name classes of, besides tfaip and the scenario's
-                own.
+            trusted: packages that the params may name classes of, besides tfaip and
+                `declared_packages`.
 
         Raises:
             UsageError: if they are missing or damaged, or name a class or a file that they must
                 not.
         """
         require_model(Path(path))
-        packages = [cls.__module__.split(".")[0], *trusted]
+        packages = [*cls.declared_packages(), *trusted]
         params = load_params(Path(path) / SCENARIO_PARAMS_FILE, cls.params_cls(), trusted=packages)
         require_resources_inside(params, Path(path))
         return params

@@ -37,7 +37,8 @@ def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = 
     Args:
         path: directory of the model.
         scenario: class of its scenario.
-        trusted: packages that the file may name classes of, besides tfaip and the scenario's own.
+        trusted: packages that the file may name classes of, besides tfaip and
+            `scenario.declared_packages()`.
 
     Raises:
         UsageError: if the file is damaged, or names what it must not.
@@ -45,7 +46,7 @@ def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = 
     file = path / TRAINING_DATA_FILE
     if not file.is_file():
         return None
-    return load_params(file, TrainingDataParams, trusted=[scenario.__module__.split(".")[0], *trusted])
+    return load_params(file, TrainingDataParams, trusted=[*scenario.declared_packages(), *trusted])
 
 
 def sample_inputs(

@@ -16,6 +16,7 @@ from tfaip.errors import UsageError
 from tfaip.params.common import is_common
 from tfaip.params.config_output import shown_value, yaml_value
 from tfaip.params.fieldtypes import expected, origin_of
+from tfaip.params.limits import limits_of
 from tfaip.params.names import did_you_mean
 from tfaip.params.schema import Entry, Group, Leaf, Node
 from tfaip.params.trust import top_package
@@ -93,7 +94,7 @@ class HelpText:
         """Return the text.
 
         Args:
-            topics: groups, flags or words to explain; `all` for everything; none for the overview.
+            topics: groups, flags, classes or words to explain; `all` for everything; none for the overview.
 
         Raises:
             UsageError: if nothing is known about a topic.
@@ -154,14 +155,14 @@ class HelpText:
         options = [option for option in self._options if option.flag == topic]
         others: list[str] = []
         if not found and not options:
-            found = [line for line in self._lines if _mentions(line.entry, topic)]
+            found = [line for line in self._lines if _mentions(line.entry, topic) or _is_of_class(line, topic)]
             options = [option for option in self._options if _mentions(option, topic)]
             for flag, choice in flags_of_other_classes(self._roots, topic):
                 others += self._wrap(f"--{flag} with {choice}", 2, 6)
         if not found and not options and not others:
-            known = {line.group for line in self._lines} | {line.entry.name for line in self._lines}
+            known = {name for line in self._lines for name in (line.group, line.entry.name, *_class_names(line))}
             hint = did_you_mean(topic, known)
-            raise UsageError(f"--help {shorten(topic)}: no flag and no help text has this word{hint}")
+            raise UsageError(f"--help {shorten(topic)}: no flag, class or help text has this word{hint}")
         if options:
             yield [_GENERAL, *(text for option in options for text in self._entry(option))]
         yield from self._sections(found, by_class=True)
@@ -186,7 +187,7 @@ class HelpText:
             yield text
 
     def _entry(self, entry: Entry, path: str = "") -> list[str]:
-        lines = self._wrap(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}", 2, 6)
+        lines = self._wrap(f"--{entry.flag} {_type_text(entry)}{_value_text(entry)}{_range_text(entry)}", 2, 6)
         if path and self._with_paths:
             lines += self._wrap(f"Python: {path}", 6, 10)
         return lines + self._wrap(_help_of(entry), 6, 6)
@@ -249,6 +250,16 @@ def _mentions(entry: Entry, topic: str) -> bool:
     return re.search(rf"\b{re.escape(topic)}", _help_of(entry), re.IGNORECASE) is not None
 
 
+def _is_of_class(line: _Line, topic: str) -> bool:
+    """Return True if the name of the class in the heading, or of a chosen one, begins with a text."""
+    return any(name.lower().startswith(topic.lower()) for name in _class_names(line))
+
+
+def _class_names(line: _Line) -> list[str]:
+    nodes = [line.section, *((line.entry.items or ()) if isinstance(line.entry, Group) else ())]
+    return [origin_of(node.cls).__name__ for node in nodes if node.cls is not None]
+
+
 def _title(node: Node) -> str:
     """Return class, flag, and first paragraph of the docstring."""
     cls = origin_of(node.declared if node.cls is None else node.cls)
@@ -308,7 +319,7 @@ def _backend_notes(roots: Sequence[Node]) -> Iterator[str]:
 
 def described_flag(entry: Entry) -> tuple[str, str]:
     """Return the kind of the values of a flag, and its help text with choices and value."""
-    return _type_text(entry), f"{_help_of(entry)}{_value_text(entry)}".strip()
+    return _type_text(entry), f"{_help_of(entry)}{_value_text(entry)}{_range_text(entry)}".strip()
 
 
 def _help_of(entry: Entry) -> str:
@@ -334,6 +345,13 @@ def _type_text(entry: Entry) -> str:
     if entry.choice is not None:
         return "CLASS"
     return " ".join(leaf.name.upper() for leaf in entry.entries if isinstance(leaf, Leaf))
+
+
+def _range_text(entry: Entry) -> str:
+    """Return the range of a number in parentheses; "" if there is none."""
+    limits = limits_of(entry.owner, entry.name) if isinstance(entry, Leaf) and entry.owner is not None else None
+    text = limits.range_text() if limits is not None else ""
+    return f" ({text})".replace(" ", _NO_BREAK).replace(_NO_BREAK, " ", 1) if text else ""
 
 
 def _value_text(entry: Entry) -> str:

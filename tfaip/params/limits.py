@@ -129,6 +129,11 @@ class Limits:
         lower = self.above if self.low is None else self.low
         return lower, self.below if self.high is None else self.high
 
+    def range_text(self) -> str:
+        """Return the range of a number in words, with what is allowed besides; "" if there is none."""
+        text = self._range_text()
+        return ", or ".join([text, *map(str, self.also)]) if text else ""
+
     def _contains(self, value: Any) -> bool:
         try:
             return (

@@ -15,6 +15,7 @@ from tfaip.errors import UsageError
 from tfaip.params import names
 from tfaip.params.limits import FieldError, check_fields
 from tfaip.params.names import did_you_mean
+from tfaip.params.trust import top_package
 from tfaip.util.text import shorten
 
 
@@ -85,6 +86,12 @@ def walk(params: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         return
     for name, child in parts.items():
         yield from walk(child, _join(path, name))
+
+
+def packages_of(params: Any) -> set[str]:
+    """Return the top-level packages of the classes of all nodes of a tree."""
+    found = {top_package(type(params).__module__)} if is_node(params) else set()
+    return found.union(*map(packages_of, (children(params) or {}).values()))
 
 
 def get_path(params: Any, path: str) -> Any:

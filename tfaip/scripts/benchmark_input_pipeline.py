@@ -11,7 +11,6 @@ from tfaip.device.devices import prepare_devices
 from tfaip.errors import UsageError
 from tfaip.params.help import described
 from tfaip.params.storable import flags_of
-from tfaip.params.trust import top_package
 from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import read_data
 from tfaip.scripts.common.parser import CommandParser
@@ -49,7 +48,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
     description = f"Measure the input pipeline of {described(scenario)}"
-    parser = CommandParser(prog, description, [top_package(scenario.__module__)], scenario=scenario)
+    parser = CommandParser(prog, description, scenario.declared_packages(), scenario=scenario)
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
     args = parse_without_output(parser, scenario, flags)
     if args.time_limit is not None and not args.time_limit > 0:

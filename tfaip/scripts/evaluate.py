@@ -11,7 +11,6 @@ from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.components.userlogs import user_logs
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import result_of
-from tfaip.params.trust import top_package
 from tfaip.predict.samplefile import read_samples
 from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import exported_model
@@ -74,7 +73,7 @@ def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
 
 
 def _parse(prog: str, scenario: Any, params: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
-    trusted = [top_package(scenario.__module__), *trusted]
+    trusted = [*scenario.declared_packages(), *trusted]
     parser = CommandParser(prog, "Evaluate predicted samples.", trusted, ["out"], scenario)
     parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")
     parser.add_params("evaluator", type(params.evaluator), default=params.evaluator, metadata={"fix_dc": True})

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.params.storable import flags_of
-from tfaip.params.trust import top_package
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.train import open_scenario, parse_without_output
@@ -70,7 +69,7 @@ def main(name: str, flags: list[str]) -> None:
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
     description = f"Show the learning rate of a training of {scenario.__name__}."
-    parser = CommandParser(prog, description, [top_package(scenario.__module__)], ["png"], scenario)
+    parser = CommandParser(prog, description, scenario.declared_packages(), ["png"], scenario)
     args = parse_without_output(parser, scenario, flags)
     if args.trainer.epochs > _MAX_EPOCHS:
         raise UsageError(

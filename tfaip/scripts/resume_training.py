@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tfaip.params.trust import top_package
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.storedtraining import StoredTraining, load_trainer_params
@@ -70,7 +69,7 @@ def _leave_out_history(stored: StoredTraining, root: Path) -> None:
 
 
 def _parse(prog: str, stored: StoredTraining, flags: Sequence[str]) -> Any:
-    trusted = [top_package(stored.scenario.__module__), *stored.permission.packages]
+    trusted = [*stored.scenario.declared_packages(), *stored.permission.packages]
     parser = CommandParser(prog, "Continue a training.", trusted, scenario=stored.scenario)
     parser.add_params("trainer", type(stored.params), default=stored.params)
     return parser.parse(flags)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfaip.params.trust import top_package
 from tfaip.scripts.common import command
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permissio
     from tfaip.params.help import described
     from tfaip.scripts.common.parser import CommandParser
 
-    trusted = [top_package(scenario.__module__), *permission.packages]
+    trusted = [*scenario.declared_packages(), *permission.packages]
     parser = CommandParser(prog, f"Train {described(scenario)}", trusted, scenario=scenario)
     if default is None:
         default = scenario.default_trainer_params()

@@ -10,8 +10,7 @@ from tfaip.device.collectives import broadcast
 from tfaip.errors import UsageError
 from tfaip.params.flagnames import flag_of
 from tfaip.params.serialization import from_dict
-from tfaip.params.tree import ABSENT, is_hidden
-from tfaip.params.trust import top_package
+from tfaip.params.tree import ABSENT, is_hidden, packages_of
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
@@ -62,7 +61,7 @@ def _as_of_today(stored: dict[str, Any], params: Params) -> dict[str, Any]:
     """Return stored params by path, with the classes and the fields of today if they can be read."""
     old = flat_params(stored)
     try:
-        read = from_dict(type(params), stored, trusted=[top_package(type(params).__module__)])
+        read = from_dict(type(params), stored, trusted=packages_of(params))
     except UsageError:
         return old
     today = flat_params(stored_params(read))

@@ -31,7 +31,7 @@ class DataPipelineParams(ParamsBase):
     )
     max_element_length: int | None = option(
         None,
-        "Drop longer samples, measured by the data's element_length_fn (None: keep all)",
+        "Drop longer samples, measured by the data's length_of or element_length_fn (None: keep all)",
         low=1,
     )
     batch_drop_remainder: bool = option(
@@ -41,9 +41,9 @@ class DataPipelineParams(ParamsBase):
     )
     bucket_boundaries: list[int] = option(
         [],
-        "Batch samples of similar length, measured by the data's element_length_fn: rising lengths at which a "
-        "bucket ends and the next one begins, e.g. 100 200 makes the buckets 0-99, 100-199, 200 and longer (empty: "
-        "no buckets)",
+        "Batch samples of similar length, measured by the data's length_of or element_length_fn: "
+        "rising lengths at which a bucket ends and the next one begins, e.g. 100 200 makes the "
+        "buckets 0-99, 100-199, 200 and longer (empty: no buckets)",
         low=1,
     )
     bucket_batch_sizes: list[int] | None = option(

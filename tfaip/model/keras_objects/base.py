@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
@@ -117,10 +117,21 @@ class KerasObject(ParamsBase):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make the object and call it.
 
-        So layers of Keras accept initializers and activations in this form too, where older scenarios passed a name
-        from their params. `create()` is better: files of Keras can store the object alone.
+        So a layer that is only called accepts the params themselves, where older scenarios passed a name. Whatever
+        Keras stores needs the object of `create()`: every layer of a `keras.Model`, and `.keras` files.
         """
         return self.create()(*args, **kwargs)
+
+    def get_config(self) -> NoReturn:
+        """Raise an error that says what to pass: Keras asks its objects for their config, which params do not have.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(
+            f"{self.described()} is a params object, which Keras cannot store: pass the object that its create() "
+            f"returns, as in kernel_initializer=params.kernel_initializer.create()"
+        )
 
     def plain_name(self) -> str | None:
         """Return the name that Keras has for the object, if all arguments are defaults; None: no name says all."""

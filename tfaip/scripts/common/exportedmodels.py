@@ -13,7 +13,6 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.params.sharing import fill_shared
 from tfaip.params.tree import diff, is_hidden
-from tfaip.params.trust import top_package
 from tfaip.scripts.common import command
 from tfaip.trainer.run.directory import find_run, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
@@ -44,8 +43,8 @@ class Models:
     training_data: Any
 
     def all_trusted(self) -> list[str]:
-        """Return the packages that files may name classes of, with the scenario's own."""
-        return [top_package(self.scenario.__module__), *self.trusted]
+        """Return the packages that files may name classes of, with those of the scenario."""
+        return [*self.scenario.declared_packages(), *self.trusted]
 
     def use_training_pipeline(self, params: Any) -> None:
         """Use the pipeline and the seed of the training's validation for a prediction, if known."""

@@ -53,8 +53,8 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
         set_default("KERAS_BACKEND", backend)
     select_backend()
     scenario = load_trusted_scenario(_scenario_id(path, content), content.get("import_root"), permission.import_root)
-    package = scenario.__module__.split(".")[0]
-    params = load_params(path, scenario.trainer_params_cls(), trusted=[package, *permission.packages])
+    packages = [*scenario.declared_packages(), *permission.packages]
+    params = load_params(path, scenario.trainer_params_cls(), trusted=packages)
     _leave_out_cluster(params, path)
     return StoredTraining(scenario, params, permission)
 

@@ -15,18 +15,21 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.params.serialization import from_dict, params_text, to_dict
-from tfaip.params.trust import UntrustedName, top_package
+from tfaip.params.trust import UntrustedName
 from tfaip.util import importpath
 from tfaip.util.logging import logger
 from tfaip.util.paths import TEMPORARY_PREFIX
 from tfaip.util.reading import DOCUMENT_BYTES, open_file, parse_json
+
+if TYPE_CHECKING:
+    from tfaip.components.loading import Scenario
 
 MAX_RECORDS = 1000
 """Number of records; beyond it the oldest one is removed."""
@@ -75,7 +78,7 @@ def read_permission(params_file: Path) -> Permission:
 
 
 def record_permission(
-    params_file: Path, params: Any, scenario: type, permission: Permission, is_resumed: bool = False
+    params_file: Path, params: Any, scenario: Scenario, permission: Permission, is_resumed: bool = False
 ) -> None:
     """Record the packages that the params name, right before they are stored; do nothing if that is impossible.
 
@@ -88,7 +91,7 @@ def record_permission(
             process may be killed before it stores the new ones.
     """
     try:
-        packages = _needed_packages(params, top_package(scenario.__module__))
+        packages = _needed_packages(params, scenario.declared_packages())
         path = _record_of(params_file)
         if not packages and permission.import_root is None and params.history_file is None:
             path.unlink(missing_ok=True)
@@ -110,12 +113,12 @@ def record_permission(
         log.debug("what was typed for %s could not be recorded: %s", params_file, error)
 
 
-def _needed_packages(params: Any, own: str) -> list[str]:
+def _needed_packages(params: Any, own: Sequence[str]) -> list[str]:
     """Return the packages that must be trusted to read the params again, by trying to read them."""
     needed: list[str] = []
     while True:
         try:
-            from_dict(type(params), to_dict(params), trusted=[own, *needed])
+            from_dict(type(params), to_dict(params), trusted=[*own, *needed])
             return needed
         except UntrustedName as error:
             if error.package in needed:
