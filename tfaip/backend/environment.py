@@ -84,3 +84,11 @@ def variables_with_gpu(
         flag = "--xla_gpu_autotune_level=4" if auto_tune else "--xla_gpu_autotune_level=0"
         options["XLA_FLAGS"] = f"{environ.get('XLA_FLAGS', '')} {flag}".strip()
     return options
+
+
+def has_reading_threads() -> bool:
+    """Return True if threads of a library may still call Python code when the process ends.
+
+    At the clean-up of the interpreter such a thread of tf.data waits for the interpreter, and TensorFlow for the thread.
+    """
+    return "tensorflow" in sys.modules

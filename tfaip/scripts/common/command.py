@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from tfaip.backend.distributed import leave_at_once
+from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
 from tfaip.params.trust import check_packages
 from tfaip.scripts.common.commandline import CommandLine, take_words as take_words
@@ -102,7 +103,7 @@ def run_command(work: Callable[[Sequence[str]], None], argv: Sequence[str] | Non
     exit_code = _run(work, sys.argv[1:] if argv is None else argv)
     if exit_code:
         leave_at_once(exit_code)
-    if is_own_process and "tensorflow" in sys.modules:
+    if is_own_process and has_reading_threads():
         _end_process(exit_code)
     return exit_code
 
@@ -115,11 +116,7 @@ def _replace_closed_streams() -> None:
 
 
 def _end_process(exit_code: int) -> NoReturn:
-    """End the process as Python does, but for the clean-up of the interpreter.
-
-    In that one a thread of tf.data that still reads a Python iterator waits for the interpreter, and
-    TensorFlow for the thread: a training whose data failed would stay for ever now and then.
-    """
+    """End the process as Python does, but for the clean-up of the interpreter; see `has_reading_threads`."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
