@@ -89,6 +89,7 @@ def variables_with_gpu(
 def has_reading_threads() -> bool:
     """Return True if threads of a library may still call Python code when the process ends.
 
-    At the clean-up of the interpreter such a thread of tf.data waits for the interpreter, and TensorFlow for the thread.
+    At the clean-up of the interpreter such a thread of tf.data waits for the interpreter, and TensorFlow waits for the
+    thread.
     """
     return "tensorflow" in sys.modules
