@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from test.support.commands import finish_command, start_python
+from tfaip.scripts import check_export
 
 # The interpreter's own clean-up would wait for the reader of the data for ever.
 READING = """
@@ -45,3 +48,8 @@ def test_what_all_commands_import_is_small() -> None:
     code = f"import sys, tfaip.scripts.train; print([name for name in {wanted} if name in sys.modules])"
     result = finish_command(start_python("-c", code))
     assert (result.rc, result.stdout) == (0, "[]\n"), result
+
+
+def test_a_name_with_a_nul_character(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check_export.main(["name\0nul"]) == 2
+    assert capsys.readouterr().err == "error: the argument 'name\\x00nul' holds a NUL character\n"

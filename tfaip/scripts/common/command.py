@@ -20,7 +20,7 @@ from tfaip.params.trust import check_packages
 from tfaip.scripts.common.commandline import CommandLine, take_words as take_words
 from tfaip.scripts.common.failure import report_failure
 from tfaip.util.logging import setup_console
-from tfaip.util.text import shorten_text
+from tfaip.util.text import shorten, shorten_text
 
 Main = Callable[..., int]
 
@@ -58,6 +58,9 @@ def entry_point(
     def decorate(work: Callable[..., None]) -> Main:
         def start(argv: Sequence[str]) -> None:
             subject: str | list[str]
+            for word in argv:
+                if "\0" in word:
+                    raise UsageError(f"the argument {shorten(word)} holds a NUL character")
             if COMPLETION in os.environ:
                 from tfaip.scripts.common.completing import complete
 
