@@ -1,0 +1,1 @@
+"""Stages of a training: their params, and the plan that they resolve to. Needs no backend."""
