@@ -70,9 +70,10 @@ def entry_point(
                 subject, flags = _take_first(argv)
             else:
                 subject, flags = take_words(flag, f"a {noun}; {expected}", argv)
-            if subject:
+            # The usage names all flags of a command whose argument decides about none.
+            if subject and (choices is None or not {"-h", "--help"} & set(flags)):
                 work(subject, flags)
-            elif flags and flags[0] in ("-h", "--help"):
+            elif subject or flags and flags[0] in ("-h", "--help"):
                 print(usage)
             elif flags and flag is None:
                 raise UsageError(f"which {noun}? it comes first, got {flags[0]}; {expected}")
