@@ -79,7 +79,7 @@ def dataclass_with_shared_methods(cls: type) -> None:
             setattr(cls, name, method)
     if "__hash__" not in vars(cls):
         cls.__hash__ = None  # type: ignore[assignment]
-    dataclasses.dataclass(repr=False, eq=False)(cls)
+    dataclasses.dataclass(cls, repr=False, eq=False)
 
 
 @reprlib.recursive_repr()
