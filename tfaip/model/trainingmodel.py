@@ -175,6 +175,9 @@ class TrainingModel(keras_private.BuiltModel):
 
         Several replicas of TensorFlow return their shares of it, which Keras adds up.
         """
+        return self._total_loss(x, y_pred, training)
+
+    def _total_loss(self, x: Any, y_pred: TensorDict, training: bool) -> Tensor:
         batch_size = _batch_size(x)
         total = ops.zeros((), dtype="float32")
         for name, (weight, value) in self._weighted_losses(x, y_pred).items():
