@@ -16,6 +16,7 @@ from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outp
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.metriccalls import called_metrics
 from tfaip.model.modelbase import ModelBase
+from tfaip.model.shapeerrors import shapes_named
 from tfaip.util.typing import Logs, Tensor, TensorDict
 
 TOTAL_LOSS = "loss"
@@ -174,6 +175,9 @@ class TrainingModel(keras_private.BuiltModel):
 
         Several replicas of TensorFlow return their shares of it, which Keras adds up.
         """
+        return self._total_loss(x, y_pred, training)
+
+    def _total_loss(self, x: Any, y_pred: TensorDict, training: bool) -> Tensor:
         batch_size = _batch_size(x)
         total = ops.zeros((), dtype="float32")
         for name, (weight, value) in self._weighted_losses(x, y_pred).items():
@@ -208,7 +212,8 @@ class TrainingModel(keras_private.BuiltModel):
     def _weighted_losses(self, x: Any, y_pred: TensorDict) -> dict[str, tuple[Any, Tensor]]:
         """Return weight and values (with the weights of the samples) of each loss by name."""
         inputs, targets = self._loss_arguments(x, y_pred)
-        losses = self.model_base._loss(inputs, targets, y_pred)
+        with shapes_named(f"{type(self.model_base).__name__}._loss", targets, y_pred):
+            losses = self.model_base._loss(inputs, targets, y_pred)
         self._check_loss_names(losses)
         self._values.loss_names = list(losses)
         weights = {

@@ -91,10 +91,10 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permissio
     from tfaip.params.help import described
     from tfaip.scripts.common.parser import CommandParser
 
-    trusted = [*scenario.declared_packages(), *permission.packages]
+    made = scenario.default_trainer_params() if default is None else None
+    trusted = [*scenario.declared_packages(made), *permission.packages]
     parser = CommandParser(prog, f"Train {described(scenario)}", trusted, scenario=scenario)
-    if default is None:
-        default = scenario.default_trainer_params()
+    default = made if default is None else default
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
     return parser.parse(flags)
 

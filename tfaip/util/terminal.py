@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,7 +107,7 @@ def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) ->
 
 def needs_log_scale(values: Sequence[float]) -> bool:
     """Return True if half of the values are below a tenth of the largest one."""
-    return min(values) > 0 and statistics.median(values) * 10 < max(values)
+    return min(values) > 0 and sorted(values)[len(values) // 2] * 10 < max(values)
 
 
 def _cell(value: float, low: float, high: float, cells: int) -> int:
