@@ -11,11 +11,14 @@ import pytest
 from keras import layers, ops
 
 from test.model.structure.net import Net
+from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.structure.axis import Unknown, WeightStructure, axis_name, sizes_text
+from tfaip.model.structure.graph import graph_structure
 from tfaip.model.structure.layers import LAYER_RULES, declare_weights
 from tfaip.model.structure.operations import OPERATION_RULES
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tracing import Tracer
+from tfaip.util.typing import TensorDict
 
 
 def text(weight: WeightStructure) -> str:
@@ -313,6 +316,33 @@ def test_a_keras_model_within_a_graph() -> None:
         "m/0/top/kernel": "1*1*(2+3) in, 7",
         "m/1/kernel": "7 in, 2",
     }
+
+
+def test_layers_of_the_training_graph_alone() -> None:
+    class TwoGraphs(GenericGraphBase[Any]):
+        def __init__(self) -> None:
+            super().__init__(None, name="graph")
+            self.first, self.out = layers.Dense(3), layers.Dense(1)
+            self.teacher, self.cost = layers.Dense(4), layers.Dense(1)
+
+        def build_train_graph(
+            self, inputs: TensorDict, targets: TensorDict, training: bool | None = None
+        ) -> TensorDict:
+            hidden = ops.concatenate([self.first(inputs["x"]), self.teacher(targets["y"])], -1)
+            self.add_loss(ops.mean(self.cost(hidden)))
+            return self.build_prediction_graph(inputs)
+
+        def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
+            return {"y": self.out(self.first(inputs["x"]))}
+
+    graph = TwoGraphs()
+    inputs, targets = {"x": keras.Input((2,), name="x")}, {"y": keras.Input((1,), name="y")}
+    graph.train(inputs, targets)
+    structure = graph_structure(graph, [lambda: graph.predict(inputs), lambda: graph.train(inputs, targets)])
+    # Its output depends on no other.
+    assert text(structure["cost/kernel"]) == "3+4 in, 1"
+    assert text(structure["out/kernel"]) == "3 in, 1"
+    assert text(structure["teacher/kernel"]) == "1 in, 4"
 
 
 def test_nothing_is_left_behind() -> None:
