@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
 import pytest
 from keras import layers, ops
 
 from test.model.structure.net import Net
 from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.layerbase import LayerBase, LayerBaseParams
 from tfaip.model.structure.axis import Unknown, WeightStructure, axis_name, sizes_text
 from tfaip.model.structure.graph import graph_structure
 from tfaip.model.structure.layers import LAYER_RULES, declare_weights
@@ -278,27 +278,36 @@ def test_a_layer_of_the_user_is_followed() -> None:
     }
 
 
-def test_what_needs_values_cannot_be_followed() -> None:
-    class Opaque(keras.layers.Layer):
+def test_what_needs_a_backend_cannot_be_followed() -> None:
+    """Its own weights and those after it are unknown, but nothing else."""
+
+    class Opaque(LayerBase[LayerBaseParams]):
         def __init__(self) -> None:
-            super().__init__()
+            super().__init__(LayerBaseParams())
             self.dense = layers.Dense(8)
 
+        def build(self, shape: Any) -> None:
+            self.dense.build(shape)
+
         def call(self, x: Any) -> Any:
-            return self.dense(x) + np.asarray(x.numpy() if hasattr(x, "numpy") else 0.0)
+            if isinstance(x, keras.KerasTensor):
+                raise TypeError("no tensor of TensorFlow")
+            return self.dense(x)
 
         def compute_output_shape(self, shape: Any) -> Any:
             return shape
 
-    opaque = Opaque()
-    opaque.dense.build((None, 8))
-    net = Net(
-        {"x": (2,)}, lambda net, x: net.out(net.own(joined_rows(net, x))), own=opaque, out=layers.Dense(1), **pair()
-    )
-    net.own.call = lambda x: 1 / 0
+    def run(net: Any, x: Any) -> Any:
+        return net.last(net.out(net.own(joined_rows(net, x))))
+
+    net = Net({"x": (2,)}, run, own=Opaque(), out=layers.Dense(4), last=layers.Dense(1), **pair())
     structure = net.structure()
-    assert text(structure["own/dense/kernel"]) == "? in, 8"
-    (rows, _) = structure["out/kernel"].axes
+    assert {path: text(weight) for path, weight in structure.items() if path.endswith("kernel")} == PAIR | {
+        "own/dense/kernel": "? in, 8",
+        "out/kernel": "? in, 4",
+        "last/kernel": "4 in, 1",
+    }
+    rows = structure["out/kernel"].axes[0]
     assert isinstance(rows, Unknown)
     assert rows.reason == "own cannot be followed"
 
