@@ -149,10 +149,14 @@ class _Planner:
             )
 
     def _add_training(self, name: str, settings: TrainStage) -> None:
+        self._base = _Base(self.plain)
         overrides = dict(settings.overrides)
-        base = self._without_scope(settings.no_train_scope)
-        params, pending = _Base(base).resolve(overrides, name)
-        self._base = _Base(base, overrides=overrides)
+        if settings.no_train_scope is not None:
+            # An empty one lifts that of the run.
+            key = "no_train_scope" if "trainer.no_train_scope" in overrides else "trainer.no_train_scope"
+            overrides[key] = settings.no_train_scope or "None"
+        params, pending = self._base.resolve(overrides, name)
+        self._base.overrides = overrides
         self._append(
             name,
             StageKind.TRAIN,
@@ -164,14 +168,6 @@ class _Planner:
             transfer=settings.transfer,
             settings=settings,
         )
-
-    def _without_scope(self, scope: str | None) -> Any:
-        """Return the params of the run with the `no_train_scope` of a stage: None is that of the run."""
-        if scope is None:
-            return self.plain
-        params = copy_for_stage(self.plain)
-        params.no_train_scope = scope or None
-        return params
 
     @staticmethod
     def _later(params: Any) -> Callable[..., Any]:
