@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
+from tfaip.params.arguments import Text
 from tfaip.params.copying import copy_tree
 from tfaip.params.fieldtext import value_text
 from tfaip.params.flagnames import Place, flag_of, walk_places
-from tfaip.params.flags import get_flag, set_flags
+from tfaip.params.flags import check_flags, get_flag, set_flags
 from tfaip.params.root import RootParams
 from tfaip.params.sharing import fill_shared
 from tfaip.params.tree import Change, children, diff
+from tfaip.trainer.stages.placeholders import fill_directories
 from tfaip.util.text import shorten, shorten_text
 
 P = TypeVar("P", bound=RootParams)
@@ -43,26 +48,55 @@ _OF_THE_RUN = (
 _OF_A_STAGE = ("device.precision",)
 
 
-def overridden(params: P, overrides: Mapping[str, str], stage: str) -> P:
+def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str, Path], stage: str) -> P:
     """Return a copy of the params with overrides.
 
     Args:
         params: the root of the tree; it stays as it is.
         overrides: flag without dashes, or dotted path in the tree -> text as after the flag.
+        directories: full name of each finished stage -> its directory.
         stage: name of the stage, for messages.
 
     Raises:
         UsageError: an unknown path, a value that does not fit, or a param that a stage cannot have; one line with
             the stage and the path.
+        KeyError: if an override refers to a stage without a directory.
     """
     copied = copy_for_stage(params)
+    with _naming(stage):
+        set_flags(copied, _values(copied, overrides, directories))
+    return copied
+
+
+def check_overrides(params: RootParams, overrides: Mapping[str, str], stage: str) -> None:
+    """Raise unless overrides have known paths, and values of the right types; their limits are not checked.
+
+    Args:
+        params: the root of the tree.
+        overrides: as of `overridden`; what they refer to need not exist.
+        stage: name of the stage, for messages.
+
+    Raises:
+        UsageError: as `overridden`.
+    """
+    with _naming(stage):
+        check_flags(params, _values(params, overrides, _AnyDirectory()))
+
+
+class _AnyDirectory(dict[str, Path]):
+    """Directories of stages that have not been reached."""
+
+    def __missing__(self, name: str) -> Path:
+        return Path(name)
+
+
+@contextmanager
+def _naming(stage: str) -> Iterator[None]:
+    """Context that names the stage in an error about its overrides."""
     try:
-        flags = _flags(copied, overrides)
-        _check_flags(copied, flags)
-        set_flags(copied, flags)
+        yield
     except UsageError as error:
         raise UsageError(f"stage {shorten_text(stage)}, overrides: {error}") from error
-    return copied
 
 
 def copy_for_stage(params: P) -> P:
@@ -95,7 +129,7 @@ def differences(params: RootParams, changed: RootParams) -> list[Change]:
     return [change for change in diff(params, changed) if not _begins(change.path, ("stages", "pretraining"))]
 
 
-def _check_flags(params: RootParams, flags: Iterable[str]) -> None:
+def _require_of_a_stage(params: RootParams, flags: Iterable[str]) -> None:
     """Raise if an override sets what a run has once.
 
     Raises:
@@ -113,11 +147,18 @@ def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
     return any(f"{path}.".startswith(f"{beginning}.") for beginning in beginnings)
 
 
+def _values(params: RootParams, overrides: Mapping[str, str], directories: Mapping[str, Path]) -> dict[str, Text]:
+    """Return the overrides by flags, with the directories that they refer to."""
+    # After the texts were split: a directory may hold blanks.
+    fill = partial(fill_directories, directories=directories)
+    return {flag: Text(text).replaced(fill) for flag, text in _flags(params, overrides).items()}
+
+
 def _flags(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
     """Return the overrides by flags; items of dicts become parts of the whole dict.
 
     Raises:
-        UsageError: if a param is given twice.
+        UsageError: if a param is given twice, or is one that the run has once.
     """
     known = _Names(params)
     found: dict[str, str] = {}
@@ -135,6 +176,7 @@ def _flags(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
         if flag in found:
             raise UsageError(f"--{shorten_text(flag)} is given as a whole and in parts: give one of them")
         found[flag] = value_text(values)
+    _require_of_a_stage(params, found)
     return found
 
 

@@ -27,10 +27,12 @@ class UnrolledStage:
 
     Args:
         name: full name: `loop.2.align`.
+        path: dotted path of its params in those of the run.
         settings: a copy of its params, whose texts are filled in.
     """
 
     name: str
+    path: str
     settings: StageParams
 
 
@@ -111,7 +113,7 @@ def _unrolled(
             for number in range(1, stage.times + 1):
                 yield from _unrolled(stage.stages, f"{place}.stages", f"{prefix}{key}.{number}.", number, order)
         else:
-            yield UnrolledStage(f"{prefix}{key}", _filled(stage, place, repetition, order))
+            yield UnrolledStage(f"{prefix}{key}", place, _filled(stage, place, repetition, order))
             order.latest[key] = f"{prefix}{key}"
 
 
