@@ -86,6 +86,8 @@ def _check_group(stages: Mapping[str, StageParams], path: str, keys: dict[str, t
         raise FieldError(path, list(stages), f"no more than {MAX_DEPTH} groups in one another")
     for key, stage in stages.items():
         check_name(key, path, keys)
+        if not isinstance(stage, StageParams):  # of Python
+            raise FieldError(path, stage, "a stage: TrainStage, RepeatStage, PredictStage or CallStage", index=key)
         keys[key] = type(stage)
         if isinstance(stage, TrainStage) and stage.epochs is None:
             raise FieldError(f"{path}.{key}.epochs", None, "the number of epochs of the stage")
