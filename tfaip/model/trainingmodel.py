@@ -113,6 +113,16 @@ class TrainingModel(keras_private.BuiltModel):
             self._only_logged = only_logged
             self.forget_compiled_steps()
 
+    def set_loss_weights(self, weights: Mapping[str, float]) -> None:
+        """Change the weights of all losses that the constructor was given one for, as `set_loss_weight` does.
+
+        Args:
+            weights: by name; a loss that is not in them gets its weight in the model.
+        """
+        own = self.model_base._loss_weights() or {}
+        for name in self._loss_weights:
+            self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
+
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         """Create every variable of both graphs, of the losses and of the metrics, without data.
 

@@ -25,7 +25,7 @@ class EpochRecord:
     Args:
         lr: the learning rate; None if it is not set yet.
         values: all logged values by name.
-        meta: further facts: updates so far, seconds, position of the data, versions.
+        meta: further facts: updates so far, seconds, position of the data, versions, stage.
         effective_lr: mean of the rates of the epoch's updates.
     """
 
@@ -41,6 +41,7 @@ class History:
     def __init__(self, records: Mapping[int, EpochRecord] | None = None) -> None:
         self._records = dict(sorted((records or {}).items()))
         self._epochs = list(self._records)
+        self._held = {epoch for epoch, record in self._records.items() if _is_held(record)}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -71,6 +72,8 @@ class History:
         if epoch not in self._records:
             insort(self._epochs, epoch)
         self._records[epoch] = record
+        if _is_held(record):
+            self._held.add(epoch)
         if epoch != self._epochs[-1]:
             self._records = {known: self._records[known] for known in self._epochs}
 
@@ -219,6 +222,16 @@ class History:
         missing = {e: r for e, r in self._records.items() if written < e <= epoch}
         return History({**file.until(epoch)._records, **missing})
 
+    def controlled(self) -> History:
+        """Return the records that a rate control reads: all but those of stages that hold the rate."""
+        if not self._held:
+            return self
+        return History({e: r for e, r in self._records.items() if e not in self._held})
+
+    def of_epochs(self, first: int, last: int) -> History:
+        """Return the records from one epoch to another one, both included."""
+        return History({e: r for e, r in self._records.items() if first <= e <= last})
+
     def rates_only(self) -> History:
         """Return the rates alone, as choices for epochs to come."""
         return History({e: EpochRecord(r.lr) for e, r in self._records.items() if r.lr is not None})
@@ -253,6 +266,10 @@ class History:
             except (TypeError, ValueError) as error:
                 raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
+
+
+def _is_held(record: EpochRecord) -> bool:
+    return record.meta.get("rate_control") is False
 
 
 def _epoch(key: Any) -> int:

@@ -103,6 +103,15 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     keep_checkpoints: int = option(2, "Number of checkpoints to keep, at least 2", low=2)
     export_best: bool = option(True, "Export the model whenever it is the best so far")
     export_final: bool = option(True, "Export the final model")
+    export_best_of: str | None = option(
+        None,
+        "Stage whose best model is exported (None: that of the stage that runs, so in the end the best one of the last)",
+    )
+    keep_stage_states: bool = option(
+        True,
+        "Keep the checkpoint at the end of each stage, from which --from_stage repeats the next ones; needs the disk "
+        "space of a checkpoint per stage",
+    )
     history_file: str | None = option(
         None,
         "File of the rates and values of all epochs (None: history.json in output_dir); a fresh training uses "

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from tfaip.device.collectives import broadcast
+from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.params.flagnames import flag_of
 from tfaip.params.serialization import from_dict
@@ -16,8 +17,9 @@ from tfaip.trainer.historyreading import HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.runparams import Params, flat_params, stored_params
-from tfaip.trainer.setup import TrainingSetup
-from tfaip.trainer.state import require_state
+from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.stages.records import require_place
+from tfaip.trainer.state import TrainingProgress, require_state
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
@@ -42,6 +44,7 @@ def checkpoint_to_resume(directory: RunDirectory | None, name: str | None) -> tu
     directory.check_resumable()
     name, checkpoint = CheckpointStore(directory.checkpoints).read(name)
     require_state(checkpoint.state)
+    require_place(checkpoint.state)
     before, now = checkpoint.state["backend"], keras.backend.backend()
     if before != now:
         log.warning("the checkpoint was written on %s and continues on %s: equal only up to rounding", before, now)
@@ -69,22 +72,31 @@ def _as_of_today(stored: dict[str, Any], params: Params) -> dict[str, Any]:
     return {path: now if path.endswith("__cls__") else old.get(path, now) for path, now in today.items()}
 
 
-def load_history(setup: TrainingSetup, is_resumed: bool) -> None:
-    """Take over the history file: rates of a new training, or records that the user may have edited."""
-    progress, path = setup.state.progress, setup.output.history_file
-    file = _read_history_file(setup, is_resumed)
+def load_history(
+    params: Params, output: RunOutput, progress: TrainingProgress, devices: Devices, is_resumed: bool
+) -> None:
+    """Take over the history file: rates of a new training, or records that the user may have edited.
+
+    Args:
+        params: the params of the run.
+        output: its output, which names the file.
+        progress: gets the history.
+        devices: the processes, which all get it.
+        is_resumed: the training is continued.
+    """
+    path = output.history_file
+    file = _read_history_file(params, output, is_resumed)
     if file is not None and is_resumed:
         progress.history = progress.history.edited(file.history, progress.epoch)
     elif file is not None:
         progress.history = file.history.rates_only()
         log.info("rates of %d epochs are those in %s", len(progress.history), path)
-    if setup.devices.num_processes > 1:
-        progress.history = History.from_dict(broadcast(setup.devices, progress.history.to_dict()))
+    if devices.num_processes > 1:
+        progress.history = History.from_dict(broadcast(devices, progress.history.to_dict()))
 
 
-def _read_history_file(setup: TrainingSetup, is_resumed: bool) -> HistoryFile | None:
+def _read_history_file(params: Params, output: RunOutput, is_resumed: bool) -> HistoryFile | None:
     """Return the content of the history file; None if there is none to take over."""
-    params, output = setup.params, setup.output
     path, run = output.history_file, output.directory
     if path is None or not (is_resumed or params.history_file):
         return None

@@ -62,6 +62,29 @@ class TrainingProgress:
         """Count `epoch` as completed."""
         self.epoch, self.step, self.samples, self.seconds = epoch, 0, 0, 0.0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, which is a part of the state of a checkpoint."""
+        return {
+            "epoch": self.epoch,
+            "step": self.step,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "position": self.position.to_dict(),
+            "history": self.history.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> TrainingProgress:
+        """Return the progress in the state of a checkpoint."""
+        return cls(
+            epoch=state["epoch"],
+            step=state["step"],
+            samples=state["samples"],
+            seconds=state.get("seconds", 0.0),
+            position=Position.from_dict(state["position"]),
+            history=History.from_dict(state["history"]),
+        )
+
 
 @dataclass(frozen=True)
 class EvaluationState:
@@ -82,12 +105,21 @@ class TrainState:
     Args:
         model: the compiled training model, with all variables built.
         params: the params of the run; a checkpoint stores them as those that it was trained with.
+        progress: of the stages before; None: there are none.
+        place: the stage, in the form that a checkpoint stores.
     """
 
-    def __init__(self, model: TrainingModel, params: Params) -> None:
-        self.progress = TrainingProgress()
+    def __init__(
+        self,
+        model: TrainingModel,
+        params: Params,
+        progress: TrainingProgress | None = None,
+        place: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.progress = progress or TrainingProgress()
         self._model = model
         self._params = params
+        self._place = place or {}
         self._best_epoch = 0
         self._best_weights: dict[str, np.ndarray] = {}
 
@@ -117,14 +149,9 @@ class TrainState:
         arrays = variable_arrays(self._variables())
         if before is not None:
             arrays.update(before.arrays)
-        progress = self.progress
         state = {
-            "epoch": progress.epoch,
-            "step": progress.step,
-            "samples": progress.samples,
-            "seconds": progress.seconds,
-            "position": progress.position.to_dict(),
-            "history": progress.history.to_dict(),
+            **self.progress.to_dict(),
+            **self._place,
             "backend": keras.backend.backend(),
             "random": _random_state() if before is None else before.random,
             "params": stored_params(self._params),
@@ -149,14 +176,7 @@ class TrainState:
             variables, arrays = _without_metrics(variables), _without_metrics(arrays)
         assign_arrays(variables, arrays, "the checkpoint")
         try:
-            self.progress = TrainingProgress(
-                epoch=checkpoint.state["epoch"],
-                step=checkpoint.state["step"],
-                samples=checkpoint.state["samples"],
-                seconds=checkpoint.state.get("seconds", 0.0),
-                position=Position.from_dict(checkpoint.state["position"]),
-                history=History.from_dict(checkpoint.state["history"]),
-            )
+            self.progress = TrainingProgress.from_dict(checkpoint.state)
             _set_random_state(checkpoint.state["random"])
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error

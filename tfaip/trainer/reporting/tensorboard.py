@@ -32,6 +32,7 @@ class TensorBoardEvents:
         scenario: its model plots metrics, its graph has the weights for histograms.
         model: runs the batch that the layers' values are computed on.
         sample_batch: returns this batch.
+        stage: name of the stage; None: the run has no stages.
     """
 
     directory: RunDirectory | None
@@ -39,6 +40,7 @@ class TensorBoardEvents:
     scenario: ScenarioComponents[Any, Any]
     model: TrainingModel
     sample_batch: Callable[[], Batch]
+    stage: str | None = None
 
     def __post_init__(self) -> None:
         self._writers: dict[str, EventWriter] = {}

@@ -83,6 +83,10 @@ class LearningRateParams(ParamsBase):
         # followed by `min_lr` in the next epoch that is not listed.
         return self._bounded(self.rule_rate(epoch, history))
 
+    def held_rate(self, epoch: int) -> float:
+        """Return the rate of an epoch whose stage holds the rate: `lr`, unless the epoch is listed."""
+        return self.listed().get(epoch, self.lr)
+
     def base(self, epoch: int, history: History) -> float:
         """Return the rate that the optimizer gets before `epoch`, or the scale of a rule that it computes itself."""
         if self.is_continuous() and epoch not in self.listed():
