@@ -8,20 +8,24 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tfaip.errors import UsageError
+from tfaip.model.structure.axis import AmbiguousAxis, Structure, WeightStructure
+from tfaip.model.structure.sizes import resized_structure
+from tfaip.trainer.transfer.fitting import Blocks, Fit, Fitting, Shape
 from tfaip.trainer.transfer.names import NameRules
+from tfaip.trainer.transfer.params import NewRows, TransferMode
 from tfaip.trainer.transfer.tails import Match, match_tails
 from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
     import numpy as np
 
-Shape = tuple[int, ...]
-
 
 class Outcome(StrEnum):
     """Decision on a target weight."""
 
     LOADED = "loaded"
+    PARTLY_LOADED = "loaded in part"
+    NOT_WANTED = "left fresh: mode none"
     EXCLUDED = "skipped: excluded"
     SHAPE_DIFFERS = "skipped: shape differs"
     NOT_FOUND = "left fresh: not in the source"
@@ -37,12 +41,14 @@ class Source:
         arrays: the arrays by name.
         aliases: further names -> the name in `arrays`, for sources that do not name weights as the toolkit does.
         by_tail: also find an array by the last parts of its names (see `tails.py`).
+        structure: of the weights by their names in `arrays`, if the graph that they belong to is known.
     """
 
     description: str
     arrays: Mapping[str, np.ndarray]
     aliases: Mapping[str, str] = field(default_factory=dict)
     by_tail: bool = False
+    structure: Structure = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class Row:
         source: the array that it takes, or whose shape differs: index of the source, and name there.
         source_shape: the shape of that array.
         candidates: the paths that it may belong to, or that may belong to it, if that is ambiguous.
+        fit: the entries that it takes, if it is loaded in part.
+        reason: why its entries are ambiguous; empty: they are not.
     """
 
     target: str
@@ -64,6 +72,8 @@ class Row:
     source: tuple[int, str] | None = None
     source_shape: Shape | None = None
     candidates: tuple[str, ...] = ()
+    fit: Fit | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,18 +83,29 @@ class Transfer:
     Args:
         sources: origins of the values.
         rows: one per target weight, in the order of the target.
+        zero_rows: set the entries of inputs that a source lacks to 0.
     """
 
     sources: Sequence[Source]
     rows: Sequence[Row]
+    zero_rows: bool = False
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the values of the loaded weights by target path."""
+    def arrays(self, initial: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+        """Return the values of the weights that are loaded, at least in part, by target path.
+
+        Args:
+            initial: values of the target weights, for entries that their sources lack; needed for weights that are
+                loaded in part.
+        """
         arrays: dict[str, np.ndarray] = {}
         for row in self.rows:
-            if row.outcome is Outcome.LOADED and row.source is not None:
-                index, name = row.source
-                arrays[row.target] = self.sources[index].arrays[name]
+            if row.source is None or row.outcome not in (Outcome.LOADED, Outcome.PARTLY_LOADED):
+                continue
+            index, name = row.source
+            array = self.sources[index].arrays[name]
+            if row.fit is not None:
+                array = row.fit.copy(array, (initial or {})[row.target], self.zero_rows)
+            arrays[row.target] = array
         return arrays
 
     def with_outcome(self, *outcomes: Outcome) -> list[Row]:
@@ -102,7 +123,15 @@ class Transfer:
         return unused
 
 
-def plan_transfer(targets: Mapping[str, Shape], sources: Sequence[Source], rules: NameRules) -> Transfer:
+def plan_transfer(
+    targets: Mapping[str, Shape],
+    sources: Sequence[Source],
+    rules: NameRules,
+    mode: TransferMode = TransferMode.EXACT,
+    structure: Structure | None = None,
+    blocks: Blocks | None = None,
+    new_rows: NewRows = NewRows.INIT,
+) -> Transfer:
     """Find values for target weights.
 
     A target takes the first array that has its name and its shape; sources are searched in order, names
@@ -113,16 +142,56 @@ def plan_transfer(targets: Mapping[str, Shape], sources: Sequence[Source], rules
         targets: shapes of the target weights by path.
         sources: origins of values, in order of preference.
         rules: selection and names of the weights.
+        mode: subset: a target also takes entries of an array in another shape.
+        structure: of the target weights, for `subset`; without it, weights of another shape are ambiguous.
+        blocks: sizes of joined inputs in the sources, by a pattern on target paths, see `Fitting`.
+        new_rows: values of the entries of inputs that a source lacks.
 
     Raises:
         UsageError: if `rename` gives two arrays of a source the same name.
+        FieldAdvice: if `blocks` has a pattern that matches no weight, or sizes that fit none.
     """
+    if mode is TransferMode.NONE:
+        return Transfer(sources, [Row(path, shape, Outcome.NOT_WANTED) for path, shape in targets.items()])
     found_names = [_renamed(source, rules) for source in sources]
     rows = [_row(path, shape, sources, found_names, rules) for path, shape in targets.items()]
     for place, source in enumerate(sources):
         if source.by_tail:
             rows = _found_by_tail(rows, place, source, found_names[place], rules)
-    return Transfer(sources, rows)
+    if mode is TransferMode.SUBSET:
+        fitting = Fitting(structure or {}, blocks or {}, rules.renamed_source)
+        fitting.check_blocks({row.target: row.source_shape for row in rows})
+        rows = _fitted(rows, sources, fitting)
+    return Transfer(sources, rows, zero_rows=new_rows is NewRows.ZERO)
+
+
+def _fitted(rows: Sequence[Row], sources: Sequence[Source], fitting: Fitting) -> list[Row]:
+    """Return the rows with entries of arrays for the targets whose shape, or whose parts, differ."""
+    structures = []
+    for place, source in enumerate(sources):
+        shapes = {r.target: r.source_shape for r in rows if r.source is not None and r.source[0] == place}
+        followed = resized_structure(fitting.structure, {p: s for p, s in shapes.items() if s is not None})
+        known = {row.target: source.structure.get(row.source[1]) for row in rows if row.source is not None}
+        structures.append({path: known.get(path) or followed.get(path) for path in shapes})
+    result = []
+    for row in rows:
+        if row.source is not None and row.source_shape is not None and len(row.source_shape) == len(row.shape):
+            row = _fitted_row(row, row.source_shape, structures[row.source[0]][row.target], fitting)
+        result.append(row)
+    return result
+
+
+def _fitted_row(row: Row, source_shape: Shape, source: WeightStructure | None, fitting: Fitting) -> Row:
+    try:
+        fit = fitting.fit(row.target, row.shape, source_shape, source)
+    except AmbiguousAxis as error:
+        # Of an equal shape nothing speaks against the same entries.
+        if row.outcome is Outcome.LOADED:
+            return row
+        return replace(row, outcome=Outcome.AMBIGUOUS, reason=str(error))
+    if fit.is_whole():
+        return row
+    return replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit)
 
 
 def _found_by_tail(

@@ -25,9 +25,13 @@ def shape_text(shape: Shape) -> str:
 def _outcome_text(row: Row, transfer: Transfer) -> str:
     if row.candidates:
         return f"{row.outcome} ({' or '.join(row.candidates)})"
-    if row.source is None:
-        return str(row.outcome)
     text = str(row.outcome)
+    if row.fit is not None:
+        text += f" {row.fit}"
+    if row.reason:
+        text += f" ({row.reason})"
+    if row.source is None:
+        return text
     if row.outcome is Outcome.SHAPE_DIFFERS and row.source_shape is not None:
         text += f" (source: {shape_text(row.source_shape)})"
     source, name = row.source

@@ -1,0 +1,220 @@
+"""Axes of weights, described by the dimensions that they consist of. Needs no backend."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Axis of a single dimension, e.g. the units of a layer.
+
+    Args:
+        name: tells it from other dimensions of the same graph.
+        size: number of entries.
+        is_fixed: True for entries that never become more or fewer, as the gates of a layer.
+    """
+
+    name: str
+    size: int
+    is_fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Axis of several axes, one after the other, as `Concatenate` joins them."""
+
+    parts: tuple[Axis, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return sum(part.size for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Product:
+    """Axis of all combinations of several axes, the last one changing fastest, as `Flatten` makes it."""
+
+    factors: tuple[Axis, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return math.prod(factor.size for factor in self.factors)
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Axis of unknown dimensions: nothing tells which entries stay the same if its size changes.
+
+    Args:
+        size: number of entries.
+        reason: why it is unknown, for messages.
+    """
+
+    size: int
+    reason: str
+
+
+Axis: TypeAlias = Dimension | Joined | Product | Unknown
+Axes: TypeAlias = tuple[Axis, ...]
+Positions: TypeAlias = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class WeightStructure:
+    """Structure of a weight.
+
+    Args:
+        axes: one per axis of its shape.
+        inputs: the axes whose entries belong to inputs of the layer, over which it sums: the rows of a kernel.
+        states: the axes whose entries belong to earlier outputs of the layer, over which it sums.
+        note: why equal outputs cannot be kept if the weight grows; empty: they can.
+    """
+
+    axes: Axes
+    inputs: tuple[int, ...] = ()
+    states: tuple[int, ...] = ()
+    note: str = ""
+
+    @property
+    def summed(self) -> tuple[int, ...]:
+        """Axes over which the layer sums."""
+        return (*self.inputs, *self.states)
+
+
+Structure: TypeAlias = Mapping[str, WeightStructure]
+
+
+class AmbiguousAxis(Exception):
+    """Error: it cannot be told which entries of two axes belong together."""
+
+
+def product(factors: Sequence[Axis]) -> Axis:
+    """Return the product of axes, without nested products."""
+    flat: list[Axis] = []
+    for factor in factors:
+        flat.extend(factor.factors if isinstance(factor, Product) else [factor])
+    return flat[0] if len(flat) == 1 else Product(tuple(flat))
+
+
+def joined(parts: Sequence[Axis]) -> Axis:
+    """Return the axis of several axes one after the other, without nested joins."""
+    flat: list[Axis] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, Joined) else [part])
+    return flat[0] if len(flat) == 1 else Joined(tuple(flat))
+
+
+def matching_positions(old: Axis, new: Axis) -> Positions:
+    """Return the positions of the entries of two axes that belong together, in the old and in the new one.
+
+    Dimensions share their leading entries; joined axes are compared part by part, products factor by factor.
+
+    Raises:
+        AmbiguousAxis: if it cannot be told; the message is the reason.
+    """
+    if isinstance(old, Joined) or isinstance(new, Joined):
+        return _positions_of_parts(_parts(old), _parts(new))
+    if isinstance(old, Product) and isinstance(new, Product) and len(old.factors) == len(new.factors):
+        return _positions_of_factors(old, new)
+    for axis in (new, old):
+        if isinstance(axis, Unknown) and old.size != new.size:
+            raise AmbiguousAxis(axis.reason)
+    is_plain = isinstance(old, Dimension) and isinstance(new, Dimension) and not (old.is_fixed or new.is_fixed)
+    if not is_plain and old.size != new.size:
+        raise AmbiguousAxis(f"its parts differ: {sizes_text(old)}, {sizes_text(new)}")
+    shared = np.arange(min(old.size, new.size))
+    return shared, shared
+
+
+def sizes_text(axis: Axis) -> str:
+    """Return the sizes of an axis as text: `3+5` if it is joined, `4*5` for a product."""
+    if isinstance(axis, Joined):
+        return "+".join(sizes_text(part) for part in axis.parts)
+    if isinstance(axis, Product):
+        texts = [sizes_text(factor) for factor in axis.factors]
+        return "*".join(f"({text})" if "+" in text else text for text in texts)
+    return str(axis.size)
+
+
+def axis_name(axis: Axis) -> str:
+    """Return a name that tells an axis from others of the graph, without its sizes."""
+    if isinstance(axis, Dimension):
+        return axis.name
+    if isinstance(axis, Unknown):
+        return "?"
+    inner = axis.parts if isinstance(axis, Joined) else axis.factors
+    return ("+" if isinstance(axis, Joined) else "*").join(axis_name(part) for part in inner)
+
+
+def renamed_axis(axis: Axis, renamed: Callable[[str], str]) -> Axis:
+    """Return an axis with other names of its dimensions.
+
+    Args:
+        axis: the axis.
+        renamed: returns the new name of a dimension.
+    """
+    if isinstance(axis, Dimension):
+        return replace(axis, name=renamed(axis.name))
+    if isinstance(axis, Joined):
+        return Joined(tuple(renamed_axis(part, renamed) for part in axis.parts))
+    if isinstance(axis, Product):
+        return Product(tuple(renamed_axis(factor, renamed) for factor in axis.factors))
+    return axis
+
+
+def _parts(axis: Axis) -> Axes:
+    return axis.parts if isinstance(axis, Joined) else (axis,)
+
+
+def _positions_of_factors(old: Product, new: Product) -> Positions:
+    old_at = new_at = np.zeros(1, dtype=np.int64)
+    for before, after in zip(old.factors, new.factors, strict=True):
+        old_inner, new_inner = matching_positions(before, after)
+        old_at = (old_at[:, None] * before.size + old_inner).reshape(-1)
+        new_at = (new_at[:, None] * after.size + new_inner).reshape(-1)
+    return old_at, new_at
+
+
+def _positions_of_parts(old: Axes, new: Axes) -> Positions:
+    old_starts, new_starts = _starts(old), _starts(new)
+    all_old, all_new = [], []
+    for i, j in _matching_parts(old, new):
+        old_inner, new_inner = matching_positions(old[i], new[j])
+        all_old.append(old_starts[i] + old_inner)
+        all_new.append(new_starts[j] + new_inner)
+    return np.concatenate(all_old), np.concatenate(all_new)
+
+
+def _starts(parts: Axes) -> list[int]:
+    return [sum(part.size for part in parts[:i]) for i in range(len(parts))]
+
+
+def _matching_parts(old: Axes, new: Axes) -> list[tuple[int, int]]:
+    """Return the parts that belong together: those of one name, or of one position if no part has moved."""
+    named = _parts_of_one_name(old, new)
+    has_moved = any(i != j for i, j in named)
+    if len(old) == len(new) and not has_moved:
+        return [(i, i) for i in range(len(old))]
+    if named:
+        return named
+    raise AmbiguousAxis(f"it was joined of {len(old)} inputs, now of {len(new)}, and none of them is the same")
+
+
+def _parts_of_one_name(old: Axes, new: Axes) -> list[tuple[int, int]]:
+    places: dict[str, list[int]] = defaultdict(list)
+    for i, part in enumerate(old):
+        places[axis_name(part)].append(i)
+    found = []
+    for j, part in enumerate(new):
+        if places[axis_name(part)] and not isinstance(part, Unknown):
+            found.append((places[axis_name(part)].pop(0), j))
+    return found
