@@ -202,6 +202,20 @@ class ScenarioComponents(Generic[SP, TP]):
         return params
 
     @classmethod
+    def pretraining(cls, idx: int, params: TP) -> TP | tuple[TP, int] | None:
+        """Return the trainer params of a stage before the training proper, or None at the end; override it.
+
+        Args:
+            idx: number of the stage, from 0; it is asked until it returns None.
+            params: a copy of the trainer params, which may be changed and returned.
+
+        Returns:
+            The params; or a tuple of the params and the number of epochs of the stage (otherwise
+            `--pretraining.repetitions` says it).
+        """
+        return None
+
+    @classmethod
     def static_data_kwargs(cls, params: Any) -> dict[str, Any]:
         """Return further constructor arguments of the data class.
 

@@ -13,7 +13,7 @@ from tfaip.params.fieldtypes import origin_of
 from tfaip.params.names import did_you_mean, one_of
 from tfaip.params.objects import check_object_name, is_object_name
 from tfaip.params.part import Part, is_part
-from tfaip.params.trust import UntrustedName, find_class, import_named
+from tfaip.params.trust import FULL_NAME, UntrustedName, find_class, import_named
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
@@ -89,6 +89,8 @@ class ClassChoice:
             if not self.enforced:
                 hint += " (or module:Class)"
             raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
+        if FULL_NAME.fullmatch(name) is None:
+            raise UsageError(f"{flag}: expected the name of a class or module:Class, got {shorten(name)}")
         cls = self._imported(name, flag, trusted)
         if self.enforced and cls not in self.classes:
             raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")

@@ -25,6 +25,7 @@ from tfaip.errors import UsageError
 from tfaip.params import names
 from tfaip.params.arguments import Text, Word, Words
 from tfaip.params.encoding import CLASS_KEY, encode
+from tfaip.params.fieldtext import FieldText
 from tfaip.params.fieldtypes import (
     DICT_TYPES,
     LIST_TYPES,
@@ -43,7 +44,7 @@ from tfaip.params.jsonoptions import JsonOptions, decode_with, options_of
 from tfaip.params.limits import FieldError
 from tfaip.params.objects import ObjectName, check_object_name, from_name
 from tfaip.params.resource import Resource
-from tfaip.params.trust import UntrustedName, check_function, find_class, trusted_packages
+from tfaip.params.trust import UntrustedName, check_function, check_text, find_class, trusted_packages
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _TRUE = {"true", "yes", "y", "on", "1"}
@@ -260,7 +261,9 @@ class Decoder:
                     return member
         elif declared in (int, float, bool, str, type(None)):
             return _plain(value, declared, place)
-        elif isinstance(value, str) and is_subclass(declared, PurePath | Resource | FunctionName | ObjectName):
+        elif isinstance(value, str) and is_subclass(
+            declared, PurePath | Resource | FunctionName | ObjectName | FieldText
+        ):
             return self._decode_name(value, declared, place)
         raise _mismatch(value, declared, place)
 
@@ -273,6 +276,9 @@ class Decoder:
             if value:
                 self._check_object(value, place)
             return ObjectName(value)
+        if issubclass(declared, FieldText):
+            self._check_text(value, place)
+            return FieldText(value)
         if "\0" in value:
             raise UsageError(f"{place}: the name of a file holds a NUL character: {shorten(value)}")
         if not issubclass(declared, Resource):
@@ -293,6 +299,9 @@ class Decoder:
 
     def _check_object(self, name: str, place: str) -> None:
         check_object_name(name, self.trusted, place)
+
+    def _check_text(self, text: str, place: str) -> None:
+        check_text(text, self.trusted, place)
 
 
 def _option(cls: Any, field: str) -> JsonOptions:

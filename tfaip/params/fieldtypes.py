@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
+from tfaip.params.fieldtext import FieldText, FieldValue
 from tfaip.params.functions import FunctionName
 
 LIST_TYPES = {list, Sequence, Iterable}
@@ -63,6 +64,8 @@ def type_name(declared: Any) -> str:
         return "None"
     if declared is FunctionName:
         return "module:function"
+    if declared is FieldText or declared == FieldValue:
+        return "value"
     if is_union(declared):
         return " | ".join(map(type_name, arguments))
     if get_origin(declared) is Literal:

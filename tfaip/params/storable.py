@@ -132,6 +132,9 @@ class _OwnValues(Decoder):
     def _check_object(self, name: str, place: str) -> None:
         """Accept any name: the object is imported when it is made."""
 
+    def _check_text(self, text: str, place: str) -> None:
+        """Accept any names: what they name is imported when the other field is set."""
+
 
 class _Conformer:
     """Walk over a tree that remembers the nodes above, to find a tree that contains itself."""

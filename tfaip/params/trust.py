@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
+import shlex
 import sys
 from collections.abc import Iterable
+from itertools import pairwise
 from types import FunctionType
 from typing import Any, get_origin
 
@@ -18,6 +20,7 @@ from tfaip.params import names
 from tfaip.util.text import shorten, shorten_text
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
+_MODULE_CHARACTERS = re.compile(r"[\w.]+", re.ASCII)
 _OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
 SCENARIO_MARK = "__scenario__"
@@ -198,6 +201,35 @@ def require_trusted_package(name: str, trusted: frozenset[str], place: str) -> N
         UntrustedName: if the package is not trusted.
     """
     _require_trust(name.partition(":")[0], trusted - {_OWN_PACKAGE}, f"{place}: {shorten(name)}")
+
+
+def check_text(text: str, trusted: frozenset[str], place: str) -> None:
+    """Raise unless a file may give a text as the value of a field; nothing is imported.
+
+    Args:
+        text: what would follow the flag of the field; every `module:name` in it counts.
+        trusted: top-level packages, besides `tfaip`, that may be imported.
+        place: dotted path, for messages.
+
+    Raises:
+        UntrustedName: if a package is not trusted.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError:  # a quote without its end
+        words = []
+    for word in [text, *words]:
+        parts = word.split(":")
+        for before, after in pairwise(parts):
+            module = _end_of_name(before)
+            if FULL_NAME.fullmatch(f"{module}:{after[:1]}"):
+                _require_trust(module, trusted | {_OWN_PACKAGE}, f"{place}: {shorten(word)}")
+
+
+def _end_of_name(text: str) -> str:
+    """Return the characters at the end of a text that the name of a module can have."""
+    found = _MODULE_CHARACTERS.match(text[::-1])
+    return "" if found is None else found[0][::-1]
 
 
 def _is_full_name(name: Any) -> bool:

@@ -31,6 +31,9 @@ from tfaip.trainer.run.names import (
     expected_directory,
 )
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
+from tfaip.trainer.stages.checks import check_stages
+from tfaip.trainer.stages.params import PretrainingParams, StageParams
+from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 
 __all__ = [
@@ -198,6 +201,18 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         choices=SCHEDULES,
         common=True,
     )
+    stages: dict[str, StageParams] = option(
+        {}, "Stages before the plain params, in order, by name: e.g. small=TrainStage", mode="ssnake"
+    )
+    pretraining: PretrainingParams = option(
+        help="Stages before all others", factory=PretrainingParams, fix_dc=True, mode="ssnake"
+    )
+    transfer: TransferParams = option(
+        help="Weights that the plain params, and the stages of a pretraining, take over from the stage before",
+        factory=TransferParams,
+        fix_dc=True,
+        mode="ssnake",
+    )
     scenario: TScenario = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the scenario"))
     gen: TGen = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Training and validation data"))
 
@@ -215,6 +230,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):
             self.learning_rate.check_rates()
+        check_stages(self.stages, self.epochs)
 
     def _check_directories(self) -> None:
         """Raise unless the run writes to its own directory, and each kind of output to its own place in it."""

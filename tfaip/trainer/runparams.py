@@ -10,9 +10,9 @@ import keras
 
 from tfaip.components.loading import import_root
 from tfaip.components.scenario import ScenarioComponents
+from tfaip.params.copying import copy_tree, share_tree
 from tfaip.params.encoding import encode
 from tfaip.params.serialization import save_params
-from tfaip.params.tree import is_node, node_fields
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.permission import Permission, record_permission
@@ -31,38 +31,10 @@ def copy_for_run(params: P) -> P:
     """
     copies: dict[int, Any] = {}
     try:
-        _share(params.scenario, copies)
-        return _copy_tree(params, copies)
+        share_tree(params.scenario, copies)
+        return copy_tree(params, copies)
     except RecursionError:
         return params  # it contains itself: the check of the params names the field
-
-
-def _share(value: Any, copies: dict[int, Any]) -> None:
-    if id(value) in copies or not is_node(value):
-        return
-    copies[id(value)] = value
-    for field in node_fields(value):
-        _share(getattr(value, field.name, None), copies)
-
-
-def _copy_tree(value: Any, copies: dict[int, Any]) -> Any:
-    """Copy a tree; `copies` has the copies by the id of the original: one node in two places stays one node."""
-    if id(value) in copies:
-        return copies[id(value)]
-    if type(value) is list:
-        return [_copy_tree(item, copies) for item in value]
-    if type(value) is tuple:
-        return tuple(_copy_tree(item, copies) for item in value)
-    if type(value) is dict:
-        return {key: _copy_tree(item, copies) for key, item in value.items()}
-    if not is_node(value):
-        return value
-    copied = copies[id(value)] = copy.copy(value)
-    for field in node_fields(value):
-        if hasattr(value, field.name):
-            # Also in frozen nodes.
-            object.__setattr__(copied, field.name, _copy_tree(getattr(value, field.name), copies))
-    return copied
 
 
 def stored_params(params: Params) -> dict[str, Any]:

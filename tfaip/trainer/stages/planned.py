@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -36,6 +36,7 @@ class PlannedStage:
         rate_control: False: the rate is held, and the scores of the stage do not count for the control.
         transfer: the weights that it takes over from the stage before.
         settings: the params of the stage itself.
+        pending: of a stage whose params are None: computes them, see `tfaip.trainer.stages.plan.resolve_stage`.
     """
 
     name: str
@@ -47,3 +48,4 @@ class PlannedStage:
     rate_control: bool = True
     transfer: TransferParams = field(default_factory=TransferParams)
     settings: Any | None = None
+    pending: Callable[..., Any] | None = field(default=None, compare=False, repr=False)

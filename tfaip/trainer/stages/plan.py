@@ -1,0 +1,203 @@
+"""The plan of a run: all stages in order, each with its epochs and its params."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.params.copying import copy_tree
+from tfaip.params.functions import load_function
+from tfaip.params.limits import below
+from tfaip.params.storable import flags_of
+from tfaip.trainer.stages.checks import check_remaining_epochs
+from tfaip.trainer.stages.overrides import copy_for_stage, overridden
+from tfaip.trainer.stages.params import (
+    CallStage,
+    OverridingStage,
+    PretrainingParams,
+    TrainStage,
+)
+from tfaip.trainer.stages.placeholders import fill_directories, map_texts, refers_to_result
+from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
+from tfaip.trainer.stages.pretraining import PretrainingStage, expand_pretraining
+from tfaip.trainer.stages.unrolling import UnrolledStage, unroll
+
+
+def plan_stages(params: Any, scenario: Any) -> list[PlannedStage]:
+    """Return the stages of a run in order; the last one is `main`, whose params are `params` itself.
+
+    Args:
+        params: the trainer params; they stay as they are.
+        scenario: the scenario or its class, whose hooks `pretraining` and `params_for_epoch` are asked.
+
+    Raises:
+        UsageError: if a stage cannot work; one line that names it.
+    """
+    with flags_of(params, params.flag_root):
+        unrolled = unroll(params.stages)
+        planner = _Planner(params)
+        for pretraining in expand_pretraining(planner.plain, params.pretraining, scenario):
+            planner.add_pretraining(pretraining)
+        for stage in unrolled:
+            planner.add(stage)
+        return planner.finish()
+
+
+def resolve_stage(stage: PlannedStage, directories: Mapping[str, Path], history: Any = None) -> PlannedStage:
+    """Return a stage that is reached, with its params.
+
+    Args:
+        stage: of a plan. One that refers to no result is returned as it is.
+        directories: full name of each finished stage -> its directory.
+        history: rates and values of the epochs before, for hooks that ask for them.
+
+    Raises:
+        UsageError: if the params cannot work, or a directory is missing.
+    """
+    if stage.pending is None:
+        return stage
+    try:
+        params = stage.pending(directories, history)
+        overrides = {flag: fill_directories(text, directories) for flag, text in stage.overrides.items()}
+        settings = _with_directories(stage.settings, directories)
+    except KeyError as error:
+        raise UsageError(f"stage {stage.name}: there is no directory of stage {error}") from error
+    return dataclasses.replace(stage, params=params, overrides=overrides, settings=settings, pending=None)
+
+
+@dataclass
+class _Base:
+    """Params of the latest training: those of the run or of a hook, and the overrides of its stage."""
+
+    params: Any
+    pending: Callable[..., Any] | None = None
+    overrides: dict[str, str] = field(default_factory=dict)
+
+    def resolve(self, overrides: Mapping[str, str], name: str) -> tuple[Any, Callable[..., Any] | None]:
+        """Return the params with further overrides; or None, and the function that computes them later."""
+        merged = {**self.overrides, **overrides}
+
+        def pending(directories: Mapping[str, Path], history: Any) -> Any:
+            params = self.params if self.pending is None else self.pending(directories, history)
+            texts = {flag: fill_directories(text, directories) for flag, text in merged.items()}
+            return overridden(params, texts, name)
+
+        if self.pending is not None or refers_to_result(merged):
+            return None, pending
+        return overridden(self.params, merged, name), None
+
+
+class _Planner:
+    """Builder of a plan, stage by stage.
+
+    Args:
+        params: the trainer params.
+    """
+
+    def __init__(self, params: Any) -> None:
+        self._params = params
+        self.plain = copy_for_stage(params)
+        self.plain.stages, self.plain.pretraining = {}, PretrainingParams()
+        self._base = _Base(self.plain)
+        self._stages: list[PlannedStage] = []
+        self._next_epoch = 1
+
+    def add_pretraining(self, stage: PretrainingStage) -> None:
+        """Add a stage of the pretraining."""
+        self._base = _Base(self.plain if stage.params is None else stage.params, stage.pending, dict(stage.overrides))
+        params, pending = stage.params, stage.pending
+        if params is None and pending is None:
+            params, pending = self._base.resolve({}, stage.name)
+        self._append(
+            stage.name,
+            StageKind.TRAIN,
+            stage.epochs,
+            params=params,
+            pending=pending,
+            overrides=stage.overrides,
+            rate_control=self._params.pretraining.rate_control,
+            transfer=self._params.transfer,
+        )
+
+    def add(self, stage: UnrolledStage) -> None:
+        """Add a stage of the list."""
+        settings = stage.settings
+        if isinstance(settings, TrainStage):
+            self._add_training(stage.name, settings)
+        elif isinstance(settings, CallStage):
+            with below(f"stages.{stage.name}"):
+                load_function(settings.function, "function")
+            params, pending = self._base.resolve({}, stage.name)
+            if pending is None and refers_to_result(settings.arguments):
+                pending = self._later(params)
+                params = None
+            self._append(stage.name, StageKind.CALL, 0, params=params, pending=pending, settings=settings)
+        elif isinstance(settings, OverridingStage):
+            params, pending = self._base.resolve(settings.overrides, stage.name)
+            self._append(
+                stage.name,
+                StageKind.PREDICT,
+                0,
+                params=params,
+                pending=pending,
+                overrides=settings.overrides,
+                settings=settings,
+            )
+
+    def _add_training(self, name: str, settings: TrainStage) -> None:
+        overrides = dict(settings.overrides)
+        base = self._without_scope(settings.no_train_scope)
+        params, pending = _Base(base).resolve(overrides, name)
+        self._base = _Base(base, overrides=overrides)
+        self._append(
+            name,
+            StageKind.TRAIN,
+            settings.epochs or 0,
+            params=params,
+            pending=pending,
+            overrides=overrides,
+            rate_control=settings.rate_control,
+            transfer=settings.transfer,
+            settings=settings,
+        )
+
+    def _without_scope(self, scope: str | None) -> Any:
+        """Return the params of the run with the `no_train_scope` of a stage: None is that of the run."""
+        if scope is None:
+            return self.plain
+        params = copy_for_stage(self.plain)
+        params.no_train_scope = scope or None
+        return params
+
+    @staticmethod
+    def _later(params: Any) -> Callable[..., Any]:
+        return lambda directories, history: params
+
+    def finish(self) -> list[PlannedStage]:
+        """Return the plan, with the plain params as the last stage."""
+        used = self._next_epoch - 1
+        check_remaining_epochs(used, self._params.epochs)
+        self._append(
+            MAIN, StageKind.TRAIN, self._params.epochs - used, params=self._params, transfer=self._params.transfer
+        )
+        return self._stages
+
+    def _append(self, name: str, kind: StageKind, epochs: int, **values: Any) -> None:
+        first = self._next_epoch
+        self._stages.append(PlannedStage(name, kind, first, first + epochs - 1, **values))
+        self._next_epoch += epochs
+
+
+def _with_directories(settings: Any, directories: Mapping[str, Path]) -> Any:
+    """Return a copy of the params of a stage with the directories that its texts refer to."""
+    if not isinstance(settings, CallStage | OverridingStage):
+        return settings
+    name = "arguments" if isinstance(settings, CallStage) else "overrides"
+    filled = map_texts(getattr(settings, name), lambda text: fill_directories(text, directories))
+    copied = copy_tree(settings)
+    setattr(copied, name, filled)
+    return copied
