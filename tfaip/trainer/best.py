@@ -25,9 +25,7 @@ class BestModel:
     first_epoch: int = 1
 
     @classmethod
-    def of(
-        cls, settings: tuple[str, str], has_validation: bool, logged: list[str], first_epoch: int = 1
-    ) -> BestModel:
+    def of(cls, settings: tuple[str, str], has_validation: bool, logged: list[str], first_epoch: int = 1) -> BestModel:
         """Return the value that the `_best_logging_settings` of a model ask for.
 
         Args:

@@ -16,8 +16,8 @@ from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.runparams import Params, flat_params, stored_params
 from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.runparams import Params, flat_params, stored_params
 from tfaip.trainer.stages.records import require_place
 from tfaip.trainer.state import TrainingProgress, require_state
 from tfaip.util.logging import logger

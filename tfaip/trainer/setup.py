@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.device.device_config import Precision
 from tfaip.device.devices import Devices
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
@@ -54,7 +55,7 @@ class RunParts:
         plan: its stages.
         devices: its devices and processes, whose scope is active.
         stop: the stop request of a signal.
-        directory: its directory; None: nothing is written.
+        root: its directory; None: nothing is written.
         output: writes checkpoints, history and models; in other processes than the chief, nothing.
     """
 
@@ -62,8 +63,19 @@ class RunParts:
     plan: Sequence[PlannedStage]
     devices: Devices
     stop: StopRequest
-    directory: RunDirectory | None
+    root: RunDirectory | None
     output: RunOutput
+
+    @property
+    def directory(self) -> RunDirectory | None:
+        """The directory of the run for the process that writes it, the chief; None in the others."""
+        return self.root if self.devices.is_chief else None
+
+    def with_precision(self, precision: Precision) -> RunParts:
+        """Return the parts for a stage that computes in a precision."""
+        if precision is self.devices.precision:
+            return self
+        return replace(self, devices=replace(self.devices, precision=precision))
 
     @property
     def has_stages(self) -> bool:
@@ -78,7 +90,7 @@ class RunParts:
     def exports_best(self, stage: PlannedStage) -> bool:
         """Return True if the best model of a stage is exported."""
         chosen = self.params.export_best_of
-        return bool(stage.params.export_best) and chosen in (None, stage.name)  # type: ignore[union-attr]
+        return bool(stage.params.export_best) and chosen in (None, stage.name)
 
 
 @dataclass

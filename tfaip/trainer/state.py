@@ -87,6 +87,19 @@ class TrainingProgress:
 
 
 @dataclass(frozen=True)
+class BestWeights:
+    """Raw weights of the best epoch.
+
+    Args:
+        epoch: the epoch; 0: there is none yet.
+        arrays: the weights by path.
+    """
+
+    epoch: int = 0
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class EvaluationState:
     """Part of the state that an evaluation changes.
 
@@ -120,12 +133,18 @@ class TrainState:
         self._model = model
         self._params = params
         self._place = place or {}
-        self._best_epoch = 0
-        self._best_weights: dict[str, np.ndarray] = {}
+        self.best_weights = BestWeights()
+        """What `restore_best` goes back to."""
 
     def keep_best(self, epoch: int) -> None:
         """Keep a copy of the raw weights, not their averages, as those of the best epoch."""
-        self._best_epoch, self._best_weights = epoch, variable_arrays(self._weights_by_path())
+        self.best_weights = BestWeights(epoch, variable_arrays(self.weights_by_path()))
+
+    def take_best_weights(self, best: BestWeights) -> None:
+        """Take over the weights of the best epoch of an earlier stage, if the graph is of the same size."""
+        shapes = {path: tuple(variable.shape) for path, variable in self.weights_by_path().items()}
+        if shapes == {path: array.shape for path, array in best.arrays.items()}:
+            self.best_weights = best
 
     def restore_best(self) -> int | None:
         """Go back to the kept weights; reset averages and moments, and drop accumulated gradients.
@@ -134,11 +153,11 @@ class TrainState:
             The epoch of the weights. None, and nothing has changed, if none are kept, since no score
             was finite yet, or the run was started without keeping them.
         """
-        if not self._best_weights:
+        if not self.best_weights.arrays:
             return None
-        assign_arrays(self._weights_by_path(), self._best_weights, "the best epoch")
+        assign_arrays(self.weights_by_path(), self.best_weights.arrays, "the best epoch")
         self._model.optimizer.reset()
-        return self._best_epoch
+        return self.best_weights.epoch
 
     def capture(self, before: EvaluationState | None = None) -> Checkpoint:
         """Return a copy of the whole state.
@@ -155,9 +174,9 @@ class TrainState:
             "backend": keras.backend.backend(),
             "random": _random_state() if before is None else before.random,
             "params": stored_params(self._params),
-            "best_epoch": self._best_epoch,
+            "best_epoch": self.best_weights.epoch,
         }
-        arrays.update({BEST_WEIGHTS + path: array for path, array in self._best_weights.items()})
+        arrays.update({BEST_WEIGHTS + path: array for path, array in self.best_weights.arrays.items()})
         return Checkpoint(arrays, state)
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -167,7 +186,8 @@ class TrainState:
             TfaipError: if the checkpoint belongs to another model or other params.
         """
         variables = self._variables()
-        arrays, best = dict(checkpoint.arrays), {}
+        arrays: dict[str, np.ndarray] = dict(checkpoint.arrays)
+        best: dict[str, np.ndarray] = {}
         for name in checkpoint.arrays:
             if name.startswith(BEST_WEIGHTS):
                 best[name.removeprefix(BEST_WEIGHTS)] = arrays.pop(name)
@@ -180,7 +200,7 @@ class TrainState:
             _set_random_state(checkpoint.state["random"])
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
-        self._best_epoch, self._best_weights = checkpoint.state["best_epoch"], best
+        self.best_weights = BestWeights(checkpoint.state["best_epoch"], best)
 
     def evaluation_state(self) -> EvaluationState:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
@@ -196,15 +216,24 @@ class TrainState:
         """Set the metric accumulators."""
         assign_arrays(self._metric_variables(), arrays, "the metrics")
 
+    def set_back(self, before: EvaluationState) -> None:
+        """Undo what an evaluation has changed."""
+        weights = {f"weights/{path}": v for path, v in variables_by_path(self._model.graph).items()}
+        named = {**weights, **self._metric_variables()}
+        assign_arrays({name: named[name] for name in before.arrays}, before.arrays, "the model before")
+        _set_random_state(before.random)
+
+    def optimizer_variables(self) -> dict[str, keras.Variable]:
+        """Return the variables of the optimizer by name."""
+        return self._model.optimizer.named_variables(variables_by_path(self._model.graph))
+
     def _variables(self) -> dict[str, keras.Variable]:
-        weights = variables_by_path(self._model.graph)
-        optimizer = self._model.optimizer.named_variables(weights)
-        named = {f"weights/{name}": v for name, v in weights.items()}
-        named.update({f"optimizer/{name}": v for name, v in optimizer.items()})
+        named = {f"weights/{name}": v for name, v in variables_by_path(self._model.graph).items()}
+        named.update({f"optimizer/{name}": v for name, v in self.optimizer_variables().items()})
         named.update(self._metric_variables())
         return named
 
-    def _weights_by_path(self) -> dict[str, keras.Variable]:
+    def weights_by_path(self) -> dict[str, keras.Variable]:
         """Return the weights of the graph, without states of random generators, which are never set back."""
         weights = {id(weight) for weight in self._model.graph.weights}
         return {path: v for path, v in variables_by_path(self._model.graph).items() if id(v) in weights}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import secrets
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,16 +27,20 @@ from tfaip.params.storable import flags_of, prepare, require_readable
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history_file
-from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.resume import checkpoint_to_resume, load_history, log_changes
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.runparams import copy_for_run, flat_params, store_params, stored_params
-from tfaip.trainer.setup import TrainingSetup, set_up_training
+from tfaip.trainer.setup import RunParts, create_output
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.stages.planned import PlannedStage
+from tfaip.trainer.stages.records import check_stage_name
+from tfaip.trainer.staging.runner import StageRunner
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
@@ -95,6 +100,7 @@ class Trainer(Generic[P]):
         self._stop = StopRequest()
         self._progress = TrainingProgress()
         self._is_trial = False
+        self._adapt: Callable[[PlannedStage], PlannedStage] = lambda stage: stage
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -165,29 +171,33 @@ class Trainer(Generic[P]):
             if self._restore:
                 name, restored = checkpoint_to_resume(directory, self._checkpoint)
             self._check_start(directory, devices)
-            if not devices.is_chief:
-                directory = None
             self._seed(devices, restored)
-            warmstarter = self.create_warmstarter() if restored is None else None
-            with flags_of(self._params, "trainer"):
-                setup = set_up_training(self._params, self._scenario, directory, self._stop, devices, warmstarter)
-            stack.enter_context(setup.opened())
-            if restored is not None:
-                setup.state.restore(restored)
-            self._progress = setup.state.progress
-            load_history(setup, self._restore)
-            if directory is not None:
+            run = self._parts(directory, devices)
+            stages = stack.enter_context(StageRunner(run, self._scenario, self.create_warmstarter, self._adapt))
+            stages.begin(restored)
+            self._progress = stages.progress
+            load_history(self._params, run.output, self._progress, devices, self._restore)
+            if run.directory is not None:
                 # A run directory belongs to one process: a requeued job must not mix with the one
                 # that it replaces.
-                stack.enter_context(directory.locked())
-                self._claim_directory(directory, setup, name)
-                run_log.write_to(directory.log_file)
-                setup.output.save_history(self._progress.history)
+                stack.enter_context(run.directory.locked())
+                self._claim_directory(run.directory, run.output, name, stages.has_best)
+                run_log.write_to(run.directory.log_file)
+                run.output.save_history(self._progress.history)
             if restored is not None:
                 log_changes(self._params, restored)
-            logs = self._run(setup, self.setup_callbacks(setup.model.optimizer, callbacks))
+            logs = self._run(stages, callbacks)
             barrier(devices, "end of the training")
             return logs
+
+    def _parts(self, directory: RunDirectory | None, devices: Devices) -> RunParts:
+        """Return the parts of the run that all stages share."""
+        plan = plan_stages(self._params, self._scenario)
+        if self._params.export_best_of is not None:
+            with flags_of(self._params, "trainer"):
+                check_stage_name(self._params.export_best_of, plan)
+        output = create_output(self._params, directory, devices.is_chief)
+        return RunParts(self._params, plan, devices, self._stop, directory, output)
 
     def check_resume(self) -> tuple[str, int]:
         """Read and verify the checkpoint that `train` would continue from; change nothing.
@@ -295,7 +305,9 @@ class Trainer(Generic[P]):
             params.random_seed,
         )
 
-    def _claim_directory(self, directory: RunDirectory, setup: TrainingSetup, restored: str | None) -> None:
+    def _claim_directory(
+        self, directory: RunDirectory, output: RunOutput, restored: str | None, has_best: bool
+    ) -> None:
         """Make the directory this run's own, and store the params in it.
 
         Newer checkpoints than the `restored` one go only now, when the new process has been built
@@ -306,25 +318,18 @@ class Trainer(Generic[P]):
         else:
             directory.clean_up()
             store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
-            has_best = setup.best.epoch(self._progress.history) is not None
             # First: a process that is killed here may be resumed from any that there still is.
-            setup.output.restore_best(store, restored, has_best)
+            output.restore_best(store, restored, has_best)
             store.continue_from(restored)
         store_params(directory, self._params, type(self._scenario), self.permission, self._restore)
 
-    def _run(self, setup: TrainingSetup, callbacks: list[keras.callbacks.Callback]) -> Logs:
-        """Train, export the final model, and log the summary."""
-        progress, best = self._progress, setup.best
-        loop = TrainingLoop(setup, callbacks)
-        if loop.is_finished():
-            log.info("training is finished: %d of %d epochs are done", progress.epoch, self._params.epochs)
-        elif progress.epoch or progress.step:
-            log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
-        logs = loop.run()
-        if loop.stopped_early_after() is not None:
-            log.info("stopped early after epoch %d: %s", progress.epoch, best.describe(progress.history))
+    def _run(self, stages: StageRunner, callbacks: list[keras.callbacks.Callback] | None) -> Logs:
+        """Train all stages, export the final model, and log the summary."""
+        logs = stages.run(lambda optimizer: self.setup_callbacks(optimizer, callbacks))
+        setup = stages.setup
+        self._scenario = setup.scenario
         with setup.model.optimizer.with_averages():
             setup.output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
-            log_summary({"Best epoch": best.describe(progress.history), **setup.output.summary()})
+            log_summary({"Best epoch": stages.describe_best(), **setup.output.summary()})
         return logs

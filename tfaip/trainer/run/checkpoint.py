@@ -86,6 +86,10 @@ class CheckpointStore:
         found = [entry for entry in named if is_ours(entry, CHECKPOINT_MARKS) and any(entry.iterdir())]
         return sorted(found, key=_sort_key, reverse=True)
 
+    def newest(self) -> Path | None:
+        """Return the newest checkpoint, or None."""
+        return next(iter(self.checkpoints()), None)
+
     def read(self, name: str | None = None) -> tuple[str, Checkpoint]:
         """Read the newest undamaged checkpoint, or the one called `name`; change nothing.
 

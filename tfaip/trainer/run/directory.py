@@ -82,6 +82,11 @@ class RunDirectory:
         """Directory of the final model."""
         return self.root / names.EXPORT_DIR
 
+    @property
+    def stages(self) -> Path:
+        """Directory of those of the stages."""
+        return self.root / names.STAGES_DIR
+
     def events(self, name: str) -> Path:
         """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
         return self.root / name
@@ -160,7 +165,8 @@ class RunDirectory:
         parts = self.checkpoints.relative_to(self.root).parts
         directories = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
         events = [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
-        return [self.params_file, self.history_file, self.log_file, self.best, self.export, *directories, *events]
+        files = [self.params_file, self.history_file, self.log_file]
+        return [*files, self.best, self.export, self.stages, *directories, *events]
 
     def _check_paths(self) -> None:
         """Raise if one of the paths is something that no run has written; links do not count."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.encoding import encode
-from tfaip.trainer.stages.planned import MAIN, PlannedStage
+from tfaip.params.limits import FieldError
+from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
 from tfaip.util.text import shorten
 
 STAGE = "stage"
@@ -62,6 +63,17 @@ def index_of(plan: Sequence[PlannedStage], name: str) -> int:
     if name not in names:
         raise UsageError(f"there is no stage {shorten(name)}; the stages are {', '.join(names)}")
     return names.index(name)
+
+
+def check_stage_name(name: str, plan: Sequence[PlannedStage]) -> None:
+    """Raise unless `export_best_of` names a stage that trains.
+
+    Raises:
+        FieldError: if it does not; its path begins at the trainer params.
+    """
+    names = [stage.name for stage in plan if stage.kind is StageKind.TRAIN]
+    if name not in names:
+        raise FieldError("export_best_of", name, f"a stage that trains ({', '.join(names)})")
 
 
 def require_place(state: Mapping[str, Any]) -> None:
