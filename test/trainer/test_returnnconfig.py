@@ -85,7 +85,7 @@ def test_a_cycle_and_a_function(tmp_path: Path, caplog: pytest.LogCaptureFixture
     text += "pretrain = {'construction_algo': dynamic_learning_rate}\n"
     assert read_rate_config(config(tmp_path, text)) == ConstantParams(lr=1.0)
     pretrain, function = (record.getMessage() for record in caplog.records)
-    assert "has pretraining, which does not exist here: the control is applied in all epochs" in pretrain
+    assert "has pretraining, in which RETURNN holds the rate: here the control is applied in all epochs" in pretrain
     assert "dynamic_learning_rate is a function, which is not run: its factor is left out" in function
 
 

@@ -225,6 +225,20 @@ class ScenarioComponents(Generic[SP, TP]):
         return None
 
     @classmethod
+    def params_for_epoch(cls, epoch: int, params: TP, **kwargs: Any) -> TP | None:
+        """Return the trainer params of an epoch before the training proper, or None at the end; override it.
+
+        Epochs that follow each other with equal params are one stage. An override with an argument
+        `history` gets the rates and values of the epochs before; it is asked when the epoch begins.
+
+        Args:
+            epoch: from 1; it is asked until it returns None.
+            params: a copy of the trainer params, which may be changed and returned.
+            kwargs: for arguments of later versions.
+        """
+        return None
+
+    @classmethod
     def static_data_kwargs(cls, params: Any) -> dict[str, Any]:
         """Return further constructor arguments of the data class.
 

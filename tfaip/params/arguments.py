@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from tfaip.errors import UsageError
@@ -31,6 +31,8 @@ class Words(list[str]):
 class Text(Words):
     """Words that a Python program gives as one text: a list is split as a shell does, a scalar is the whole text."""
 
+    text: str
+
     def __init__(self, text: str) -> None:
         import shlex
 
@@ -39,6 +41,13 @@ class Text(Words):
         except ValueError:  # a quote without its end
             super().__init__([text])
         self.text = text
+
+    def replaced(self, function: Callable[[str], str]) -> Text:
+        """Return a copy with other text in each word, which may hold blanks."""
+        copied = Text("")
+        copied.text = function(self.text)
+        copied.extend(map(function, self))
+        return copied
 
 
 class Word(str):

@@ -94,6 +94,19 @@ def set_flags(params: Any, values: Mapping[str, Any]) -> None:
         raise
 
 
+def check_flags(params: Any, values: Mapping[str, Any]) -> None:
+    """Raise unless values have the types of their flags; no limit is checked, and nothing is set.
+
+    Args:
+        params: a tree.
+        values: as `set_flags` takes them, without objects.
+
+    Raises:
+        UsageError: an unknown flag, or a value of another type.
+    """
+    refuse_unknown(*_resolve(params, {_name(flag): value for flag, value in values.items()}))
+
+
 def _name(flag: str) -> str:
     if not isinstance(flag, str):
         raise TypeError(f"expected the name of a flag, got {shorten(flag)}")
@@ -127,6 +140,8 @@ def _plain(value: Any, flag: str) -> Any:
     """Return a value as a config file has it; a text as on a command line."""
     if isinstance(value, type):
         return full_name(value)
+    if isinstance(value, Text):
+        return value
     if isinstance(value, str) and not isinstance(value, Enum):
         return Text(value)
     try:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 # Name in RETURNN's config, or of an argument of its learning rate control -> flag.
 RETURNN_OPTIONS: Mapping[str, str] = {
     "accum_grad_multiple_step": "trainer.train_accum_steps",
+    "copy_param_mode": "transfer.mode",
     "default_learning_rate": "learning_rate.lr",
     "default_learning_rates": "learning_rate.rates",
     "dynamic_learning_rate": "learning_rate.modulation",
@@ -43,34 +44,41 @@ RETURNN_OPTIONS: Mapping[str, str] = {
     "relative_error_div_by_old": "learning_rate.divide_by",
     "relative_error_grow_threshold": "learning_rate.grow_threshold",
     "relative_error_threshold": "learning_rate.threshold",
+    "repetitions": "pretraining.repetitions",
     "reset_updater_vars_mod_step": "optimizer.reset_every_n_epochs",
     "update_interval": "learning_rate.update_every_n_epochs",
 }
 
 
-_WARM_START = (
-    "pretraining in stages does not exist yet; the nearest is a run per stage, each of which begins with the weights "
-    "of the one before: --warmstart.model RUN --warmstart.allow_partial True"
+_STAGES = (
+    "stages are declared with --stages NAME=TrainStage, --pretraining.vary, or the hook pretraining of the scenario "
+    "(docs/stages.md)"
 )
-_HELD_RATES = (
-    "pretraining in stages does not exist yet, so that the learning rate is controlled in all epochs; rates that it "
-    "must not touch are listed: --learning_rate.rates"
+_EPOCH_HOOK = (
+    "the hook params_for_epoch(epoch, params) of the scenario returns the params of an epoch; a list of stages: "
+    "--stages NAME=TrainStage"
 )
-# Name, or the part of a name before a dot -> what to say of an option that has no counterpart.
-_WITHOUT_COUNTERPART: Mapping[str, str] = {
-    "construction_algo": _WARM_START,
-    "copy_output_layer": _WARM_START,
-    "copy_param_mode": (
-        "copying parts of larger or smaller weights does not exist yet; the nearest is --warmstart.allow_partial True, "
-        "which leaves weights of another shape fresh"
+# Name, or the part of a name before a dot -> what to say of an option that has no single counterpart.
+_ANSWERS: Mapping[str, str] = {
+    "#config": "a stage may override any of the params, and hooks get all of them: --stages NAME=TrainStage",
+    "#repetitions": "the hook pretraining returns (params, repetitions); by index: --pretraining.repetitions 0=1 1=3",
+    "construction_algo": (
+        "the hook pretraining(idx, params) of the scenario returns the params of a stage, and None at the end; params "
+        "that take one value after the other: --pretraining.vary and --pretraining.values"
     ),
-    "custom_train_pipeline": _WARM_START,
-    "get_network": _WARM_START,
+    "copy_output_layer": "weights are copied by their paths: --transfer.include and --transfer.exclude",
+    "custom_train_pipeline": _EPOCH_HOOK,
+    "get_network": _EPOCH_HOOK,
     "param_variational_noise": "noise on weights does not exist yet; the nearest is --optimizer.gradient_noise.stddev",
-    "pretrain": _WARM_START,
-    "pretrain_learning_rate": _HELD_RATES,
-    "repetitions": _WARM_START,
-    "use_learning_rate_control_always": _HELD_RATES,
+    "pretrain": _STAGES,
+    "pretrain_learning_rate": (
+        "the rate of a stage is its override learning_rate.lr=RATE; it is held with rate_control False of the stage, "
+        "or --pretraining.rate_control False"
+    ),
+    "use_learning_rate_control_always": (
+        "the control follows all stages, but for those with rate_control False (--pretraining.rate_control False), "
+        "which is what RETURNN does by default"
+    ),
 }
 
 
@@ -83,6 +91,6 @@ def returnn_hint(key: str) -> str | None:
     """Return a hint for an option of RETURNN without a counterpart; None: no such option."""
     first, last = key.partition(".")[0], key.rpartition(".")[2]
     for name in (last, first):
-        if name in _WITHOUT_COUNTERPART:
-            return _WITHOUT_COUNTERPART[name]
-    return _WARM_START if first.startswith("pretrain_") else None
+        if name in _ANSWERS:
+            return _ANSWERS[name]
+    return _STAGES if first.startswith("pretrain_") else None

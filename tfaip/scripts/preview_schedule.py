@@ -16,7 +16,8 @@ from tfaip.trainer.historyreading import read_history
 from tfaip.util.terminal import text_plot
 
 if TYPE_CHECKING:
-    from tfaip.trainer.tools.rates import EpochRates
+    from tfaip.trainer.stages.planned import PlannedStage
+    from tfaip.trainer.tools.rates import EpochRates, RatedStage
 
 PROG = "tfaip-preview-schedule"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -33,6 +34,7 @@ flags of tfaip-train. Nothing is written except for:
 
 _MAX_ROWS = 40
 _MAX_EPOCHS = 1_000_000
+_MAX_CURVES = 4
 
 
 @command.entry_point(USAGE, "scenario")
@@ -43,28 +45,64 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.backend.selection import import_backend
 
     import_backend()
-    from tfaip.trainer.tools.rates import preview_rates
+    from tfaip.trainer.stages.plan import plan_stages
+    from tfaip.trainer.stages.table import plan_table
+    from tfaip.trainer.tools.rates import preview_stages
 
-    params, rule = args.trainer, args.trainer.learning_rate
-    scenario = scenario_cls(params.scenario)
-    train = scenario.data.create_pipeline(params.gen.setup.train, params.gen.train_gen())
-    with flags_of(params, "trainer"):
-        batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
-    with flags_of(params, "trainer", "learning_rate"):
-        rule.check_functions()
+    params = args.trainer
+    plan = plan_stages(params, scenario_cls)
+    stages = _rated_stages(plan, scenario_cls)
     if args.dry_run:
-        run = f"{params.epochs} epochs of {batches} batches of {scenario_cls.__name__} with {_name(rule)}"
+        batches = f" of {stages[-1].batches} batches" if len(plan) == 1 else f" in {len(plan)} stages"
+        run = f"{params.epochs} epochs{batches} of {scenario_cls.__name__} with {_name(params.learning_rate)}"
         command.print_plan(f"show the learning rate of {run}", command.listed(args.png))
         return
     history = None
     if params.history_file is not None and Path(params.history_file).exists():
         history = read_history(Path(params.history_file))
-    epochs = preview_rates(params, batches, scenario.graph, history)
-    _show(params, batches, epochs)
+    epochs = preview_stages(stages, history)
+    if len(plan) > 1:
+        print("\n".join([*plan_table(plan), ""]))
+    _show(stages, epochs)
     if args.png is not None:
         from tfaip.trainer.tools.chart import write_png
 
-        write_png(Path(args.png), "completed epochs", {_name(rule): _curve(epochs)})
+        write_png(Path(args.png), "completed epochs", _curves(stages, epochs))
+
+
+def _rated_stages(plan: Sequence[PlannedStage], scenario_cls: Any) -> list[RatedStage]:
+    """Return the stages that train, with the size of their epochs.
+
+    Raises:
+        UsageError: if the data or the rule of one of them cannot work.
+    """
+    from tfaip.trainer.stages.planned import StageKind
+    from tfaip.trainer.tools.rates import RatedStage
+
+    # Of stages that are known later, the main one tells the size of their epochs.
+    batches, network = _size_and_network(plan[-1].params, scenario_cls)
+    stages = []
+    for stage in plan:
+        if stage.kind is not StageKind.TRAIN:
+            continue
+        sizes = batches, network
+        if stage.params is not None and stage is not plan[-1]:
+            sizes = _size_and_network(stage.params, scenario_cls)
+        epochs = stage.first_epoch, stage.last_epoch
+        stages.append(RatedStage(stage.name, epochs, sizes[0], stage.params, sizes[1], stage.rate_control))
+    return stages
+
+
+def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
+    """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
+    scenario, rule = scenario_cls(params.scenario), params.learning_rate
+    train = scenario.data.create_pipeline(params.gen.setup.train, params.gen.train_gen())
+    with flags_of(params, "trainer"):
+        batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
+    with flags_of(params, "trainer", "learning_rate"):
+        rule.check_functions()
+    varies = rule.is_continuous() or rule.modulation is not None
+    return batches, scenario.graph if varies else None
 
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
@@ -86,25 +124,35 @@ def _name(rule: Any) -> str:
     return name.replace("Params", "")
 
 
-def _show(params: Any, batches: int, epochs: list[EpochRates]) -> None:
-    rule = params.learning_rate
+def _show(stages: Sequence[RatedStage], epochs: Sequence[EpochRates]) -> None:
+    main = stages[-1]
+    size = f"{main.epochs[1]} epochs of {main.batches} batches"
+    if len(stages) > 1:
+        size = f"{main.epochs[1]} epochs in {len(stages)} stages"
+    rules = dict.fromkeys(_name(stage.params.learning_rate) for stage in stages if stage.params is not None)
     updates = epochs[-1].updates[1] if epochs else 0
-    print(f"{_name(rule)}: {params.epochs} epochs of {batches} batches, {updates} updates")
-    if rule.needs_scores():
+    print(f"{', '.join(rules)}: {size}, {updates} updates")
+    if any(stage.params is not None and stage.params.learning_rate.needs_scores() for stage in stages):
         print("the rate will follow the scores of the training; this is the rate without any decision")
-    lines = _rows(epochs)
+    width = max(len(stage.name) for stage in stages) + 2 if len(stages) > 1 else 0
+    lines = _rows(epochs, width)
     if len(lines) > _MAX_ROWS:
         lines = [*lines[: _MAX_ROWS // 2], f"{'...':>11}", *lines[-(_MAX_ROWS // 2) :]]
-    print("\n".join(["", f"{'epoch':>11}  rate", *lines, ""]))
+    heading = f"{'stage':<{width}}" if width else ""
+    print("\n".join(["", f"{'epoch':>11}  {heading}rate", *lines, ""]))
     print(text_plot({"rate": _curve(epochs)}))
 
 
-def _rows(epochs: list[EpochRates]) -> list[str]:
-    """Return a row for every epoch, or for consecutive epochs with the same rates."""
+def _rows(epochs: Sequence[EpochRates], width: int) -> list[str]:
+    """Return a row for every epoch, or for consecutive epochs of a stage with the same rates.
+
+    Args:
+        epochs: all epochs.
+        width: of the column of the stage; 0: there is none.
+    """
     rows: list[tuple[int, int, str]] = []
     for rates in epochs:
-        values = [f"{rate:.6g}" for _, rate in rates.points] or ["no update"]
-        text = " -> ".join(dict.fromkeys([values[0], values[-1]]))
+        text = f"{rates.stage if width else '':<{width}}{_rate_text(rates)}"
         first = rates.epoch
         if rows and rows[-1][2] == text:
             first = rows.pop()[0]
@@ -116,13 +164,29 @@ def _rows(epochs: list[EpochRates]) -> list[str]:
     return lines
 
 
-def _curve(epochs: list[EpochRates]) -> list[tuple[float, float]]:
+def _rate_text(rates: EpochRates) -> str:
+    if rates.points is None:
+        return "known when the stage is reached"
+    values = [f"{rate:.6g}" for _, rate in rates.points] or ["no update"]
+    return " -> ".join(dict.fromkeys([values[0], values[-1]]))
+
+
+def _curves(stages: Sequence[RatedStage], epochs: Sequence[EpochRates]) -> dict[str, list[tuple[float, float]]]:
+    """Return a curve per stage, or one for all if there are too many to be told apart."""
+    if not 1 < len(stages) <= _MAX_CURVES:
+        return {_name(stages[-1].params.learning_rate): _curve(epochs)}  # type: ignore[union-attr]
+    curves = {stage.name: _curve([rates for rates in epochs if rates.stage == stage.name]) for stage in stages}
+    return {name: curve for name, curve in curves.items() if curve}
+
+
+def _curve(epochs: Sequence[EpochRates]) -> list[tuple[float, float]]:
     """Return the points of all epochs; an epoch with one rate is a step."""
     curve: list[tuple[float, float]] = []
     for rates in epochs:
-        curve += rates.points
-        if len(rates.points) == 1:
-            curve.append((rates.epoch, rates.points[0][1]))
+        points = rates.points or ()
+        curve += points
+        if len(points) == 1:
+            curve.append((rates.epoch, points[0][1]))
     return curve
 
 

@@ -75,7 +75,9 @@ def train_with_flags(
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
     from tfaip.params.storable import flags_of
+    from tfaip.trainer.stages.plan import plan_stages
 
+    plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device)
     with user_logs(scenario, args.trainer):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
+from tfaip.params.arguments import Text
 from tfaip.params.copying import copy_tree
+from tfaip.params.fieldtext import value_text
 from tfaip.params.flagnames import Place, flag_of, walk_places
-from tfaip.params.flags import set_flags
+from tfaip.params.flags import check_flags, get_flag, set_flags
 from tfaip.params.root import RootParams
 from tfaip.params.sharing import fill_shared
-from tfaip.params.tree import Change, diff
-from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
+from tfaip.params.tree import Change, children, diff
+from tfaip.trainer.stages.placeholders import fill_directories
+from tfaip.util.text import shorten, shorten_text
 
 P = TypeVar("P", bound=RootParams)
 
@@ -44,27 +50,55 @@ _OF_THE_RUN = (
 _OF_A_STAGE = ("device.precision",)
 
 
-def overridden(params: P, overrides: Mapping[str, str], stage: str) -> P:
+def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str, Path], stage: str) -> P:
     """Return a copy of the params with overrides.
 
     Args:
         params: the root of the tree; it stays as it is.
         overrides: flag without dashes, or dotted path in the tree -> text as after the flag.
+        directories: full name of each finished stage -> its directory.
         stage: name of the stage, for messages.
 
     Raises:
         UsageError: an unknown path, a value that does not fit, or a param that a stage cannot have; one line with
             the stage and the path.
+        KeyError: if an override refers to a stage without a directory.
     """
     copied = copy_for_stage(params)
-    try:
-        set_flags(copied, _flags(copied, overrides))
-    except UsageError as error:
-        raise UsageError(f"stage {shorten_text(stage)}: {error}") from error
-    except ValueError as error:
-        raise UsageError(f"stage {shorten_text(stage)}: {shorten_text(str(error), ERROR_LIMIT)}") from error
-    check_own(params, copied, stage)
+    with _naming(stage):
+        set_flags(copied, _values(copied, overrides, directories))
     return copied
+
+
+def check_overrides(params: RootParams, overrides: Mapping[str, str], stage: str) -> None:
+    """Raise unless overrides have known paths, and values of the right types; their limits are not checked.
+
+    Args:
+        params: the root of the tree.
+        overrides: as of `overridden`; what they refer to need not exist.
+        stage: name of the stage, for messages.
+
+    Raises:
+        UsageError: as `overridden`.
+    """
+    with _naming(stage):
+        check_flags(params, _values(params, overrides, _AnyDirectory()))
+
+
+class _AnyDirectory(dict[str, Path]):
+    """Directories of stages that have not been reached."""
+
+    def __missing__(self, name: str) -> Path:
+        return Path(name)
+
+
+@contextmanager
+def _naming(stage: str) -> Iterator[None]:
+    """Context that names the stage in an error about its overrides."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"stage {shorten_text(stage)}, overrides: {error}") from error
 
 
 def copy_for_stage(params: P) -> P:
@@ -76,66 +110,111 @@ def copy_for_stage(params: P) -> P:
     return copied
 
 
-def check_own(params: RootParams, changed: RootParams, stage: str) -> None:
+def check_own(params: RootParams, changed: RootParams) -> None:
     """Raise unless the params of a stage differ from those of the run only in what a stage may have.
 
     Args:
         params: of the run.
         changed: of the stage.
-        stage: its name, for the message.
 
     Raises:
         UsageError: if they do not.
     """
     for change in diff(params, changed):
         if _begins(change.path, _OF_THE_RUN) and not _begins(change.path, _OF_A_STAGE):
-            raise UsageError(
-                f"stage {shorten_text(stage)}: {flag_of(params, type(params).flag_root, change.path)} is one of the "
-                f"whole run, a stage cannot set it to {shorten(change.new)}"
-            )
+            flag = flag_of(params, type(params).flag_root, change.path)
+            raise UsageError(f"{flag} is one of the whole run, a stage cannot set it to {shorten(change.new)}")
 
 
 def differences(params: RootParams, changed: RootParams) -> list[Change]:
-    """Return what differs between the params of the run and those of a stage, with flags instead of paths."""
+    """Return what differs between the params of the run and those of a stage, but for the stages themselves."""
+    return [change for change in diff(params, changed) if not _begins(change.path, ("stages", "pretraining"))]
+
+
+def _require_of_a_stage(params: RootParams, flags: Iterable[str]) -> None:
+    """Raise if an override sets what a run has once.
+
+    Raises:
+        UsageError: if it does.
+    """
     root = type(params).flag_root
-    return [
-        Change(flag_of(changed, root, change.path).lstrip("-"), change.old, change.new)
-        for change in diff(params, changed)
-        if not _begins(change.path, ("stages", "pretraining"))
-    ]
+    of_the_run = tuple(flag_of(params, root, path).lstrip("-") for path in _OF_THE_RUN)
+    of_a_stage = tuple(flag_of(params, root, path).lstrip("-") for path in _OF_A_STAGE)
+    for flag in flags:
+        if _begins(flag, of_the_run) and not _begins(flag, of_a_stage):
+            raise UsageError(f"--{shorten_text(flag)} is one of the whole run: set it outside of the stages")
 
 
 def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
     return any(f"{path}.".startswith(f"{beginning}.") for beginning in beginnings)
 
 
+def _values(params: RootParams, overrides: Mapping[str, str], directories: Mapping[str, Path]) -> dict[str, Text]:
+    """Return the overrides by flags, with the directories that they refer to."""
+    # After the texts were split: a directory may hold blanks.
+    fill = partial(fill_directories, directories=directories)
+    return {flag: Text(text).replaced(fill) for flag, text in _flags(params, overrides).items()}
+
+
 def _flags(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return the overrides by flags.
+    """Return the overrides by flags; items of dicts become parts of the whole dict.
 
     Raises:
-        UsageError: if a param is given twice.
+        UsageError: if a param is given twice, or is one that the run has once.
     """
-    root = type(params).flag_root
-    places = [place for place, _ in walk_places(params, Place.of_root(root)) if not place.is_hidden]
-    flags = {place.flag for place in places}
-    by_path = {place.path.removeprefix(f"{root}."): place.flag for place in places}
+    known = _Names(params)
     found: dict[str, str] = {}
+    items: dict[str, dict[str, Any]] = {}
     for name, text in overrides.items():
-        flag = _flag_of_name(name.lstrip("-"), flags, by_path)
-        if flag in found:
+        flag, key = known.find(name.lstrip("-"))
+        if key is not None:
+            of_dict = items.setdefault(flag, dict(get_flag(params, flag)))
+            of_dict[key] = text
+        elif flag in found:
             raise UsageError(f"--{shorten_text(flag)} is given twice: give it once")
-        found[flag] = text
+        else:
+            found[flag] = text
+    for flag, values in items.items():
+        if flag in found:
+            raise UsageError(f"--{shorten_text(flag)} is given as a whole and in parts: give one of them")
+        found[flag] = value_text(values)
+    _require_of_a_stage(params, found)
     return found
 
 
-def _flag_of_name(name: str, flags: set[str], by_path: Mapping[str, str]) -> str:
-    """Return the flag that a name means: a flag, a path in the tree, or the beginning of one."""
-    known, rest = name, ""
-    while known:
-        if known in flags:
-            return name
-        if known in by_path:
-            return by_path[known] + rest
-        known, dot, last = known.rpartition(".")
-        rest = f"{dot}{last}{rest}"
-    return name
+class _Names:
+    """Names of the params of a tree: flags, and dotted paths.
+
+    Args:
+        params: the root of the tree.
+    """
+
+    def __init__(self, params: RootParams) -> None:
+        root = type(params).flag_root
+        self._flags: dict[str, Any] = {}
+        self._by_path: dict[str, str] = {}
+        for place, value in walk_places(params, Place.of_root(root)):
+            if not place.is_hidden:
+                self._flags[place.flag] = value
+                self._by_path[place.path.removeprefix(f"{root}.")] = place.flag
+
+    def find(self, name: str) -> tuple[str, str | None]:
+        """Return the flag that a name means, and the key if it means an item of a dict.
+
+        A name may also be that of a class that is chosen by another override, and the flag one that does not exist.
+        """
+        known, rest = name, ""
+        while known:
+            flag = known if known in self._flags else self._by_path.get(known)
+            if flag is not None and rest and is_plain_dict(self._flags[flag]):
+                return flag, rest[1:]
+            if flag is not None:
+                return flag + rest, None
+            known, dot, last = known.rpartition(".")
+            rest = f"{dot}{last}{rest}"
+        return name, None
+
+
+def is_plain_dict(value: Any) -> bool:
+    """Return True for a dict that is a value, and no container of nodes."""
+    return isinstance(value, dict) and children(value) is None

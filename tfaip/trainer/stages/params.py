@@ -16,7 +16,6 @@ from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.paths import name_problem
 
-MAX_EPOCHS = 2**31 - 1
 # As `tfaip.predict.samplefile` has them.
 SAMPLE_SUFFIXES = (".jsonl", ".npz")
 
@@ -69,7 +68,7 @@ class OverridingStage(StageParams):
 class TrainStage(OverridingStage):
     """Training for some epochs with params that differ from those of the run."""
 
-    epochs: int | None = option(None, "Number of epochs", low=1, high=MAX_EPOCHS, required=True, common=True)
+    epochs: int | None = option(None, "Number of epochs", low=1, required=True, common=True)
     rate_control: bool = option(
         True, "Follow the schedule; False: hold lr, and let no control count the scores of the stage"
     )
@@ -89,7 +88,7 @@ class TrainStage(OverridingStage):
 class RepeatStage(StageParams):
     """Group of stages that is repeated."""
 
-    times: int = option(1, "Number of repetitions", low=1, high=MAX_EPOCHS)
+    times: int = option(1, "Number of repetitions", low=1)
     stages: dict[str, StageParams] = option({}, "Stages of the group by name, in order")
 
     def describe(self) -> str:

@@ -14,7 +14,7 @@ from tfaip.params.functions import load_function
 from tfaip.params.limits import below
 from tfaip.params.storable import flags_of
 from tfaip.trainer.stages.checks import check_remaining_epochs
-from tfaip.trainer.stages.overrides import copy_for_stage, overridden
+from tfaip.trainer.stages.overrides import check_overrides, copy_for_stage, overridden
 from tfaip.trainer.stages.params import (
     CallStage,
     OverridingStage,
@@ -83,12 +83,12 @@ class _Base:
 
         def pending(directories: Mapping[str, Path], history: Any) -> Any:
             params = self.params if self.pending is None else self.pending(directories, history)
-            texts = {flag: fill_directories(text, directories) for flag, text in merged.items()}
-            return overridden(params, texts, name)
+            return overridden(params, merged, directories, name)
 
         if self.pending is not None or refers_to_result(merged):
+            check_overrides(self.params, merged, name)
             return None, pending
-        return overridden(self.params, merged, name), None
+        return overridden(self.params, merged, {}, name), None
 
 
 class _Planner:
@@ -129,7 +129,7 @@ class _Planner:
         if isinstance(settings, TrainStage):
             self._add_training(stage.name, settings)
         elif isinstance(settings, CallStage):
-            with below(f"stages.{stage.name}"):
+            with below(stage.path):
                 load_function(settings.function, "function")
             params, pending = self._base.resolve({}, stage.name)
             if pending is None and refers_to_result(settings.arguments):
@@ -149,10 +149,14 @@ class _Planner:
             )
 
     def _add_training(self, name: str, settings: TrainStage) -> None:
+        self._base = _Base(self.plain)
         overrides = dict(settings.overrides)
-        base = self._without_scope(settings.no_train_scope)
-        params, pending = _Base(base).resolve(overrides, name)
-        self._base = _Base(base, overrides=overrides)
+        if settings.no_train_scope is not None:
+            # An empty one lifts that of the run.
+            key = "no_train_scope" if "trainer.no_train_scope" in overrides else "trainer.no_train_scope"
+            overrides[key] = settings.no_train_scope or "None"
+        params, pending = self._base.resolve(overrides, name)
+        self._base.overrides = overrides
         self._append(
             name,
             StageKind.TRAIN,
@@ -164,14 +168,6 @@ class _Planner:
             transfer=settings.transfer,
             settings=settings,
         )
-
-    def _without_scope(self, scope: str | None) -> Any:
-        """Return the params of the run with the `no_train_scope` of a stage: None is that of the run."""
-        if scope is None:
-            return self.plain
-        params = copy_for_stage(self.plain)
-        params.no_train_scope = scope or None
-        return params
 
     @staticmethod
     def _later(params: Any) -> Callable[..., Any]:

@@ -9,11 +9,12 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError
-from tfaip.params.storable import prepare
-from tfaip.trainer.stages.naming import PRETRAINING
-from tfaip.trainer.stages.overrides import check_own, copy_for_stage
+from tfaip.trainer.stages.hooks import ask_for_epoch, ask_for_stage, asks_for_history, name_of, scenario_with_hooks
+from tfaip.trainer.stages.naming import EPOCH, PRETRAINING
+from tfaip.trainer.stages.overrides import copy_for_stage, differences
 from tfaip.trainer.stages.params import PretrainingParams
-from tfaip.util.text import shorten
+from tfaip.trainer.stages.placeholders import refers_to_result
+from tfaip.trainer.stages.unrolling import MAX_STAGES
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class PretrainingStage:
     """Stage of a pretraining.
 
     Args:
-        name: `pretraining.0`.
+        name: `pretraining.0`, or `epoch.1`.
         epochs: number of epochs.
         params: of the stage; None: those of the run with the overrides, or they are known later.
         overrides: as in `PlannedStage`.
@@ -30,7 +31,7 @@ class PretrainingStage:
 
     name: str
     epochs: int
-    params: Any | None = None
+    params: Any = None
     overrides: Mapping[str, str] = field(default_factory=dict)
     pending: Callable[..., Any] | None = None
 
@@ -46,15 +47,23 @@ def expand_pretraining(plain: Any, pretraining: PretrainingParams, scenario: Any
     Raises:
         UsageError: if they take more epochs than they may, or a hook returns something else.
     """
-    limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
-    if limit == 0:
+    if pretraining.max_epochs == 0:
         return []
     if pretraining.vary:
-        return _varied(pretraining, limit)
-    return _of_hook(plain, pretraining, limit, scenario)
+        return _varied(pretraining)
+    scenario = scenario_with_hooks(scenario, plain)
+    if scenario is None:
+        return []
+    stages = _of_stages(plain, pretraining, scenario)
+    of_epochs = _of_history(plain, pretraining, scenario) or _of_epochs(plain, pretraining, scenario)
+    if stages and of_epochs:
+        raise UsageError(
+            f"{name_of(scenario)} has both hooks, pretraining and params_for_epoch: return None in one of them"
+        )
+    return stages or of_epochs
 
 
-def _varied(pretraining: PretrainingParams, limit: int) -> list[PretrainingStage]:
+def _varied(pretraining: PretrainingParams) -> list[PretrainingStage]:
     stages = []
     for index, text in enumerate(pretraining.values):
         values = [text]
@@ -63,50 +72,79 @@ def _varied(pretraining: PretrainingParams, limit: int) -> list[PretrainingStage
         if len(values) != len(pretraining.vary):
             expected = f"a value for each of {', '.join(pretraining.vary)}"
             raise FieldError("pretraining.values", text, expected, index=index, others=["pretraining.vary"])
+        if refers_to_result(values):
+            raise FieldError("pretraining.values", text, "no directory of a stage, since all come later", index=index)
         overrides = dict(zip(pretraining.vary, values, strict=True))
         stages.append(PretrainingStage(f"{PRETRAINING}.{index}", pretraining.epochs_of(index), overrides=overrides))
-    _check_limit(sum(stage.epochs for stage in stages), limit)
+    epochs, limit = sum(stage.epochs for stage in stages), pretraining.max_epochs
+    if limit is not None and epochs > limit:
+        raise FieldError("pretraining.max_epochs", limit, f"at least the {epochs} epochs of the pretraining")
     return stages
 
 
-def _of_hook(plain: Any, pretraining: PretrainingParams, limit: int, scenario: Any) -> list[PretrainingStage]:
-    if isinstance(scenario, type):
-        scenario = scenario(copy_for_stage(plain).scenario)
+def _of_stages(plain: Any, pretraining: PretrainingParams, scenario: Any) -> list[PretrainingStage]:
+    """Return the stages of the hook `pretraining`."""
+    limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
     stages: list[PretrainingStage] = []
     used = 0
-    while True:
+    while len(stages) <= MAX_STAGES:
         index = len(stages)
-        name = f"{PRETRAINING}.{index}"
-        found = _params_and_repetitions(scenario.pretraining(index, copy_for_stage(plain)), index, plain)
+        found = ask_for_stage(scenario, index, plain)
         if found is None:
             return stages
         params, repetitions = found
         epochs = pretraining.epochs_of(index) if repetitions is None else repetitions
         used += epochs
         if used > limit:
-            raise UsageError(
-                f"pretraining({index}, params) of {type(scenario).__name__} has not returned None after {limit} "
-                "epochs: return it for the index that ends the pretraining, or change --pretraining.max_epochs"
-            )
-        prepare(params, plain.flag_root)
-        check_own(plain, params, name)
-        stages.append(PretrainingStage(name, epochs, params))
+            break
+        stages.append(PretrainingStage(f"{PRETRAINING}.{index}", epochs, params))
+    raise _endless(f"pretraining({len(stages)}, params)", scenario, limit)
 
 
-def _params_and_repetitions(result: Any, index: int, plain: Any) -> tuple[Any, int | None] | None:
-    """Return what the hook means: params, and the number of epochs if it says so; None: it has ended."""
-    if result is None:
-        return None
-    params, repetitions = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
-    is_number = repetitions is None or (isinstance(repetitions, int) and not isinstance(repetitions, bool))
-    if type(params) is not type(plain) or not is_number or (repetitions is not None and repetitions < 1):
-        raise UsageError(
-            f"pretraining({index}, params) returned {shorten(result)}, expected {type(plain).__name__}, a tuple of it "
-            "and a number of epochs of at least 1, or None at the end"
-        )
-    return params, repetitions
+def _of_epochs(plain: Any, pretraining: PretrainingParams, scenario: Any) -> list[PretrainingStage]:
+    """Return the stages of the hook `params_for_epoch`: one for epochs that follow each other with equal params."""
+    limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
+    stages: list[PretrainingStage] = []
+    for epoch in range(1, limit + 2):
+        if epoch > plain.epochs and stages and not differences(plain, stages[-1].params):
+            return stages[:-1]  # the last epochs are those of the plain params
+        if epoch > limit:
+            break
+        params = ask_for_epoch(scenario, epoch, plain)
+        if params is None:
+            return stages
+        if stages and not differences(stages[-1].params, params):
+            last = stages.pop()
+            stages.append(PretrainingStage(last.name, last.epochs + 1, last.params))
+        else:
+            stages.append(PretrainingStage(f"{EPOCH}.{epoch}", 1, params))
+        if len(stages) > MAX_STAGES:
+            break
+    raise _endless(f"params_for_epoch({epoch}, params)", scenario, limit)
 
 
-def _check_limit(epochs: int, limit: int) -> None:
-    if epochs > limit:
-        raise FieldError("pretraining.max_epochs", limit, f"at least the {epochs} epochs of the pretraining")
+def _of_history(plain: Any, pretraining: PretrainingParams, scenario: Any) -> list[PretrainingStage]:
+    """Return a stage per epoch for a hook `params_for_epoch` that asks for the history; [] for another."""
+    if not asks_for_history(scenario):
+        return []
+    limit = pretraining.max_epochs
+    if limit is None or limit > MAX_STAGES:
+        expected = f"the number of epochs from 1 to {MAX_STAGES}, as params_for_epoch asks for the history"
+        raise FieldError("pretraining.max_epochs", limit, expected)
+    return [_later(plain, scenario, epoch) for epoch in range(1, limit + 1)]
+
+
+def _later(plain: Any, scenario: Any, epoch: int) -> PretrainingStage:
+    def pending(directories: Mapping[str, Any], history: Any) -> Any:
+        before = None if history is None else history.until(epoch - 1)
+        params = ask_for_epoch(scenario, epoch, plain, history=before)
+        return copy_for_stage(plain) if params is None else params
+
+    return PretrainingStage(f"{EPOCH}.{epoch}", 1, pending=pending)
+
+
+def _endless(call: str, scenario: Any, limit: int) -> UsageError:
+    return UsageError(
+        f"{call} of {name_of(scenario)} has not returned None after {limit} epochs: return it where the "
+        "pretraining ends, or change --pretraining.max_epochs or --trainer.epochs"
+    )

@@ -27,10 +27,12 @@ class UnrolledStage:
 
     Args:
         name: full name: `loop.2.align`.
+        path: dotted path of its params in those of the run.
         settings: a copy of its params, whose texts are filled in.
     """
 
     name: str
+    path: str
     settings: StageParams
 
 
@@ -84,6 +86,8 @@ def _check_group(stages: Mapping[str, StageParams], path: str, keys: dict[str, t
         raise FieldError(path, list(stages), f"no more than {MAX_DEPTH} groups in one another")
     for key, stage in stages.items():
         check_name(key, path, keys)
+        if not isinstance(stage, StageParams):  # of Python
+            raise FieldError(path, stage, "a stage: TrainStage, RepeatStage, PredictStage or CallStage", index=key)
         keys[key] = type(stage)
         if isinstance(stage, TrainStage) and stage.epochs is None:
             raise FieldError(f"{path}.{key}.epochs", None, "the number of epochs of the stage")
@@ -111,7 +115,7 @@ def _unrolled(
             for number in range(1, stage.times + 1):
                 yield from _unrolled(stage.stages, f"{place}.stages", f"{prefix}{key}.{number}.", number, order)
         else:
-            yield UnrolledStage(f"{prefix}{key}", _filled(stage, place, repetition, order))
+            yield UnrolledStage(f"{prefix}{key}", place, _filled(stage, place, repetition, order))
             order.latest[key] = f"{prefix}{key}"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import LearningRateParams
+from tfaip.trainer.stages.planned import MAIN
 
 POINTS_PER_EPOCH = 40
 
@@ -21,20 +22,41 @@ class EpochRates:
         epoch: from 1.
         updates: number of the first update, and of the first one of the next epoch, from 0.
         points: time in completed epochs, and the rate of the update that begins there; includes the
-            first and the last update of the epoch.
+            first and the last update of the epoch. None: they are known when the stage is reached.
+        stage: name of the stage.
     """
 
     epoch: int
     updates: tuple[int, int]
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[float, float]] | None
+    stage: str = MAIN
+
+
+@dataclass(frozen=True)
+class RatedStage:
+    """Epochs of a run whose rates have one rule.
+
+    Args:
+        name: of the stage.
+        epochs: number of the first and of the last epoch.
+        batches: batches of an epoch.
+        params: of the stage; None: they are known when it is reached.
+        network: the graph, for functions of the user.
+        rate_control: False: the rate is held.
+    """
+
+    name: str
+    epochs: tuple[int, int]
+    batches: int
+    params: TrainerParams[Any, Any] | None
+    network: Any = None
+    rate_control: bool = True
 
 
 def preview_rates(
     params: TrainerParams[Any, Any], batches: int, network: Any, chosen: History | None = None
 ) -> list[EpochRates]:
-    """Return the rates of a run, computed by the code that computes them in the training.
-
-    Controls that follow scores behave as if there were none.
+    """Return the rates of a run without stages; see `preview_stages`.
 
     Args:
         params: the trainer params.
@@ -42,26 +64,56 @@ def preview_rates(
         network: the graph, for functions of the user.
         chosen: rates that the user has chosen for epochs; None: there are none.
     """
+    return preview_stages([RatedStage(MAIN, (1, params.epochs), batches, params, network)], chosen)
+
+
+def preview_stages(stages: Sequence[RatedStage], chosen: History | None = None) -> list[EpochRates]:
+    """Return the rates of a run, computed by the code that computes them in the training.
+
+    Controls that follow scores behave as if there were none.
+
+    Args:
+        stages: all stages that train, in order.
+        chosen: rates that the user has chosen for epochs; None: there are none.
+    """
+    history = History() if chosen is None else chosen.rates_only()
+    found: list[EpochRates] = []
+    before = 0
+    for stage in stages:
+        found += _rates_of_stage(stage, history, before)
+        before += (stage.epochs[1] - stage.epochs[0] + 1) * stage.batches
+    return found
+
+
+def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterator[EpochRates]:
+    """Yield the rates of the epochs of a stage; `before`: batches of the stages before it."""
     # Only here: a replay needs no backend.
     from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 
-    history = History() if chosen is None else chosen.rates_only()
-    rule, accum = params.learning_rate, params.train_accum_steps
-    schedule = ScheduledRate(rule, accum, network)
+    numbers = range(stage.epochs[0], stage.epochs[1] + 1)
+    if stage.params is None:
+        yield from (EpochRates(epoch, (0, 0), None, stage.name) for epoch in numbers)
+        return
+    rule, accum = stage.params.learning_rate, stage.params.train_accum_steps
+    schedule = ScheduledRate(rule, accum, stage.network)
     schedule.build(_variable)
-    found = []
-    for epoch in range(1, params.epochs + 1):
-        before, is_chosen = (epoch - 1) * batches, epoch in history
-        rate = history.set_default_rate(epoch, rule.rate(epoch, history))
-        base = rate if is_chosen else rule.base(epoch, history)
-        is_listed = is_chosen or epoch in rule.listed()
-        schedule.begin_epoch(base, is_listed, epoch - 1, batches, done=0, counted=before)
-        first, end = before // accum, (before + batches) // accum
+    for epoch in numbers:
+        is_chosen = epoch in history
+        is_held = not stage.rate_control and not is_chosen
+        if is_held:
+            rate = base = rule.held_rate(epoch)
+        else:
+            rate = history.set_default_rate(epoch, rule.rate(epoch, history))
+            base = rate if is_chosen else rule.base(epoch, history)
+        is_listed = is_chosen or is_held or epoch in rule.listed()
+        schedule.begin_epoch(base, is_listed, epoch - 1, stage.batches, done=0, counted=before)
+        first, end = before // accum, (before + stage.batches) // accum
         updates = _spread(first, end) if schedule.varies else [first]
         # The first batch of an update may belong to the epoch before.
-        points = [(update * accum / batches, float(schedule(update * accum))) for update in updates]
-        found.append(EpochRates(epoch, (first, end), points))
-    return found
+        offset = epoch - 1 - before / stage.batches
+        points = [(update * accum / stage.batches + offset, float(schedule(update * accum))) for update in updates]
+        yield EpochRates(epoch, (first, end), points, stage.name)
+        before += stage.batches
 
 
 def _spread(first: int, end: int) -> list[int]:
