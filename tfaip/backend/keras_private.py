@@ -8,8 +8,9 @@ Further names of this kind are in `jax.py` and `tensorflow.py` (one each), `proc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -225,3 +226,89 @@ def forget_global_random_state() -> None:
     The public `keras.utils.set_random_seed` does it too, but imports an installed TensorFlow.
     """
     global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, None)
+
+
+# Symbolic calls
+
+
+@dataclass(frozen=True)
+class SymbolicCall:
+    """Call that made a Keras tensor.
+
+    Args:
+        operation: the layer or operation.
+        args: positional arguments.
+        kwargs: keyword arguments.
+        outputs: all tensors that it returned.
+    """
+
+    operation: keras.Operation
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outputs: Sequence[keras.KerasTensor]
+
+
+def symbolic_call(tensor: keras.KerasTensor) -> SymbolicCall | None:
+    """Return the call that made a tensor; None: it is an input, or was made without a record.
+
+    Only whole functional models are public.
+    """
+    history = getattr(tensor, "_keras_history", None)
+    if history is None or history.operation is None:
+        return None
+    return recorded_calls(history.operation)[history.node_index]
+
+
+def recorded_calls(operation: keras.Operation) -> list[SymbolicCall]:
+    """Return all calls of a layer or operation with Keras tensors."""
+    nodes = operation._inbound_nodes
+    return [SymbolicCall(operation, node.arguments.args, node.arguments.kwargs, node.outputs) for node in nodes]
+
+
+@contextmanager
+def variables_in_symbolic_calls() -> Iterator[None]:
+    """Context in which arithmetic of a variable with a Keras tensor makes a Keras tensor, as with any other operand.
+
+    Keras computes `variable * x` at once, which fails if `x` has no values. It is the same class for all variables, so
+    use it for the short time of a symbolic call.
+    """
+    own = {name: getattr(keras.Variable, name) for name in _ARITHMETIC}
+    had = {name for name in own if name in vars(keras.Variable)}
+    for name, (operation, is_reflected) in _ARITHMETIC.items():
+        setattr(keras.Variable, name, _symbolic_arithmetic(own[name], getattr(keras.ops, operation), is_reflected))
+    try:
+        yield
+    finally:
+        for name, method in own.items():
+            if name in had:
+                setattr(keras.Variable, name, method)
+            else:
+                delattr(keras.Variable, name)
+
+
+_ARITHMETIC = {
+    **{f"__{name}__": (op, False) for name, op in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"))},
+    **{f"__r{name}__": (op, True) for name, op in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"))},
+    "__truediv__": ("true_divide", False),
+    "__rtruediv__": ("true_divide", True),
+    "__pow__": ("power", False),
+    "__matmul__": ("matmul", False),
+    "__rmatmul__": ("matmul", True),
+}
+
+
+def _symbolic_arithmetic(own: Any, operation: Any, is_reflected: bool) -> Any:
+    def arithmetic(variable: keras.Variable, other: Any) -> Any:
+        if not isinstance(other, keras.KerasTensor):
+            return own(variable, other)
+        return operation(other, variable) if is_reflected else operation(variable, other)
+
+    return arithmetic
+
+
+def attention_layers(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer | None]:
+    """Return the layers inside of an attention with heads: query, key, value, gate and output.
+
+    They have public names in one of the two classes only.
+    """
+    return {name: getattr(layer, f"_{name}_dense", None) for name in ("query", "key", "value", "gate", "output")}

@@ -18,7 +18,7 @@ def recurrent(first: int, second: int, units: int, gates: int = 4) -> dict[str, 
         "a/bias": WeightStructure((a,)),
         "b/bias": WeightStructure((b,)),
         "rnn/kernel": WeightStructure((rows, gated), inputs=(0,)),
-        "rnn/recurrent_kernel": WeightStructure((u, gated), states=(0,)),
+        "rnn/recurrent_kernel": WeightStructure((u, gated), others=(0,)),
         "rnn/bias": WeightStructure((gated,)),
     }
 

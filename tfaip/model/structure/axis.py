@@ -75,19 +75,19 @@ class WeightStructure:
     Args:
         axes: one per axis of its shape.
         inputs: the axes whose entries belong to inputs of the layer, over which it sums: the rows of a kernel.
-        states: the axes whose entries belong to earlier outputs of the layer, over which it sums.
-        note: why equal outputs cannot be kept if the weight grows; empty: they can.
+        others: further axes over which it sums: earlier outputs of a recurrent layer, positions of a convolution.
+        notes: for some axes, why outputs change if they grow, even if all that is new in sums is 0.
     """
 
     axes: Axes
     inputs: tuple[int, ...] = ()
-    states: tuple[int, ...] = ()
-    note: str = ""
+    others: tuple[int, ...] = ()
+    notes: tuple[tuple[int, str], ...] = ()
 
     @property
     def summed(self) -> tuple[int, ...]:
         """Axes over which the layer sums."""
-        return (*self.inputs, *self.states)
+        return (*self.inputs, *self.others)
 
 
 Structure: TypeAlias = Mapping[str, WeightStructure]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tfaip.model.structure.axis import Axis, Dimension, Joined, Product, Structure, Unknown, WeightStructure
 
@@ -33,7 +34,7 @@ def resized_structure(structure: Structure, shapes: Mapping[str, Shape]) -> dict
     for path, shape in usable.items():
         weight = structure[path]
         axes = [resized_axis(axis, size, sizes) for axis, size in zip(weight.axes, shape, strict=True)]
-        result[path] = WeightStructure(tuple(axes), weight.inputs, weight.states, weight.note)
+        result[path] = replace(weight, axes=tuple(axes))
     return result
 
 

@@ -45,13 +45,13 @@ class Fit:
         old: axes of the source.
         new: axes of the weight.
         summed: axes of the weight whose entries belong to inputs, see `WeightStructure.summed`.
-        note: why outputs change although new rows are zero; empty: they need not.
+        notes: for some axes, why outputs change if they grow, see `WeightStructure.notes`.
     """
 
     old: Axes
     new: Axes
     summed: tuple[int, ...] = ()
-    note: str = ""
+    notes: tuple[tuple[int, str], ...] = ()
 
     def positions(self) -> list[Positions]:
         """Return the positions that belong together, for each axis.
@@ -133,7 +133,7 @@ class Fitting:
             for axis in range(len(new)):
                 if isinstance(old[axis], Unknown) or isinstance(new[axis], Unknown):
                     old[axis], new[axis] = Dimension("", source_shape[axis]), Dimension("", shape[axis])
-        fit = Fit(tuple(old), tuple(new), target.summed, target.note)
+        fit = Fit(tuple(old), tuple(new), target.summed, target.notes)
         fit.positions()
         return fit
 

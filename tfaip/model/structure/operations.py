@@ -1,0 +1,344 @@
+"""Axes after the operations of Keras (`keras.ops`) and the layers that are made of a single one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from tfaip.backend.keras_private import SymbolicCall
+from tfaip.model.structure.axis import Dimension, joined, product
+from tfaip.model.structure.einsum import einsum_axes
+from tfaip.model.structure.tensors import ONE, TensorAxes, TensorAxis, broadcast, reshaped, unknown_axes
+from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, output_shape
+
+# Names of classes that are not public.
+_ONE_BY_ONE = """
+    Abs Absolute Add Arccos Arccosh Arcsin Arcsinh Arctan Arctan2 Arctanh Average Cast Cbrt Ceil
+    Celu Clip Conj Conjugate ConvertToTensor Copy Cos Cosh Cumprod Cumsum Divide DivideNoNan Elu
+    Equal Erf Erfc Erfinv Exp Exp2 Expm1 Floor FloorDivide Fmax Fmin Gelu Greater GreaterEqual
+    HardShrink HardSigmoid HardSilu HardTanh Heaviside Hypot Isfinite Isinf Isnan LeakyRelu Less
+    LessEqual Log Log10 Log1p Log2 LogSigmoid LogSoftmax Logaddexp LogicalAnd LogicalNot LogicalOr
+    LogicalXor Maximum Minimum Mod Multiply NanToNum Negative Normalize NotEqual OnesLike Power
+    Reciprocal Relu Relu6 Round Rsqrt SaturateCast Selu Sigmoid Sign Silu Sin Sinh SoftShrink
+    Softmax Softplus Softsign SparsePlus SparseSigmoid Sparsemax Sqrt Square Squareplus StopGradient
+    Subtract Tan Tanh TanhShrink Threshold Tril Triu TrueDivide Trunc Where ZerosLike BroadcastTo
+    FullLike
+"""
+_REDUCING = """
+    All Amax Amin Any Argmax Argmin CountNonzero Logsumexp Max Mean Median Min Nanmax Nanmean Nanmin
+    Nansum Prod Std Sum Var
+"""
+
+
+def combine(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow an operation on each entry of one or several tensors."""
+    operands = [x for x in keras.tree.flatten((call.args, call.kwargs)) if hasattr(x, "shape")]
+    shape = output_shape(call)
+    symbolic = [tracer.axes(x) for x in operands if isinstance(x, keras.KerasTensor)]
+    result = broadcast(tracer.bindings, symbolic, shape)
+    for operand in operands:
+        if isinstance(operand, keras.Variable):
+            _follow_entries(tracer, operand, result)
+    return [broadcast(tracer.bindings, [result, *(tracer.axes(x) for x in operands)], shape)]
+
+
+def _follow_entries(tracer: Tracer, variable: keras.Variable, tensor: TensorAxes) -> None:
+    own = tracer.record.axes(variable)
+    for axis in range(1, len(own) + 1):
+        source = tensor[-axis] if axis <= len(tensor) else None
+        if source is not None and own[-axis].size == source.size > 1:
+            tracer.record.follow(variable, -axis, source)
+
+
+def keep(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow a layer that changes no axis."""
+    return [tracer.axes(first_argument(call))]
+
+
+def merge(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow a layer that combines tensors entry by entry."""
+    tensors = [tracer.axes(tensor) for tensor in first_argument(call)]
+    return [broadcast(tracer.bindings, tensors, output_shape(call))]
+
+
+def concatenate(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow a join of tensors."""
+    operation: Any = call.operation
+    tensors = [tracer.axes(tensor) for tensor in first_argument(call)]
+    shape = output_shape(call)
+    place = operation.axis % len(shape)
+    axes = list(broadcast(tracer.bindings, tensors, shape))
+    parts = [axis for tensor in tensors if (axis := tensor[place]) is not None]
+    axes[place] = joined(parts) if len(parts) == len(tensors) else None
+    return [tuple(axes)]
+
+
+def stack(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow a join of tensors along a new axis."""
+    operation: Any = call.operation
+    shape = output_shape(call)
+    place = operation.axis % len(shape)
+    tensors = [tracer.axes(tensor) for tensor in first_argument(call)]
+    axes = broadcast(tracer.bindings, tensors, shape[:place] + shape[place + 1 :])
+    new = Dimension("stacked", len(tensors), is_fixed=True)
+    return [(*axes[:place], new, *axes[place:])]
+
+
+def reshape(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow a reshape."""
+    tensor = first_argument(call)
+    axes, name = tracer.axes(tensor), f"reshape {_name(tracer, call)}"
+    return [reshaped(tracer.bindings, axes, tuple(tensor.shape), output_shape(call), name)]
+
+
+def flatten(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow the layer `Flatten`."""
+    layer: Any = call.operation
+    axes = tracer.axes(first_argument(call))
+    if layer.data_format == "channels_first" and len(axes) > 1:
+        axes = (axes[0], *axes[2:], axes[1])
+    known = [axis for axis in axes[1:] if axis is not None]
+    if len(known) < len(axes) - 1 or not known:
+        return [unknown_axes(output_shape(call), "it is flattened with an axis of any size")]
+    return [(axes[0], product(known))]
+
+
+def transpose(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow a permutation of axes."""
+    operation: Any = call.operation
+    axes = tracer.axes(first_argument(call))
+    order = operation.axes or tuple(reversed(range(len(axes))))
+    return [tuple(axes[i] for i in order)]
+
+
+def permute(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow the layer `Permute`."""
+    layer: Any = call.operation
+    axes = tracer.axes(first_argument(call))
+    return [(axes[0], *(axes[i] for i in layer.dims))]
+
+
+def move_axes(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow `moveaxis` and `swapaxes`."""
+    operation: Any = call.operation
+    axes = list(tracer.axes(first_argument(call)))
+    count = len(axes)
+    if hasattr(operation, "axis1"):
+        i, j = operation.axis1 % count, operation.axis2 % count
+        axes[i], axes[j] = axes[j], axes[i]
+        return [tuple(axes)]
+    moved = dict(zip((d % count for d in operation.destination), (s % count for s in operation.source), strict=True))
+    others = iter([i for i in range(count) if i not in moved.values()])
+    return [tuple(axes[moved[i] if i in moved else next(others)] for i in range(count))]
+
+
+def expand(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow new axes of size 1."""
+    operation: Any = call.operation
+    shape = output_shape(call)
+    places = {axis % len(shape) for axis in _listed(operation.axis)}
+    own = iter(tracer.axes(first_argument(call)))
+    return [tuple(ONE if i in places else next(own) for i in range(len(shape)))]
+
+
+def squeeze(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow the removal of axes of size 1."""
+    operation: Any = call.operation
+    tensor = first_argument(call)
+    axes = tracer.axes(tensor)
+    places = {axis % len(axes) for axis in _listed(operation.axis)}
+    if operation.axis is None:
+        places = {i for i, size in enumerate(tensor.shape) if size == 1}
+    return [tuple(axis for i, axis in enumerate(axes) if i not in places)]
+
+
+def reduce(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow a sum, a mean and the like."""
+    operation: Any = call.operation
+    axes = tracer.axes(first_argument(call))
+    places = (
+        {axis % len(axes) for axis in _listed(operation.axis)} if operation.axis is not None else set(range(len(axes)))
+    )
+    if operation.keepdims:
+        return [tuple(ONE if i in places else axis for i, axis in enumerate(axes))]
+    return [tuple(axis for i, axis in enumerate(axes) if i not in places)]
+
+
+def split(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow `split` and the gate of `glu`."""
+    operation: Any = call.operation
+    axes = tracer.axes(first_argument(call))
+    place = operation.axis % len(axes)
+    whole = axes[place]
+    sizes = [output.shape[place] for output in call.outputs]
+    if whole is None or None in sizes:
+        pieces: list[TensorAxis] = [None] * len(sizes)
+    elif len(set(sizes)) == 1:
+        fixed = Dimension(f"parts of {len(sizes)}", len(sizes), is_fixed=True)
+        part = Dimension(f"part {_name(tracer, call)}", sizes[0])
+        pieces = _equal_pieces(tracer, call, [fixed, part], whole, sizes)
+    else:
+        pieces = list(tracer.bindings.cut(whole, sizes, f"part {_name(tracer, call)}"))
+    return [(*axes[:place], piece, *axes[place + 1 :]) for piece in pieces]
+
+
+def _equal_pieces(
+    tracer: Tracer, call: SymbolicCall, factors: list[Dimension], whole: Any, sizes: list[int]
+) -> list[TensorAxis]:
+    """Return the pieces of an axis that is cut into equal ones: of joined inputs these are its parts."""
+    resolved = tracer.bindings.resolve(whole)
+    if isinstance(resolved, Dimension):
+        part = tracer.bindings.split(whole, factors)[1]
+        return [part] * len(sizes)
+    return list(tracer.bindings.cut(whole, sizes, f"part {_name(tracer, call)}"))
+
+
+def glu(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow a gated linear unit: one half of an axis times a function of the other."""
+    operation: Any = call.operation
+    axes = tracer.axes(first_argument(call))
+    place = operation.axis % len(axes)
+    whole = axes[place]
+    if whole is None:
+        return [axes]
+    factors = [Dimension("parts of 2", 2, is_fixed=True), Dimension(f"part {_name(tracer, call)}", whole.size // 2)]
+    first, second = _equal_pieces(tracer, call, factors, whole, [whole.size // 2] * 2)
+    if first is not None and second is not None:
+        first = tracer.bindings.unify(first, second)
+    return [(*axes[:place], first, *axes[place + 1 :])]
+
+
+def unstack(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow `unstack`, which removes an axis."""
+    operation: Any = call.operation
+    axes = tracer.axes(first_argument(call))
+    place = operation.axis % len(axes)
+    return [(*axes[:place], *axes[place + 1 :])] * len(call.outputs)
+
+
+def get_item(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow `x[...]` with numbers, slices, `None` and an ellipsis."""
+    tensor, key = call.args
+    keys = list(key) if isinstance(key, tuple) else [key]
+    axes, name = list(tracer.axes(tensor)), f"part {_name(tracer, call)}"
+    given = sum(k is not None and k is not Ellipsis for k in keys)
+    filler = [slice(None)] * (len(axes) - given)
+    at = keys.index(Ellipsis) if Ellipsis in keys else len(keys)
+    keys = [*keys[:at], *filler, *keys[at + 1 :]]
+    result: list[TensorAxis] = []
+    for k in keys:
+        if k is None:
+            result.append(ONE)
+            continue
+        axis = axes.pop(0)
+        if isinstance(k, slice):
+            result.append(_sliced(tracer, axis, k, f"{name}/{len(result)}"))
+        elif not isinstance(k, int):
+            return []
+    return [tuple(result)]
+
+
+def _sliced(tracer: Tracer, axis: TensorAxis, key: slice, name: str) -> TensorAxis:
+    if axis is None or key == slice(None):
+        return axis
+    start, stop, step = key.indices(axis.size)
+    if step != 1 or stop <= start:
+        return None
+    bounds = sorted({0, start, stop, axis.size})
+    sizes = [bounds[i + 1] - bounds[i] for i in range(len(bounds) - 1)]
+    return tracer.bindings.cut(axis, sizes, name)[bounds.index(start)]
+
+
+def matmul(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow a product of matrices."""
+    first, second = call.args
+    left, right = tracer.axes(first), tracer.axes(second)
+    if len(left) < 2 or len(right) < 2:
+        return []
+    contract(tracer, (first, -1, left), (second, -2, right))
+    batch = broadcast(tracer.bindings, [left[:-2], right[:-2]], output_shape(call)[:-2])
+    return [(*batch, left[-2], right[-1])]
+
+
+def contract(tracer: Tracer, first: tuple[Any, int, TensorAxes], second: tuple[Any, int, TensorAxes]) -> None:
+    """Note that an operation sums over an axis of two tensors or variables (operand, axis, all its axes)."""
+    for (operand, axis, _), (other, other_axis, other_axes) in ((first, second), (second, first)):
+        if isinstance(operand, keras.Variable) and not isinstance(other, keras.Variable):
+            tracer.record.follow(operand, axis, other_axes[other_axis], is_input=True)
+            return
+    one, two = first[2][first[1]], second[2][second[1]]
+    if one is not None and two is not None:
+        tracer.bindings.unify(one, two)
+
+
+def einsum(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow an Einstein sum."""
+    operation: Any = call.operation
+    operands = [x for x in keras.tree.flatten(call.args) if hasattr(x, "shape")]
+    tensors = [tracer.axes(operand) for operand in operands]
+    return [einsum_axes(tracer, operation.subscripts, operands, tensors)]
+
+
+def take(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow `take`, e.g. of the rows of an embedding."""
+    operation: Any = call.operation
+    table, indices = tracer.axes(call.args[0]), tracer.axes(call.args[1])
+    if operation.axis is None:
+        return []
+    place = operation.axis % len(table)
+    return [(*table[:place], *indices, *table[place + 1 :])]
+
+
+def pool(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
+    """Follow an operation on the positions of a picture, which leaves channels alone."""
+    operation: Any = call.operation
+    axes, shape = tracer.axes(first_argument(call)), output_shape(call)
+    channel = 1 if operation.data_format == "channels_first" else len(shape) - 1
+    return [positions_changed(axes, shape, {0, channel}, _name(tracer, call))]
+
+
+def positions_changed(axes: TensorAxes, shape: tuple[int | None, ...], kept: set[int], name: str) -> TensorAxes:
+    """Return axes of which some are kept; the others are new positions where their size has changed."""
+    result: list[TensorAxis] = []
+    for i, size in enumerate(shape):
+        axis = axes[i]
+        if i in kept or (axis is not None and axis.size == size):
+            result.append(axis)
+        else:
+            result.append(None if size is None else Dimension(f"positions {name}/{i}", size))
+    return tuple(result)
+
+
+def _name(tracer: Tracer, call: SymbolicCall) -> str:
+    return f"{tracer.record.layer_name(call.operation)} {tracer.count_call()}"
+
+
+def _listed(axis: Any) -> list[int]:
+    if axis is None:
+        return []
+    return list(axis) if isinstance(axis, list | tuple) else [axis]
+
+
+OPERATION_RULES: dict[str, FlowRule] = {
+    **dict.fromkeys(_ONE_BY_ONE.split(), combine),
+    **dict.fromkeys(_REDUCING.split(), reduce),
+    "Reshape": reshape,
+    "Ravel": reshape,
+    "Transpose": transpose,
+    "Moveaxis": move_axes,
+    "Swapaxes": move_axes,
+    "ExpandDims": expand,
+    "Squeeze": squeeze,
+    "Concatenate": concatenate,
+    "Stack": stack,
+    "Split": split,
+    "Unstack": unstack,
+    "GetItem": get_item,
+    "Matmul": matmul,
+    "Einsum": einsum,
+    "Take": take,
+    "MaxPool": pool,
+    "AveragePool": pool,
+    "Glu": glu,
+}

@@ -1,0 +1,147 @@
+"""Record of the weights of a graph: their axes, and what has been found out about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from tfaip.model.structure.axis import Axes, Axis, Dimension, Unknown, WeightStructure
+from tfaip.model.structure.bindings import Bindings
+from tfaip.model.structure.tensors import TensorAxis
+from tfaip.model.variables import all_layers_by_path, variables_by_path
+
+_NOT_FOLLOWED = "the inputs of its layer are not known"
+_UNUSED = "no known layer or operation uses it"
+
+
+class _Weight:
+    """Axes of a variable, and what is known of each."""
+
+    def __init__(self, path: str, shape: Sequence[int]) -> None:
+        self.axes: Axes = tuple(Dimension(f"{path}/{i}", size) for i, size in enumerate(shape))
+        self.is_used = False
+        self.inputs: set[int] = set()
+        self.others: set[int] = set()
+        self.notes: dict[int, str] = {}
+        # Axes that follow a tensor, with the reason why they are not known; empty: they are.
+        self.followed: dict[int, str] = {}
+
+
+class WeightRecord:
+    """Axes of all variables of a graph.
+
+    Args:
+        graph: the outermost graph, built.
+    """
+
+    def __init__(self, graph: keras.layers.Layer) -> None:
+        self.bindings = Bindings()
+        self.layers = all_layers_by_path(graph)
+        variables = variables_by_path(graph)
+        self._paths = {id(variable): path for path, variable in variables.items()}
+        self._weights = {path: _Weight(path, tuple(v.shape)) for path, v in variables.items()}
+        self._layer_paths = {id(layer): path for path, layer in self.layers.items()}
+
+    def layer_name(self, layer: Any) -> str:
+        """Return the path of a layer, which is the same in every build."""
+        return self._layer_paths.get(id(layer), type(layer).__name__)
+
+    def axes(self, variable: Any) -> Axes:
+        """Return the axes of a variable, and note that it is used."""
+        weight = self._of(variable)
+        if weight is None:
+            return tuple(Unknown(size, _UNUSED) for size in getattr(variable, "shape", ()))
+        weight.is_used = True
+        return weight.axes
+
+    def declare(
+        self,
+        variable: Any,
+        inputs: Sequence[int] = (),
+        others: Sequence[int] = (),
+        follows: Sequence[int] = (),
+    ) -> Axes:
+        """Return the axes of a weight of a known layer.
+
+        Args:
+            variable: the weight; None: the layer has none.
+            inputs: axes over which the layer sums, and that belong to its input.
+            others: further axes over which it sums.
+            follows: axes that belong to its input, but over which it does not sum.
+        """
+        weight = self._of(variable)
+        if weight is None:
+            return ()
+        weight.is_used = True
+        weight.inputs.update(_positive(weight, inputs))
+        weight.others.update(_positive(weight, others))
+        for axis in _positive(weight, [*inputs, *follows]):
+            weight.followed.setdefault(axis, _NOT_FOLLOWED)
+        return weight.axes
+
+    def note(self, variable: Any, axis: int, text: str) -> None:
+        """Note why outputs change if an axis of a weight grows."""
+        weight = self._of(variable)
+        if weight is not None:
+            weight.notes[_positive(weight, [axis])[0]] = text
+
+    def equate(self, variable: Any, axis: int, other: Axis) -> None:
+        """Note that an axis of a weight is another axis, whatever the inputs of the layer are."""
+        weight = self._of(variable)
+        if weight is not None and weight.axes[axis].size == other.size:
+            weight.is_used = True
+            self.bindings.unify(other, weight.axes[axis])
+
+    def follow(self, variable: Any, axis: int, source: TensorAxis, is_input: bool = False) -> None:
+        """Note that an axis of a weight belongs to the axis of a tensor.
+
+        Args:
+            variable: the weight; None: the layer has none.
+            axis: its axis.
+            source: the axis of the tensor.
+            is_input: True if the result sums over the axis.
+        """
+        weight = self._of(variable)
+        if weight is None:
+            return
+        weight.is_used = True
+        axis = _positive(weight, [axis])[0]
+        if is_input:
+            weight.inputs.add(axis)
+        own = weight.axes[axis]
+        if source is None or source.size != own.size:
+            found: Axis = Unknown(own.size, _NOT_FOLLOWED)
+        else:
+            found = self.bindings.resolve(source)
+        if not isinstance(found, Unknown):
+            found = self.bindings.unify(found, own)
+        if not isinstance(found, Unknown):
+            weight.followed[axis] = ""
+        elif weight.followed.get(axis, _NOT_FOLLOWED):
+            weight.followed[axis] = found.reason
+
+    def path(self, variable: Any) -> str | None:
+        """Return the path of a variable of the graph."""
+        return self._paths.get(id(variable))
+
+    def structure(self) -> dict[str, WeightStructure]:
+        """Return what was found."""
+        return {path: self._structure_of(weight) for path, weight in self._weights.items()}
+
+    def _structure_of(self, weight: _Weight) -> WeightStructure:
+        axes: list[Axis] = []
+        for i, axis in enumerate(weight.axes):
+            reason = weight.followed.get(i, "") if weight.is_used else _UNUSED
+            axes.append(Unknown(axis.size, reason) if reason else self.bindings.resolve(axis))
+        inputs, others = tuple(sorted(weight.inputs)), tuple(sorted(weight.others - weight.inputs))
+        return WeightStructure(tuple(axes), inputs, others, tuple(sorted(weight.notes.items())))
+
+    def _of(self, variable: Any) -> _Weight | None:
+        path = self._paths.get(id(variable))
+        return None if path is None else self._weights[path]
+
+
+def _positive(weight: _Weight, axes: Sequence[int]) -> list[int]:
+    return [axis % len(weight.axes) for axis in axes]
