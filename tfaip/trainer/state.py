@@ -245,6 +245,17 @@ class TrainState:
         return named
 
 
+def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
+    """Return the state of a run before its first model: a resumed run makes that again, from the seed.
+
+    Args:
+        params: the params of the run.
+        place: the first stage, in the form that a checkpoint stores.
+    """
+    state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params), "best_epoch": 0}
+    return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state})
+
+
 def require_state(state: Mapping[str, Any]) -> None:
     """Raise unless the state of a checkpoint has all parts, each of its type.
 

@@ -81,6 +81,8 @@ class TensorBoardEvents:
             return
         if not self._writers:
             self._writer(self.directory, TRAIN).hparams(_hyper_parameters(self.params), epoch)
+            if self.stage is not None:
+                self._writer(self.directory, TRAIN).text("stage", self.stage, epoch)
         for name, value in values.items():
             kind, tag = _kind_and_tag(name)
             self._writer(self.directory, kind).scalars({tag: value}, epoch)

@@ -11,6 +11,7 @@ from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.run import names
 from tfaip.trainer.run.removal import remove_run
+from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_temporaries
 from tfaip.util.logging import logger
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, read_json_object
@@ -232,6 +233,7 @@ class RunDirectory:
         """Remove the half-written files of a killed process."""
         own = {names.PARAMS_FILE, names.HISTORY_FILE, names.EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
+        StageDirectories(self.root, self.stages).clean_up()
 
 
 def _require_no_links(traces: Path) -> None:

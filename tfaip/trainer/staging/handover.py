@@ -11,6 +11,7 @@ import numpy as np
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Structure
+from tfaip.model.structure.graph import model_structure
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.tree import diff
 from tfaip.trainer.optimizer.params import OptimizerParams
@@ -71,14 +72,19 @@ class StageEnd:
     best: BestWeights
 
     @classmethod
-    def of(cls, setup: TrainingSetup) -> StageEnd:
-        """Return the end of the stage that is set up, with copies of all values."""
+    def of(cls, setup: TrainingSetup, keeps_graph: bool) -> StageEnd:
+        """Return the end of the stage that is set up, with copies of all values.
+
+        Args:
+            setup: the parts of the stage.
+            keeps_graph: the next stage trains the same graph; then its structure is of no interest.
+        """
         state = setup.state
         return cls(
             name=setup.stage.name,
             params=setup.params,
             weights=variable_arrays(state.weights_by_path()),
-            structure={},
+            structure={} if keeps_graph else _structure(setup),
             optimizer=variable_arrays(state.optimizer_variables()),
             updates=setup.model.optimizer.updates,
             best=state.best_weights,
@@ -114,12 +120,13 @@ def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> 
         UsageError: if no weight is taken over, and some should.
     """
     targets = setup.state.weights_by_path()
+    is_cut = transfer.mode is TransferMode.SUBSET and bool(end.structure)
     planned = plan_transfer(
         {path: tuple(variable.shape) for path, variable in targets.items()},
         [Source(f"stage {end.name}", end.weights, structure=end.structure)],
         NameRules.parse(transfer.include, transfer.exclude, transfer.rename),
         transfer.mode,
-        {},
+        _structure(setup) if is_cut else {},
         transfer.blocks,
         transfer.new_rows,
     )
@@ -130,6 +137,11 @@ def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> 
     _hand_over_optimizer(end, setup, planned, weights)
     setup.state.take_best_weights(end.best)
     return planned
+
+
+def _structure(setup: TrainingSetup) -> Structure:
+    data = setup.scenario.data
+    return model_structure(setup.model, data.create_input_layers(), data.create_target_layers())
 
 
 def _check(planned: Transfer, transfer: TransferParams, end: StageEnd, setup: TrainingSetup) -> None:

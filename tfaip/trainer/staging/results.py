@@ -50,10 +50,10 @@ class StageResults:
             self._own.begin(stage.name, _facts(stage))
         return self._all.path(stage.name)
 
-    def begin_training(self, stage: PlannedStage, following: Sequence[PlannedStage]) -> None:
-        """Forget the results of a stage that is trained now, and of all that follow it."""
+    def forget(self, stages: Sequence[PlannedStage]) -> None:
+        """Remove the results of stages that will run again."""
         if self._own is not None:
-            self._own.forget([later.name for later in following])
+            self._own.forget([stage.name for stage in stages])
 
     def finish_training(self, stage: PlannedStage, progress: TrainingProgress) -> None:
         """Write the part of the history of a trained stage, and keep the state at its end."""

@@ -22,11 +22,13 @@ from tfaip.trainer.setup import RunParts, Scenario, TrainingSetup, set_up_traini
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.plan import resolve_stage
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
-from tfaip.trainer.stages.records import find_place, index_of
+from tfaip.trainer.stages.records import find_place, index_of, place_of
+from tfaip.trainer.stages.table import plan_table
 from tfaip.trainer.staging.handover import StageEnd, hand_over, keeps_graph, log_transfer, next_position
 from tfaip.trainer.staging.results import StageResults
+from tfaip.trainer.staging.trial import shorten_params
 from tfaip.trainer.staging.work import call_function, check_calls, predict
-from tfaip.trainer.state import TrainingProgress
+from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
@@ -45,7 +47,7 @@ class StageRunner:
         run: the parts that all stages share.
         scenario: built from the params of the run.
         create_warmstarter: returns the source of the first weights.
-        adapt: changes a stage that is reached, for a trial.
+        is_trial: run one batch of each stage.
     """
 
     def __init__(
@@ -53,17 +55,18 @@ class StageRunner:
         run: RunParts,
         scenario: Scenario,
         create_warmstarter: Callable[[], WarmStarter],
-        adapt: Callable[[PlannedStage], PlannedStage] = lambda stage: stage,
+        is_trial: bool = False,
     ) -> None:
         self._run = run
         self._scenario = scenario
         self._create_warmstarter = create_warmstarter
-        self._adapt = adapt
+        self._is_trial = is_trial
         self._index = 0
         self._results = StageResults(run)
         self._setup: TrainingSetup | None = None
         self._progress = TrainingProgress()
         self._opened = ExitStack()
+        self._repeated: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -100,14 +103,22 @@ class StageRunner:
             history = history.of_epochs(stage.first_epoch, stage.last_epoch)
         return best.describe(history)
 
-    def begin(self, restored: Checkpoint | None) -> None:
+    def begin(self, restored: Checkpoint | None, repeated: str | None = None) -> None:
         """Set up the first stage, or the one of a checkpoint with its state.
+
+        Args:
+            restored: the checkpoint; None: the training is fresh.
+            repeated: the stage from which on all are run again; None: those that are done stay.
 
         Raises:
             UsageError: if something cannot work, or a stage was changed that is done.
         """
         has_state = restored is not None and bool(restored.arrays)
         check_calls(self._run.plan, self._run.params)
+        if self._run.has_stages:
+            for line in plan_table(self._run.plan):
+                log.info("%s", line)
+        self._repeated = repeated
         if restored is not None:
             self._index = find_place(self._run.plan, restored.state)
         stage = self._reached()
@@ -127,6 +138,10 @@ class StageRunner:
         Raises:
             TrainingInterrupted: if a signal asked to stop; the run can be resumed.
         """
+        if self._repeated is not None:
+            self._results.forget(self._run.plan[index_of(self._run.plan, self._repeated) :])
+        elif self._progress.epoch == self._progress.step == 0:
+            self._save_beginning()
         stage = self._reached()
         while True:
             logs: Logs = {}
@@ -143,11 +158,20 @@ class StageRunner:
             if stage.kind is StageKind.TRAIN or (stage.kind is StageKind.PREDICT and self._setup is None):
                 self._change_to(stage)
 
+    def _save_beginning(self) -> None:
+        """Write a checkpoint from which a run can be resumed that begins with other work than training."""
+        first = self._run.plan[0]
+        if first.kind is not StageKind.TRAIN:
+            state = beginning(self._run.params, place_of(self._run.plan, first.name))
+            self._run.output.save_checkpoint(lambda: state, 0)
+
     def _reached(self) -> PlannedStage:
         """Return the stage that is reached, with its params."""
         planned = self._run.plan[self._index]
         stage = resolve_stage(planned, self._results.directories(), self._progress.history)
-        return self._adapt(stage)
+        if self._is_trial:
+            shorten_params(stage)
+        return stage
 
     def _train(self, stage: PlannedStage, callbacks: Callbacks) -> tuple[Logs, bool]:
         """Train a stage that is set up; also return True if a callback has ended the whole training."""
@@ -157,7 +181,7 @@ class StageRunner:
         if loop.is_finished() and is_last:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
         elif not loop.is_finished():
-            self._results.begin_training(stage, self._run.plan[self._index :])
+            self._results.forget(self._run.plan[self._index :])
             if progress.step or progress.epoch >= stage.first_epoch:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
         logs = loop.run()
@@ -196,7 +220,7 @@ class StageRunner:
         if before is None:
             self._set_up(stage, self._create_warmstarter())
             return
-        end = StageEnd.of(before)
+        end = StageEnd.of(before, keeps_graph(before.params, stage.params, stage.transfer))
         self._progress.position = next_position(before.params, stage.params, self._progress.position)
         self._progress.begin_epoch_after(stage.first_epoch - 1)
         self._set_up(stage, None)

@@ -69,7 +69,9 @@ def read_rate_config(path: Path) -> LearningRateParams:
     if not {"learning_rate", "learning_rates"} & options.keys():
         raise UsageError(f"{name} sets neither learning_rate nor learning_rates: is it a config of RETURNN?")
     if options.get(_PRETRAIN) is not None:
-        log.warning("%s has pretraining, in which RETURNN holds the rate: here the control is applied in all epochs", name)
+        log.warning(
+            "%s has pretraining, in which RETURNN holds the rate: here the control is applied in all epochs", name
+        )
     try:
         return from_dict(cls, _field_values(options, cls, name))
     except UsageError as error:
