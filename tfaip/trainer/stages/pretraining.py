@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.arguments import Text
 from tfaip.params.limits import FieldError
 from tfaip.trainer.stages.hooks import ask_for_epoch, ask_for_stage, asks_for_history, name_of, scenario_with_hooks
 from tfaip.trainer.stages.naming import EPOCH, PRETRAINING
@@ -68,7 +68,7 @@ def _varied(pretraining: PretrainingParams) -> list[PretrainingStage]:
     for index, text in enumerate(pretraining.values):
         values = [text]
         if len(pretraining.vary) > 1:
-            values = shlex.split(text)
+            values = list(Text(text))
         if len(values) != len(pretraining.vary):
             expected = f"a value for each of {', '.join(pretraining.vary)}"
             raise FieldError("pretraining.values", text, expected, index=index, others=["pretraining.vary"])

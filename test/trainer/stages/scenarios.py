@@ -1,0 +1,118 @@
+"""The tiny scenario with hooks of a pretraining, as users write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
+
+
+def tiny_params(epochs: int = 20, **values: Any) -> TinyTrainerParams:
+    """Return the params of the tiny scenario with other values."""
+    params = TinyScenario.default_trainer_params()
+    params.epochs = epochs
+    for name, value in values.items():
+        setattr(params, name, value)
+    params.__post_init__()
+    return params
+
+
+class ConstructionScenario(TinyScenario):
+    """`custom_construction_algo` of RETURNN's documentation: the weight of a loss grows from 0 to 0.8."""
+
+    @classmethod
+    def pretraining(cls, idx: int, params: TinyTrainerParams) -> TinyTrainerParams | None:
+        if idx == 5:
+            return None
+        params.loss_weights["mse"] = min(idx / 5, 1.0)
+        return params
+
+
+class OwnRepetitionsScenario(TinyScenario):
+    """Says the number of epochs itself in some stages."""
+
+    def pretraining(self, idx: int, params: TinyTrainerParams) -> Any:  # type: ignore[override]
+        if idx == 3:
+            return None
+        params.scenario.model.units = idx + 1
+        return (params, 3) if idx == 1 else params
+
+
+class EndlessScenario(TinyScenario):
+    """Never returns None."""
+
+    @classmethod
+    def pretraining(cls, idx: int, params: TinyTrainerParams) -> TinyTrainerParams:
+        return params
+
+
+class EpochScenario(TinyScenario):
+    """Other units in epochs 1-2 and 3, then none."""
+
+    @classmethod
+    def params_for_epoch(cls, epoch: int, params: TinyTrainerParams, **kwargs: Any) -> TinyTrainerParams | None:
+        if epoch > 3:
+            return None
+        params.scenario.model.units = 2 if epoch < 3 else 4
+        return params
+
+
+class AllEpochsScenario(TinyScenario):
+    """Is asked for all epochs, and leaves the later ones as they are."""
+
+    @classmethod
+    def params_for_epoch(cls, epoch: int, params: TinyTrainerParams, **kwargs: Any) -> TinyTrainerParams:
+        if epoch < 3:
+            params.scenario.model.units = 2
+        return params
+
+
+class HistoryScenario(TinyScenario):
+    """As many units as there are epochs with values."""
+
+    @classmethod
+    def params_for_epoch(cls, epoch: int, params: TinyTrainerParams, history: Any = None, **kwargs: Any) -> Any:
+        params.scenario.model.units = 10 + len(history)
+        return params
+
+
+class TextScenario(TinyScenario):
+    """Returns something else."""
+
+    @classmethod
+    def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
+        return "small"
+
+
+class ZeroScenario(TinyScenario):
+    """A stage of no epochs."""
+
+    @classmethod
+    def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
+        return params, 0
+
+
+class LongerScenario(TinyScenario):
+    """Changes what the run has once."""
+
+    @classmethod
+    def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
+        params.epochs = 200
+        return params
+
+
+class WrongScenario(TinyScenario):
+    """Sets a value of a wrong type."""
+
+    @classmethod
+    def pretraining(cls, idx: int, params: TinyTrainerParams) -> Any:
+        params.scenario.model.units = "many"  # type: ignore[assignment]
+        return params
+
+
+class OtherEpochScenario(TinyScenario):
+    """Returns something else for an epoch."""
+
+    @classmethod
+    def params_for_epoch(cls, epoch: int, params: TinyTrainerParams, **kwargs: Any) -> Any:
+        return params.scenario
