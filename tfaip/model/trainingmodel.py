@@ -185,8 +185,12 @@ class TrainingModel(keras_private.BuiltModel):
         Several replicas of TensorFlow return their shares of it, which Keras adds up.
         """
         batch_size = _batch_size(x)
+        losses = self._weighted_losses(x, y_pred)
         total = ops.zeros((), dtype="float32")
-        for name, (weight, value) in self._weighted_losses(x, y_pred).items():
+        if all(_is_zero(weight) for weight, _ in losses.values()):
+            # Of a constant TensorFlow has no gradient: Keras would refuse to train.
+            total = total + _sum_of_zeros(self.trainable_variables)
+        for name, (weight, value) in losses.items():
             mean = _share_of_mean(ops.mean(value), batch_size)
             if name != TOTAL_LOSS:
                 self._values.mean_of(name).update_state(mean, sample_weight=batch_size)
@@ -319,9 +323,17 @@ def _weighed(loss: Tensor, weight: Any) -> Tensor:
     If that is the number 0 nothing is left of the loss, which need not be finite: after a variable of 0 the gradient
     would be computed all the same, and NaN times 0 is NaN.
     """
-    if isinstance(weight, int | float) and weight == 0:
-        return ops.zeros((), dtype="float32")
-    return weight * loss
+    return ops.zeros((), dtype="float32") if _is_zero(weight) else weight * loss
+
+
+def _is_zero(weight: Any) -> bool:
+    return isinstance(weight, int | float) and weight == 0
+
+
+def _sum_of_zeros(variables: list[keras.Variable]) -> Tensor:
+    """Return 0, which has the gradient 0 of every variable."""
+    sums = [ops.sum(ops.cast(ops.zeros_like(v) * v, "float32")) for v in variables]
+    return ops.sum(ops.stack(sums)) if sums else ops.zeros((), dtype="float32")
 
 
 def _weighted(value: Tensor, sample_weight: Tensor | None) -> Tensor:
