@@ -332,8 +332,10 @@ def _is_zero(weight: Any) -> bool:
 
 def _sum_of_zeros(variables: list[keras.Variable]) -> Tensor:
     """Return 0, which has the gradient 0 of every variable."""
-    sums = [ops.sum(ops.cast(ops.zeros_like(v) * v, "float32")) for v in variables]
-    return ops.sum(ops.stack(sums)) if sums else ops.zeros((), dtype="float32")
+    total = ops.zeros((), dtype="float32")
+    for variable in variables:
+        total = total + 0.0 * ops.cast(ops.sum(variable), "float32")
+    return total
 
 
 def _weighted(value: Tensor, sample_weight: Tensor | None) -> Tensor:
