@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from test.support.runs import files_below, without_seconds
+from test.support.runs import files_below, latest, without_seconds
 from test.trainer.line import LineScenario, line_params
 from tfaip.trainer.stages.params import StageParams, TrainStage
 
@@ -86,8 +86,11 @@ def train(params: Any, *callbacks: keras.callbacks.Callback, scenario: Any = Lin
 def facts_of(run: Path) -> dict[str, Any]:
     """Return all files that equal runs have in common, without times and the place of the run."""
     facts: dict[str, Any] = {}
+    newest = f"checkpoint/{latest(run)}/"
     for name, content in files_below(run).items():
-        if name.endswith(_NOT_COMPARED) or "tfevents" in name:
+        # A stop writes one more checkpoint.
+        is_older = name.startswith("checkpoint/epoch") and not name.startswith(newest)
+        if is_older or name.endswith(_NOT_COMPARED) or "tfevents" in name:
             continue
         facts[name] = content
         if name.endswith(".json"):
