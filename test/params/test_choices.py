@@ -76,7 +76,7 @@ def test_accepted_names(base: type, cls: type, names: list[str]) -> None:
         ("test.params.cli_params:DataParams", "is not a params class derived from OptimizerParams"),
         ("test.params.cli_params:Mode", "is not a params class derived from OptimizerParams"),
         ("test.params.cli_params:TGen", "is not a params class derived from OptimizerParams"),
-        (":X", "--x: module '' cannot be imported (ValueError: Empty module name)"),
+        (":X", "--x: expected the name of a class or module:Class, got ':X'"),
     ],
 )
 def test_wrong_names(name: str, message: str) -> None:

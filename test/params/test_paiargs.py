@@ -46,7 +46,16 @@ PARSED = {
     "types": ["PredictorParams", "TutorialTrainerParams", "OwnParams"],
 }
 # Their other values need another flag: these are given as they are.
-NOT_ALONE = ("coordinator", "num_processes", "process_id", "step_function")
+NOT_ALONE = (
+    "blocks",
+    "coordinator",
+    "file_name",
+    "num_processes",
+    "process_id",
+    "step_function",
+    "values",
+    "vary",
+)
 WAYS = ("library first", "library last", "own parser")
 
 
@@ -180,7 +189,7 @@ def other_values(value: Any, declared: Any) -> Iterator[Any]:
         yield not value
     elif isinstance(value, int | float):
         yield from (value + 1, value / 2, value + 1e-4, 1, 0.5, 2, -1)
-    elif isinstance(value, str) or declared is str:
+    elif isinstance(value, str) or (isinstance(declared, type) and issubclass(declared, str)):
         yield from ("skip", "x", "test.params.own_parts:rate", "out", ".*x", "a->b", "3")
     elif get_origin(declared) in (list, set, tuple):
         for item in other_values(None, members[0]):

@@ -109,9 +109,11 @@ class Resolver:
         elif selected is not None:
             node.cls = selected
         elif default is MISSING:
-            node.required = inspect.isabstract(origin_of(declared))
-            if not node.required:
-                node.cls = declared
+            # The class of an abstract one that is taken if none is chosen.
+            node.cls = getattr(origin_of(declared), "__default_choice__", declared)
+            node.required = inspect.isabstract(origin_of(node.cls))
+            if node.required:
+                node.cls = None
         elif default is not None:
             node.cls, values = type(default), _values_of(default)
         if node.cls is not None:

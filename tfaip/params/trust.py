@@ -10,7 +10,7 @@ import importlib
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from types import FunctionType
 from typing import Any, get_origin
@@ -21,6 +21,7 @@ from tfaip.util.text import shorten, shorten_text
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
 _MODULE_CHARACTERS = re.compile(r"[\w.]+", re.ASCII)
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
 SCENARIO_MARK = "__scenario__"
@@ -204,7 +205,7 @@ def require_trusted_package(name: str, trusted: frozenset[str], place: str) -> N
 
 
 def check_text(text: str, trusted: frozenset[str], place: str) -> None:
-    """Raise unless a file may give a text as the value of a field; nothing is imported.
+    """Raise unless a file may give a text as the value of a field, which may name classes and functions.
 
     Args:
         text: what would follow the flag of the field; every `module:name` in it counts.
@@ -212,24 +213,34 @@ def check_text(text: str, trusted: frozenset[str], place: str) -> None:
         place: dotted path, for messages.
 
     Raises:
-        UntrustedName: if a package is not trusted.
+        UntrustedName: if a package is not trusted; always before anything of it is imported.
     """
+    allowed = trusted | {_OWN_PACKAGE}
+    for name in _names_in(text):
+        what = f"{place}: {shorten(name)}"
+        _require_trust(name.partition(":")[0], allowed, what)
+        try:
+            home = getattr(import_named(name, place, "object"), "__module__", None) or ""
+        except NotImportable:
+            continue  # maybe no name at all
+        # As for functions: one of another module that an allowed one has imported.
+        _require_trust(home, allowed, f"{what}, defined in {home},")
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """Yield what could be `module:name` in a text, or in its words as a shell splits them."""
     try:
         words = shlex.split(text)
     except ValueError:  # a quote without its end
         words = []
-    for word in [text, *words]:
-        parts = word.split(":")
-        for before, after in pairwise(parts):
-            module = _end_of_name(before)
-            if FULL_NAME.fullmatch(f"{module}:{after[:1]}"):
-                _require_trust(module, trusted | {_OWN_PACKAGE}, f"{place}: {shorten(word)}")
-
-
-def _end_of_name(text: str) -> str:
-    """Return the characters at the end of a text that the name of a module can have."""
-    found = _MODULE_CHARACTERS.match(text[::-1])
-    return "" if found is None else found[0][::-1]
+    for word in dict.fromkeys([text, *words]):
+        for before, after in pairwise(word.split(":")):
+            module = _MODULE_CHARACTERS.match(before[::-1])
+            attribute = _ATTRIBUTE.match(after)
+            if module is not None and attribute is not None:
+                name = f"{module[0][::-1]}:{attribute[0]}"
+                if FULL_NAME.fullmatch(name) is not None:
+                    yield name
 
 
 def _is_full_name(name: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.params import ParamsBase, option
@@ -43,7 +43,9 @@ def expected_file_name(name: str) -> str | None:
 
 
 class StageParams(ParamsBase, ABC):
-    """Stage of a training."""
+    """Stage of a training; if no class is chosen, a `TrainStage`."""
+
+    __default_choice__: ClassVar[type[StageParams]]
 
     @abstractmethod
     def describe(self) -> str:
@@ -83,6 +85,9 @@ class TrainStage(OverridingStage):
 
     def describe(self) -> str:
         return ""
+
+
+StageParams.__default_choice__ = TrainStage
 
 
 class RepeatStage(StageParams):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tfaip.params.fieldtext import value_text
 from tfaip.params.limits import FieldError
 from tfaip.params.names import did_you_mean
+from tfaip.params.tree import node_fields
 from tfaip.trainer.stages.naming import check_name
 from tfaip.trainer.stages.params import CallStage, OverridingStage, RepeatStage, StageParams, TrainStage
 from tfaip.trainer.stages.placeholders import fill, map_texts
@@ -46,7 +48,7 @@ class _Order:
     """
 
     keys: dict[str, type]
-    latest: dict[str, str] = field(default_factory=dict)
+    latest: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def name_of(self, key: str) -> str:
         """Return the full name of the latest stage of a key.
@@ -122,7 +124,7 @@ def _unrolled(
 def _filled(stage: StageParams, path: str, repetition: int | None, order: _Order) -> StageParams:
     """Return a copy of the params of a stage whose texts are filled in."""
     fill_text = partial(_fill, repetition=repetition, order=order)
-    values = {name: getattr(stage, name) for name in type(stage).__dataclass_fields__}
+    values = {field.name: getattr(stage, field.name) for field in node_fields(stage)}
     field_name = "arguments" if isinstance(stage, CallStage) else "overrides"
     if isinstance(stage, CallStage | OverridingStage):
         filled = {}

@@ -1,0 +1,192 @@
+"""Stages that cannot work: one clear line, exit code 2, before the first batch; and what a plan looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+
+TINY = "test.support.tiny"
+SCENARIOS = "test.trainer.stages.scenarios"
+ONE = ["--stages", "small=TrainStage", "--stages.small.epochs", "2"]
+TWO = ["--stages", "p=Predict", "b=Train", "--stages.b.epochs", "1", "--stages.b.overrides"]
+DUPLICATE = "stages:\n  a: {__cls__: Train, epochs: 1}\n  a: {__cls__: Train, epochs: 1}\n"
+IN_A_GROUP = (
+    "stages:\n  a: {__cls__: Train, epochs: 1}\n  g: {__cls__: Repeat, stages: {a: {__cls__: Train, epochs: 1}}}\n"
+)
+NO_EPOCHS = "stages:\n  a: {__cls__: Train}\n"
+WRONG_TYPE = "stages:\n  a: {__cls__: Train, epochs: 1, overrides: {model.units: [1, 2]}}\n"
+NO_CLASS = "stages:\n  a: {times: 1}\n"
+MANY = "stages: {g: {__cls__: Repeat, times: 100000000, stages: {a: {__cls__: Train, epochs: 1}}}}"
+FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            [*ONE, "--stages.small.overrides", "model.unit=3"],
+            "stage small, overrides: unknown flag --model.unit; did you mean --model.units or --model.dropout?",
+        ),
+        (
+            [*ONE, "--stages.small.overrides", "model.units=many"],
+            "stage small, overrides: --model.units: expected int, got 'many'",
+        ),
+        (
+            [*ONE, "--stages.small.overrides", "optimizer=SDG"],
+            "stage small, overrides: --optimizer: no class 'SDG'; did you mean SGD? (or module:Class)",
+        ),
+        (["--stages", "small=TrainStage"], "missing required flag: --stages.small.epochs"),
+        (["--stages", "small"], "missing required flag: --stages.small.epochs"),
+        (["--stages", "small=Trian"], "--stages: no class 'Trian'; did you mean Train? (or module:Class)"),
+        ([*ONE, "--stages.small.epochs=0"], "--stages.small.epochs is given twice: give it once"),
+        (
+            ["--stages", "a=Train", "--stages.a.epochs", "0"],
+            "epochs is 0, expected at least 1, or None: change --stages.a.epochs",
+        ),
+        (
+            ["--stages", "a=Train", "--stages.a.epochs", "4"],
+            "epochs is 4, expected more than the 4 epochs of the stages, as it counts all of them: "
+            "change --trainer.epochs",
+        ),
+        (["--stages", "a=Train", "a=Predict"], "--stages: a key is given twice"),
+        (
+            ["--stages", "main=Train", "--stages.main.epochs", "1"],
+            "stages is 'main', expected another name of a stage (it is that of the plain params): change --stages",
+        ),
+        (
+            ["--stages", "../x=Train", "--stages.../x.epochs", "1"],
+            "stages is '../x', expected another name of a stage (it is no plain name): change --stages",
+        ),
+        (
+            [*TWO, "no_train_scope={q.dir}"],
+            "overrides['no_train_scope'] is '{q.dir}', expected no '{q.dir}', since no stage has this name; "
+            "expected one of: b, p: change --stages.b.overrides",
+        ),
+        (
+            ["--stages", "b", "p=Predict", "--stages.b.epochs=1", "--stages.b.overrides", "no_train_scope={p.dir}"],
+            "overrides['no_train_scope'] is '{p.dir}', expected no {p.dir}, since this stage comes later: "
+            "change --stages.b.overrides",
+        ),
+        (
+            [*TWO, "model.units={p.dir}"],
+            "stage b, overrides: --model.units: expected int, got 'p'",
+        ),
+        (
+            ["--stages", "c=Call", "--stages.c.function", "test.trainer.stages.scenarios:tiny_param"],
+            "function is 'test.trainer.stages.scenarios:tiny_param', expected a function that module "
+            "test.trainer.stages.scenarios has: change --stages.c.function",
+        ),
+        (["--stages", "c=Call"], "missing required flag: --stages.c.function"),
+        (
+            ["--stages", "p=Predict", "--stages.p.file_name", "../x.jsonl"],
+            "file_name is '../x.jsonl', expected a file name that ends with .jsonl or .npz (it is no plain name): "
+            "change --stages.p.file_name",
+        ),
+        (["--stages", "g=Repeat"], "stages is {}, expected at least one stage: change --stages.g.stages"),
+        (
+            ["--pretraining.vary", "model.units"],
+            "values is [], expected at least one entry, as there are vary: change --pretraining.values or "
+            "--pretraining.vary",
+        ),
+        (
+            ["--pretraining.vary", "model.units", "--pretraining.values", "1", "2", "3", "4"],
+            "epochs is 4, expected more than the 4 epochs of the stages, as it counts all of them: "
+            "change --trainer.epochs",
+        ),
+        (["--config", "twice.yaml"], "twice.yaml: broken YAML in line 3, column 3: key 'a' is given twice"),
+        (
+            ["--config", "group.yaml"],
+            "stages is 'a', expected another name of a stage (it is given twice): change stages.g.stages in group.yaml",
+        ),
+        (["--config", "epochs.yaml"], "missing required flag: --stages.a.epochs"),
+        (["--config", "type.yaml"], "stage a, overrides: --model.units: expected int, got '1 2'"),
+        (
+            ["--config", "class.yaml"],
+            "unknown class.yaml: stages.a.times; did you mean stages.a.epochs or stages.a.overrides or "
+            "stages.a.no_train_scope?",
+        ),
+        (
+            ["--config", "many.yaml"],
+            "stages is 100000000, expected at most 1000 stages, with all repetitions: change stages in many.yaml",
+        ),
+        (
+            ["--config", "foreign.yaml"],
+            "foreign.yaml: stages.c.function: function 'statistics:mean' is refused: statistics is not among the "
+            "trusted packages (test, tfaip): name it on the command line, or trust it: --trust statistics",
+        ),
+    ],
+)  # fmt: skip
+def test_stages_that_cannot_work(flags: Sequence[str], message: str, run: Run, tmp_path: Path) -> None:
+    files = {"twice": DUPLICATE, "group": IN_A_GROUP, "epochs": NO_EPOCHS, "type": WRONG_TYPE, "class": NO_CLASS}
+    for name, text in {**files, "many": MANY, "foreign": FOREIGN}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    code, out, err = run("train", TINY, "--trainer.output_dir", tmp_path / "out", *flags)
+    assert (code, out, err) == (2, "", f"error: {message}\n")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "message"),
+    [
+        (
+            "TextScenario",
+            "pretraining(0, params) of TextScenario returned 'small', expected TinyTrainerParams, a tuple of it and a "
+            "number of epochs of at least 1, or None at the end",
+        ),
+        (
+            "EndlessScenario",
+            "pretraining(4, params) of EndlessScenario has not returned None after 4 epochs: return it where the "
+            "pretraining ends, or change --pretraining.max_epochs or --trainer.epochs",
+        ),
+        (
+            "LongerScenario",
+            "pretraining(0, params) of LongerScenario: --trainer.epochs is one of the whole run, a stage cannot set it "
+            "to 200",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "preview_schedule"])
+def test_hooks_that_do_not_work(command: str, scenario: str, message: str, run: Run, tmp_path: Path) -> None:
+    flags: list[Any] = ["--trainer.output_dir", tmp_path / "out"]
+    assert run(command, f"{SCENARIOS}:{scenario}", *flags) == (2, "", f"error: {message}\n")
+
+
+def test_preview_of_the_rates_of_all_stages(run: Run) -> None:
+    flags = [
+        *["--trainer.epochs", "9", "--learning_rate", "PolynomialDecay", "--learning_rate.lr", "0.9"],
+        *["--stages", "warm=Train", "p=Predict", "held=Train", "later=Train"],
+        *["--stages.warm.epochs", "2", "--stages.held.epochs", "2", "--stages.later.epochs", "1"],
+        *["--stages.warm.overrides", "learning_rate=Constant", "learning_rate.lr=0.05", "train.batch_size=11"],
+        *["--stages.held.rate_control", "False", "--stages.later.overrides", "no_train_scope={p.dir}"],
+    ]
+    code, out, err = run("preview_schedule", TINY, *flags)
+    assert (code, err) == (0, "")
+    table, rates = out.split("\n\n")[0].splitlines(), out.split("\n\n")[2].splitlines()
+    assert [line.split()[:2] for line in table[1:]] == [
+        ["warm", "1-2"],
+        ["p", "-"],
+        ["held", "3-4"],
+        ["later", "5"],
+        ["main", "6-9"],
+    ]
+    # A rule goes from 1 in epoch 1 to 0 after epoch 9, whatever the epochs before it were.
+    assert [line.split(maxsplit=2) for line in rates] == [
+        ["epoch", "stage", "rate"],
+        ["1-2", "warm", "0.05"],
+        ["3-4", "held", "0.9"],
+        ["5", "later", "known when the stage is reached"],
+        ["6", "main", "0.4"],
+        ["7", "main", "0.3"],
+        ["8", "main", "0.2"],
+        ["9", "main", "0.1"],
+    ]
+    # Two epochs of 4 batches, seven of 11.
+    assert "Constant, PolynomialDecay: 9 epochs in 4 stages, 85 updates" in out
+    code, out, _ = run("preview_schedule", TINY, *flags, "--dry_run")
+    assert code == 0
+    assert "show the learning rate of 9 epochs in 5 stages of TinyScenario with PolynomialDecay" in out

@@ -1,0 +1,239 @@
+"""Stages on the command line, in config files, in Python and in stored params."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.params.tiny_flags import tiny_params
+from test.support.tiny.scenario import TinyGeneratorParams, TinyScenario, TinyTrainerParams
+from tfaip.errors import UsageError
+from tfaip.params.cli import ParamsParser
+from tfaip.params.functions import FunctionName
+from tfaip.params.trust import UntrustedName
+from tfaip.trainer.stages.params import (
+    CallStage,
+    PredictData,
+    PredictStage,
+    PretrainingParams,
+    RepeatStage,
+    StageParams,
+    TrainStage,
+)
+from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.transfer.params import NewRows, TransferParams
+
+FLAT = ["small=TrainStage", "align=Predict"]
+FLAGS = [
+    *["--stages", *FLAT, "--stages.small.epochs", "3", "--stages.small.transfer.new_rows", "zero"],
+    *["--stages.small.overrides", "model.units=32", "optimizer=SGD", "trainer.loss_weights=mse=0.5 x=1"],
+    *["--stages.align.data", "val", "--pretraining.vary", "model.units", "--pretraining.values", "4", "5"],
+    *["--pretraining.repetitions", "0=2", "1=1"],
+]
+FLAT_FILE = """
+stages:
+  small:
+    __cls__: TrainStage
+    epochs: 3
+    transfer: {new_rows: zero}
+    overrides:
+      model.units: 32
+      optimizer: SGD
+      trainer.loss_weights: {mse: 0.5, x: 1}
+  align: {__cls__: Predict, data: val}
+pretraining: {vary: [model.units], values: [4, 5], repetitions: {0: 2, 1: 1}}
+"""
+NESTED_FILE = """
+trainer.epochs: 30
+stages:
+  linear: {__cls__: Train, epochs: 1}
+  loop:
+    __cls__: Repeat
+    times: 3
+    stages:
+      align: {__cls__: Predict, weights: current}
+      check: {__cls__: Call, function: "tfaip.util.text:shorten", arguments: {value: "{align.dir}", limit: 80}}
+      grow:
+        __cls__: Train
+        epochs: 2
+        overrides: {model.units: [32, 48], val.seed: "{repeat}"}
+"""
+PYTHON: dict[str, StageParams] = {
+    "small": TrainStage(
+        epochs=3,
+        overrides={"model.units": 32, "optimizer": "SGD", "trainer.loss_weights": {"mse": 0.5, "x": 1}},
+        transfer=TransferParams(new_rows=NewRows.ZERO),
+    ),
+    "align": PredictStage(data=PredictData.VAL),
+}
+
+
+def from_file(path: Path, text: str, *argv: str) -> TinyTrainerParams:
+    (path / "config.yaml").write_text(text)
+    return tiny_params("--trainer.epochs", "30", "--config", str(path / "config.yaml"), *argv)
+
+
+def shown(plan: Any) -> list[Any]:
+    """Return what a plan does, as plain values."""
+    found = []
+    for stage in plan:
+        params = None if stage.params is None else {**stage.params.to_dict(), "stages": None, "pretraining": None}
+        found.append((stage.name, stage.kind, stage.first_epoch, stage.last_epoch, params, stage.rate_control))
+    return found
+
+
+def test_flags_files_and_python_say_the_same(tmp_path: Path) -> None:
+    flags = tiny_params("--trainer.epochs", "30", *FLAGS)
+    file = from_file(tmp_path, FLAT_FILE)
+    python = tiny_params("--trainer.epochs", "30")
+    python.stages = PYTHON
+    python.pretraining = PretrainingParams(vary=["model.units"], values=[4, 5], repetitions={0: 2, 1: 1})
+    assert flags.stages == file.stages == PYTHON
+    assert flags.pretraining == file.pretraining == python.pretraining
+    plans = [plan_stages(params, TinyScenario) for params in (flags, file, python)]
+    assert shown(plans[0]) == shown(plans[1]) == shown(plans[2])
+    assert [stage.name for stage in plans[0]] == ["pretraining.0", "pretraining.1", "small", "align", "main"]
+    small = plans[0][2]
+    assert (small.first_epoch, small.last_epoch, small.transfer.new_rows) == (4, 6, NewRows.ZERO)
+    assert small.params is not None
+    assert small.params.loss_weights == {"mse": 0.5, "x": 1.0}
+
+
+def test_nested_stages_of_a_file_and_of_flags(tmp_path: Path) -> None:
+    params = from_file(tmp_path, NESTED_FILE)
+    group = params.stages["loop"]
+    assert isinstance(group, RepeatStage)
+    assert list(group.stages) == ["align", "check", "grow"]
+    call = group.stages["check"]
+    assert isinstance(call, CallStage)
+    assert call.arguments == {"value": "{align.dir}", "limit": 80}
+    grow = ["--stages.loop.stages", "grow=Train", "--stages.loop.stages.grow.epochs", "2"]
+    lists = ["--stages.loop.stages.grow.overrides", "model.units=3"]
+    typed = tiny_params("--stages", "loop=Repeat", "--stages.loop.times", "1", *grow, *lists)
+    expected = {"grow": TrainStage(epochs=2, overrides={"model.units": "3"})}
+    assert typed.stages == {"loop": RepeatStage(times=1, stages=expected)}
+
+
+def test_a_stage_without_a_class_trains(tmp_path: Path) -> None:
+    expected = {"a": TrainStage(epochs=2, overrides={"model.units": "3"})}
+    assert from_file(tmp_path, "stages: {a: {epochs: 2, overrides: {model.units: 3}}}").stages == expected
+    assert tiny_params("--stages", "a", "--stages.a.epochs=2", "--stages.a.overrides=model.units=3").stages == expected
+
+
+def test_flags_change_stages_of_a_file(tmp_path: Path) -> None:
+    params = from_file(tmp_path, NESTED_FILE, "--stages.loop.times", "2", "--stages.loop.stages.grow.epochs", "5")
+    assert params.stages["loop"].times == 2  # type: ignore[attr-defined]
+    assert params.stages["loop"].stages["grow"].epochs == 5  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("text", [FLAT_FILE, NESTED_FILE])
+def test_what_is_printed_is_a_config_file(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    params = from_file(tmp_path, text)
+    with pytest.raises(SystemExit):
+        from_file(tmp_path, text, "--print_config")
+    printed = capsys.readouterr().out
+    parser = ParamsParser(prog="test")
+    parser.add_params("trainer", TinyTrainerParams, default=TinyScenario.default_trainer_params())
+    (tmp_path / "printed.yaml").write_text(printed)
+    assert parser.parse(["--config", str(tmp_path / "printed.yaml")]).trainer == params
+
+
+@pytest.mark.parametrize("text", [FLAT_FILE, NESTED_FILE])
+def test_stored_params_have_the_stages(text: str, tmp_path: Path) -> None:
+    params = from_file(tmp_path, text)
+    restored = TinyTrainerParams.from_json(params.to_json())
+    assert restored == params
+    assert restored.to_json() == params.to_json()
+
+
+def test_params_without_stages_are_read() -> None:
+    values = tiny_params().to_dict()
+    for name in ("stages", "pretraining", "transfer"):
+        del values[name]
+    assert TinyTrainerParams.from_dict(values) == tiny_params()
+
+
+def test_a_generator_of_a_stage() -> None:
+    generator = ["--stages.p.generator", "TinyGenerator", "--stages.p.generator.samples", "3"]
+    params = tiny_params("--stages", "p=Predict", *generator)
+    assert params.stages["p"] == PredictStage(generator=TinyGeneratorParams(samples=3))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "argument"),
+    [
+        ({"optimizer": "foreign:Mine"}, "foreign"),
+        ({"optimizer": "'foreign':Mine"}, "foreign"),
+        ({"optimizer": ["Adam", "foreign:Mine"]}, "foreign"),
+        ({"learning_rate.decay": "foreign.sub:Mine"}, "foreign"),
+        ({"a": "x=1 b=foreign:f"}, "foreign"),
+        ({"a": {"b": "foreign:f"}}, "foreign"),
+        ({"learning_rate.decay": "tfaip.trainer.stages.overrides:contextmanager"}, "contextlib"),
+    ],
+)
+def test_overrides_of_a_file_name_trusted_packages_only(
+    overrides: dict[str, Any], argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "foreign.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\nclass Mine: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = json.dumps({"stages": {"a": {"__cls__": "Train", "epochs": 1, "overrides": overrides}}})
+    (tmp_path / "config.json").write_text(file)
+    with pytest.raises(UsageError, match=rf"is refused: {argument} is not among the trusted .*--trust {argument}"):
+        tiny_params("--config", str(tmp_path / "config.json"))
+    values = tiny_params().to_dict()
+    values["stages"] = {"a": {"__cls__": "tfaip.trainer.stages.params:TrainStage", "overrides": overrides}}
+    with pytest.raises(UntrustedName):
+        TinyTrainerParams.from_dict(values)
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"__cls__": "Call", "function": "foreign:f"},
+        {"__cls__": "Predict", "generator": {"__cls__": "foreign:Mine"}},
+        {"__cls__": "foreign:Mine"},
+        {"__cls__": "Repeat", "stages": {"b": {"__cls__": "Call", "function": "foreign:f"}}},
+    ],
+)
+def test_names_in_stages_of_a_file(stage: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": stage}}))
+    with pytest.raises(UsageError, match="foreign.* is refused"):
+        tiny_params("--config", str(tmp_path / "config.json"))
+    (tmp_path / "config.json").write_text(json.dumps({"pretraining": {"values": ["foreign:f"]}}))
+    with pytest.raises(UsageError, match="foreign.* is refused"):
+        tiny_params("--config", str(tmp_path / "config.json"))
+
+
+@pytest.mark.parametrize("text", ["10:30", "a b", "x: y", "http://a", "'", "::", "a:1", "tfaip:nothing", ":" * 9])
+def test_text_of_a_file_that_names_nothing(text: str, tmp_path: Path) -> None:
+    stage = {"__cls__": "Train", "epochs": 1, "overrides": {"model.units": text}}
+    (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": stage}}))
+    assert tiny_params("--config", str(tmp_path / "config.json")).stages["a"].overrides == {"model.units": text}  # type: ignore
+
+
+def test_the_command_line_may_name_anything() -> None:
+    call = [
+        "--stages",
+        "a=Train",
+        "c=Call",
+        "--stages.a.epochs",
+        "1",
+        "--stages.a.overrides",
+        "optimizer=statistics:mean",
+    ]
+    params = tiny_params(*call, "--stages.c.function", "statistics:mean")
+    assert params.stages["c"] == CallStage(function=FunctionName("statistics:mean"))
+    assert params.stages["a"].overrides == {"optimizer": "statistics:mean"}  # type: ignore[attr-defined]
+
+
+def test_help_of_stages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        tiny_params("--stages", "a=Train", "--help", "stages")
+    text = capsys.readouterr().out
+    assert "--stages.a.overrides dict[str, value] = {}" in text
+    assert "--stages.a.epochs int | None" in text
+    assert "Choices: Train, Predict, Repeat, Call" in " ".join(text.split())

@@ -1,0 +1,178 @@
+"""Overrides of a stage: any param of the run by its flag or path, as text or as a plain value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from test.support.tiny.scenario import TinyTrainerParams
+from test.trainer.stages.scenarios import tiny_params
+from tfaip.errors import UsageError
+from tfaip.params.copying import copy_tree
+from tfaip.params.fieldtext import value_text
+from tfaip.params.root import RootParams
+from tfaip.scenario.tutorial.full.datasets import Dataset
+from tfaip.scenario.tutorial.full.scenario import TutorialScenario
+from tfaip.trainer.optimizer.optimizers import SGDOptimizer
+from tfaip.trainer.scheduler import ConstantParams
+from tfaip.trainer.stages.overrides import differences, overridden
+from tfaip.trainer.stages.params import TrainStage
+
+
+def changed(overrides: dict[str, Any], **values: Any) -> tuple[TinyTrainerParams, dict[str, Any]]:
+    """Return the params of a stage, and what differs from those of the run by path."""
+    params = tiny_params(**values)
+    texts = TrainStage(overrides=overrides).overrides
+    found = overridden(params, {name: value_text(value) for name, value in texts.items()}, {}, "small")
+    return found, {change.path: change.new for change in differences(params, found)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "path", "expected"),
+    [
+        ("model.units", "32", "scenario.model.units", 32),
+        ("model.units", 32, "scenario.model.units", 32),
+        ("scenario.model.units", 32, "scenario.model.units", 32),
+        ("--model.units", 32, "scenario.model.units", 32),
+        ("model.dropout", 0, "scenario.model.dropout", 0.0),
+        ("train.batch_size", "8", "gen.setup.train.batch_size", 8),
+        ("gen.setup.train.batch_size", "8", "gen.setup.train.batch_size", 8),
+        ("train.samples", "12", "gen.train.samples", 12),
+        ("trainer.val_every_n", 3, "val_every_n", 3),
+        ("val_every_n", 3, "val_every_n", 3),
+        ("no_train_scope", "a b c", "no_train_scope", "a b c"),
+        ("lav_silent", "yes", "lav_silent", True),
+        ("lav_silent", True, "lav_silent", True),
+        ("calc_ema", -1, "calc_ema", -1.0),
+        ("loss_weights", {"mse": 0.5, "x": 1}, "loss_weights", {"mse": 0.5, "x": 1.0}),
+        ("trainer.loss_weights", "mse=0.5 x=1", "loss_weights", {"mse": 0.5, "x": 1.0}),
+        ("trainer.loss_weights.mse", 0.5, "loss_weights", {"mse": 0.5}),
+        ("learning_rate.rates", [0.5, 0.25], "learning_rate.rates", [0.5, 0.25]),
+        ("learning_rate.rates", "0.5 0.25", "learning_rate.rates", [0.5, 0.25]),
+        ("learning_rate.rates", {"2": 0.25}, "learning_rate.rates", {2: 0.25}),
+        ("learning_rate.max_lr", "0.5", "learning_rate.max_lr", 0.5),
+        ("optimizer.clip_value", None, "optimizer.clip_value", None),
+        ("early_stopping.n_to_go", 3, "early_stopping.n_to_go", 3),
+        ("device.precision", "mixed_bfloat16", "device.precision", "mixed_bfloat16"),
+    ],
+)  # fmt: skip
+def test_a_value_has_the_type_of_its_field(name: str, value: Any, path: str, expected: Any) -> None:
+    _, found = changed({name: value}, optimizer=SGDOptimizer(clip_value=1.0))
+    assert found == {path: expected}
+    assert isinstance(found[path], type(expected))
+
+
+def test_classes_are_chosen_by_name() -> None:
+    params, _ = changed({"optimizer": "SGD", "optimizer.momentum": 0.5, "learning_rate": "ConstantParams"})
+    assert (type(params.optimizer), params.optimizer.momentum) == (SGDOptimizer, 0.5)  # type: ignore[attr-defined]
+    # As with a flag: the rate is that of the run.
+    assert params.learning_rate == ConstantParams(lr=0.01, epochs=20)
+    full = "tfaip.trainer.optimizer.optimizers:SGDOptimizer"
+    assert isinstance(changed({"optimizer": full})[0].optimizer, SGDOptimizer)
+
+
+def test_parts_of_a_dict() -> None:
+    parts = {"loss_weights.mse": 0.5, "trainer.loss_weights.x": "2"}
+    assert changed(parts, loss_weights={"x": 1.0, "y": 1.0})[1] == {"loss_weights": {"x": 2.0, "y": 1.0, "mse": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"model.unit": 3}, "unknown flag --model.unit; did you mean --model.units"),
+        ({"units": 3}, r"unknown flag --units; did you mean --model.units\?"),
+        ({"model": 3}, "unknown flag --model"),
+        ({"": 3}, "unknown flag --"),
+        ({"optimizer.momentum": 3}, "unknown flag --optimizer.momentum; it belongs to SGD: choose it with"),
+        ({"newbob_relative_error_threshold": 1}, r"did you mean --learning_rate.threshold\?"),
+        ({"model.units": "many"}, "--model.units: expected int, got 'many'"),
+        ({"model.units": 2.5}, "--model.units: expected int, got '2.5'"),
+        ({"model.units": None}, "--model.units: expected int, got 'None'"),
+        ({"model.units": [1, 2]}, "--model.units: expected int, got '1 2'"),
+        ({"loss_weights.mse": "x"}, "--trainer.loss_weights mse: expected float, got 'x'"),
+        ({"loss_weights": "mse"}, "--trainer.loss_weights: expected key=value, got 'mse'"),
+        ({"optimizer": "SDG"}, r"--optimizer: no class 'SDG'; did you mean SGD\?"),
+        ({"optimizer": "os:path"}, "--optimizer: os:path is not a params class"),
+        ({"optimizer": "a b:C"}, "--optimizer takes one class, got a b:C"),
+        ({"learning_rate.lr": -1}, r"lr is -1.0, expected at least 0: change --learning_rate.lr$"),
+        ({"learning_rate.rates": {"21": 1}}, "expected epochs from 1 to 20, the last of the training"),
+        ({"val_every_n": 2, "trainer.val_every_n": 3}, "--trainer.val_every_n is given twice"),
+        ({"loss_weights": "a=1", "loss_weights.b": 2}, "--trainer.loss_weights is given as a whole and in parts"),
+        ({"epochs": 3}, "--trainer.epochs is one of the whole run: set it outside of the stages"),
+        ({"output_dir": "x"}, "--trainer.output_dir is one of the whole run"),
+        ({"overwrite": True}, "--overwrite is one of the whole run"),
+        ({"random_seed": 3}, "--trainer.random_seed is one of the whole run"),
+        ({"device.gpus": 0}, "--device.gpus is one of the whole run"),
+        ({"warmstart.model": "x"}, "--warmstart.model is one of the whole run"),
+        ({"stages": "a=TrainStage"}, "--stages is one of the whole run"),
+        ({"stages.small.epochs": 3}, "--stages is one of the whole run"),
+        ({"pretraining.vary": "x"}, "--pretraining.vary is one of the whole run"),
+        ({"transfer.mode": "exact"}, "--transfer.mode is one of the whole run"),
+        ({"early_stopping.best_model_name": "x"}, "--early_stopping.best_model_name is one of the whole run"),
+        ({"keras_backend": "jax"}, "unknown flag|one of the whole run"),
+        ({"model.units": "3\0"}, "NUL"),
+        ({"x" * 5000: "y" * 5000}, "unknown flag --xxx"),
+    ],
+)  # fmt: skip
+def test_overrides_that_cannot_work(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=rf"^stage small, overrides: .*({message})") as e:
+        changed(overrides)
+    assert len(str(e.value)) < 300
+    assert "\n" not in str(e.value)
+
+
+def test_shared_params_are_those_of_the_copy() -> None:
+    params = TutorialScenario.default_trainer_params()
+    copied = overridden(params, {"data.dataset": "mnist"}, {}, "small")
+    assert params.gen.train.data is params.scenario.data
+    assert copied.gen.train.data is copied.scenario.data
+    assert (params.scenario.data.dataset, copied.gen.train.data.dataset) == (Dataset.DIGITS, Dataset.MNIST)
+
+
+@dataclass
+class Holder:
+    values: Any
+    inner: Any = None
+
+
+def test_a_node_in_two_places_stays_one_node() -> None:
+    inner = Holder(np.zeros(3))
+    copied = copy_tree(Holder([inner, (inner, {"a": inner})], inner))
+    assert copied.inner is not inner
+    assert copied.values[0] is copied.values[1][0] is copied.values[1][1]["a"] is copied.inner
+    assert copied.inner.values is inner.values
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a b", "a b"), (3, "3"), (0.1, "0.1"), (1e-7, "1e-07"), (float("inf"), "inf"), (True, "True"), (None, "None"),
+        ([1, 2], "1 2"), (["a b", "c"], "'a b' c"), ([], ""), ({"a": 0.5, "b": "c d"}, "a=0.5 'b=c d'"),
+        ([[1, 2], 3], "'1 2' 3"),
+    ],
+)  # fmt: skip
+def test_plain_values_as_text(value: Any, text: str) -> None:
+    assert value_text(value) == text
+
+
+def test_text_of_other_objects() -> None:
+    with pytest.raises(TypeError, match="expected text, a number, or a list or dict of them, got"):
+        value_text([Path()])
+
+
+class FilesParams(RootParams):
+    flag_root: ClassVar[str] = "files"
+
+    names: list[str] = []
+    title: str = ""
+    sizes: dict[str, str] = {}
+
+
+def test_directories_may_hold_blanks() -> None:
+    texts = {"names": "{loop.1.align.dir}/1 b", "title": "in {loop.1.align.dir}", "files.sizes": "x={loop.1.align.dir}"}
+    found = overridden(FilesParams(), texts, {"loop.1.align": Path("/a 'b/c")}, "small")
+    assert found == FilesParams(["/a 'b/c/1", "b"], "in /a 'b/c", {"x": "/a 'b/c"})
