@@ -16,6 +16,7 @@ from typing import Any
 import keras
 from keras.src.backend.common import global_state
 from keras.src.backend.common.masking import get_keras_mask
+from keras.src.layers.rnn.conv_lstm import ConvLSTMCell
 from keras.src.losses.losses import LossFunctionWrapper
 from keras.src.random import seed_generator
 from keras.src.utils.naming import to_snake_case
@@ -24,6 +25,7 @@ from tfaip.util.typing import Tensor
 
 # Attributes of Keras objects that list what other attributes hold already. There is no public list of the attributes
 # that the author of a layer has set.
+__all__ = ["ConvLSTMCell"]
 COLLECTIONS = frozenset(
     {
         "_layers",

@@ -18,6 +18,7 @@ from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects.base import RefusedObject, find_params
+from tfaip.model.structure.graph import model_structure
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.encoding import encode
@@ -27,6 +28,7 @@ from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.runparams import Params
+from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
@@ -80,7 +82,7 @@ def build_training_model(
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:
         with below("warmstart"):
-            warmstarter.apply(graph)
+            _start_warm(warmstarter, model, scenario)
     _compile(model, params, scenario, epoch_steps, devices)
     return model
 
@@ -105,6 +107,15 @@ def built_from(
         "execution": [params.force_eager, params.jit_compile, _steps_per_execution(params, devices)],
         "input_gradients": _input_gradient_penalty(scenario),
     }
+
+
+def _start_warm(warmstarter: WarmStarter, model: TrainingModel, scenario: Scenario) -> None:
+    if warmstarter.params.mode is WarmStartMode.EXACT:
+        warmstarter.apply(scenario.graph)
+    else:
+        data = scenario.data
+        inputs, targets = data.create_input_layers(), data.create_target_layers()
+        warmstarter.apply(scenario.graph, lambda: model_structure(model, inputs, targets))
 
 
 @contextmanager

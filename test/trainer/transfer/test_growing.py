@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from tfaip.model.structure.axis import Dimension, Joined, Product, WeightStructure
-from tfaip.trainer.transfer import NameRules, NewRows, Source, Transfer, TransferMode, plan_transfer
+import numpy as np
+import pytest
+
+from tfaip.errors import UsageError
+from tfaip.model.structure.axis import Dimension, Joined, Product, Unknown, WeightStructure
+from tfaip.trainer.transfer import (
+    NameRules,
+    NewRows,
+    Outcome,
+    Source,
+    Transfer,
+    TransferMode,
+    TransferParams,
+    plan_transfer,
+)
 from tfaip.trainer.transfer.table import transfer_table
 
 
@@ -82,3 +95,143 @@ def test_new_rows_are_zero_on_request() -> None:
     # New columns of old rows keep their initial values.
     np.testing.assert_array_equal(values["rnn/kernel"][:3, 5:7], initial["rnn/kernel"][:3, 5:7])
     assert (values["rnn/bias"] != 0).all()
+
+
+def unknown_top(rows: int) -> dict[str, WeightStructure]:
+    """A kernel whose inputs are not known."""
+    return {"top/kernel": WeightStructure((Unknown(rows, "why"), Dimension("units", 2)), inputs=(0,))}
+
+
+def outcome(transfer: Transfer, path: str = "top/kernel") -> str:
+    (row,) = [row for row in transfer.rows if row.target == path]
+    return f"{row.outcome} {row.fit or row.reason}".strip()
+
+
+def test_what_is_ambiguous_stays_fresh_with_the_reason() -> None:
+    transfer = plan(unknown_top(8), unknown_top(12), True)
+    assert transfer_table(transfer)[1:] == ["top/kernel  12x2   left fresh: ambiguous (why; source: 8x2)"]
+    assert transfer.arrays({}) == {}
+    # Without any structure too; but nothing speaks against an equal shape.
+    assert outcome(
+        plan_transfer({"a": (3,)}, [Source("old", {"a": np.ones(2)})], NameRules(), TransferMode.SUBSET), "a"
+    ) == ("left fresh: ambiguous its inputs are not known")
+    assert outcome(plan(unknown_top(8), unknown_top(8), True)) == "loaded"
+
+
+def test_blocks_tell_the_sizes_of_joined_inputs() -> None:
+    # The new sizes after the old ones, as the structure tells nothing.
+    transfer = plan(unknown_top(8), unknown_top(12), False, blocks={"top": [3, 5, 5, 7]})
+    assert outcome(transfer) == "loaded in part [3+5, 2] -> [5+7, 2]"
+    values = transfer.arrays(numbered(unknown_top(12), -1000))["top/kernel"]
+    assert (values[:, 0] > 0).tolist() == [True] * 3 + [False] * 2 + [True] * 5 + [False] * 2
+    # A single size: the inputs were not joined.
+    assert outcome(plan(unknown_top(8), unknown_top(12), False, blocks={".*/kernel": [8]})) == (
+        "loaded in part [8, 2] -> [12, 2]"
+    )
+    # The old sizes are enough if the new parts are known.
+    new = {"top/kernel": recurrent(5, 7, 2)["rnn/kernel"]}
+    old = {"top/kernel": recurrent(3, 5, 2)["rnn/kernel"]}
+    assert outcome(plan(old, new, False)) == (
+        "left fresh: ambiguous the sizes of its parts in the source are not known"
+    )
+    assert outcome(plan(old, new, False, blocks={"top": [2, 6]})) == "loaded in part [2+6, 4*2] -> [5+7, 4*2]"
+    assert outcome(plan(old, new, False, blocks={"top": [2, 4, 2]})) == (
+        "left fresh: ambiguous blocks gives 3 inputs, the model joins 2: give the new sizes after the old ones"
+    )
+    assert outcome(plan(old, new, False, blocks={"top": [3, 5, 5, 8]})) == (
+        "left fresh: ambiguous blocks gives [3, 5, 5, 8], but there are 8 inputs in the source, 12 here"
+    )
+
+
+def test_blocks_only_apply_to_inputs_of_their_size() -> None:
+    # 8 units: the recurrent kernel has 8 rows, too, but these are no joined inputs.
+    old, new = recurrent(3, 5, 8), recurrent(5, 7, 9)
+    transfer = plan(old, new, True, blocks={"rnn": [4, 4]})
+    assert outcome(transfer, "rnn/kernel") == "loaded in part [4+4, 4*8] -> [5+7, 4*9]"
+    assert outcome(transfer, "rnn/recurrent_kernel") == "loaded in part [8, 4*8] -> [9, 4*9]"
+
+
+def test_blocks_that_fit_nothing_are_refused() -> None:
+    with pytest.raises(UsageError, match="^blocks 'bottom' matches no weight; .*the weights are top/kernel$"):
+        plan(unknown_top(8), unknown_top(12), False, blocks={"bottom": [3, 5]})
+    with pytest.raises(UsageError) as caught:
+        plan(unknown_top(8), unknown_top(12), False, blocks={"top": [3, 4]})
+    assert str(caught.value) == (
+        "blocks 'top' gives [3, 4], which are the inputs of no weight that it matches; in the source these are "
+        "top/kernel (8x2)"
+    )
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [3, -1], [True], "3"])
+def test_sizes_are_checked_when_they_are_given(sizes: Any) -> None:
+    with pytest.raises(UsageError, match="^blocks\\['top'\\] is .*, expected a list of positive sizes, e.g. 3,5$"):
+        TransferParams(blocks={"top": sizes})
+
+
+def test_patterns_of_blocks_are_checked() -> None:
+    with pytest.raises(UsageError, match=r"^blocks is '\(', expected a regular expression \(.*\) as a key$"):
+        TransferParams(blocks={"(": [3]})
+    params = TransferParams(rename=["a->b"])
+    params.blocks = {"(": [3]}
+    with pytest.raises(UsageError, match="as a key$"):
+        params.rules()
+    params.blocks = {}
+    assert params.rules() == NameRules.parse(rename=["a->b"])
+
+
+def test_no_weight_is_copied_on_request() -> None:
+    old = recurrent(3, 5, 5)
+    transfer = plan_transfer(shapes(old), [Source("old", numbered(old, 1))], NameRules(), TransferMode.NONE)
+    assert {row.outcome for row in transfer.rows} == {Outcome.NOT_WANTED}
+    assert transfer.arrays() == {}
+
+
+def test_exact_copies_nothing_of_another_shape() -> None:
+    old, new = recurrent(3, 5, 5), recurrent(3, 7, 5)
+    source = Source("old", numbered(old, 1), structure=old)
+    transfer = plan_transfer(shapes(new), [source], NameRules(), TransferMode.EXACT, structure=new)
+    assert [row.target for row in transfer.with_outcome(Outcome.SHAPE_DIFFERS)] == ["b/bias", "rnn/kernel"]
+    assert transfer.with_outcome(Outcome.PARTLY_LOADED) == []
+
+
+def test_a_smaller_model_takes_the_leading_entries_of_each_part() -> None:
+    big, small = recurrent(5, 7, 7), recurrent(3, 5, 5)
+    values = plan(big, small, True).arrays(numbered(small, -10000))
+    before = numbered(big, 1)["rnn/kernel"]
+    rows, columns = [0, 1, 2, 5, 6, 7, 8, 9], [7 * gate + unit for gate in range(4) for unit in range(5)]
+    np.testing.assert_array_equal(values["rnn/kernel"], before[np.ix_(rows, columns)])
+
+
+def test_equal_shapes_whose_parts_differ_are_copied_part_by_part() -> None:
+    old, new = recurrent(3, 5, 5), recurrent(5, 3, 5)
+    transfer = plan(old, new, True)
+    assert outcome(transfer, "rnn/kernel") == "loaded in part [3+5, 4*5] -> [5+3, 4*5]"
+    values = transfer.arrays(numbered(new, -10000))["rnn/kernel"]
+    np.testing.assert_array_equal(values[5:8], numbered(old, 1)["rnn/kernel"][3:6])
+
+
+def test_parts_are_renamed_as_weights_are() -> None:
+    old, new = recurrent(3, 5, 5), recurrent(5, 7, 7)
+    moved = Joined((Dimension("b", 7), Dimension("c", 5)))
+    new["rnn/kernel"] = WeightStructure((moved, new["rnn/kernel"].axes[1]), inputs=(0,))
+    source = Source("old", numbered(old, 1), structure=old)
+    for rename, expected in (([], 5), (["^a$->c"], 8)):
+        transfer = plan_transfer(
+            shapes(new), [source], NameRules.parse(rename=rename), TransferMode.SUBSET, structure=new
+        )
+        values = transfer.arrays(numbered(new, -10000))["rnn/kernel"]
+        assert (values[:, 0] > 0).sum() == expected
+
+
+def test_a_weight_with_another_number_of_axes_does_not_fit() -> None:
+    source = Source("old", {"a": np.ones((2, 3))})
+    transfer = plan_transfer({"a": (6,)}, [source], NameRules(), TransferMode.SUBSET)
+    assert transfer_table(transfer)[1] == "a       6      skipped: shape differs (source: 2x3)"
+
+
+def test_a_warning_if_outputs_change_all_the_same() -> None:
+    notes = ((0, "the normalisation depends on all of its inputs"),)
+    old, new = ({"norm/gamma": WeightStructure((Dimension("d", size),), notes=notes)} for size in (2, 3))
+    for rows, text in ((NewRows.INIT, ""), (NewRows.ZERO, f"; outputs change: {notes[0][1]}")):
+        transfer = plan(old, new, True, new_rows=rows)
+        assert transfer_table(transfer)[1] == f"norm/gamma  3      loaded in part [2] -> [3]{text}"

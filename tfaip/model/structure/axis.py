@@ -121,17 +121,19 @@ def matching_positions(old: Axis, new: Axis) -> Positions:
     Raises:
         AmbiguousAxis: if it cannot be told; the message is the reason.
     """
+    shared = np.arange(min(old.size, new.size))
+    for axis in (new, old):
+        if isinstance(axis, Unknown):
+            if old.size != new.size:
+                raise AmbiguousAxis(axis.reason)
+            return shared, shared
     if isinstance(old, Joined) or isinstance(new, Joined):
         return _positions_of_parts(_parts(old), _parts(new))
     if isinstance(old, Product) and isinstance(new, Product) and len(old.factors) == len(new.factors):
         return _positions_of_factors(old, new)
-    for axis in (new, old):
-        if isinstance(axis, Unknown) and old.size != new.size:
-            raise AmbiguousAxis(axis.reason)
     is_plain = isinstance(old, Dimension) and isinstance(new, Dimension) and not (old.is_fixed or new.is_fixed)
     if not is_plain and old.size != new.size:
         raise AmbiguousAxis(f"its parts differ: {sizes_text(old)}, {sizes_text(new)}")
-    shared = np.arange(min(old.size, new.size))
     return shared, shared
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import layers
 
+from tfaip.backend import keras_private
 from tfaip.backend.keras_private import SymbolicCall
 from tfaip.model.structure.axis import Axis, Dimension, Unknown, joined, product
 from tfaip.model.structure.recording import WeightRecord
@@ -162,6 +163,7 @@ WEIGHT_RULES: dict[type, Callable[[WeightRecord, Any], None]] = {
     layers.LSTMCell: _declare_lstm,
     layers.GRUCell: _declare_gru,
     layers.SimpleRNNCell: _declare_simple,
+    keras_private.ConvLSTMCell: _declare_lstm,
 }
 
 LAYER_RULES: dict[type, FlowRule] = {
@@ -169,5 +171,3 @@ LAYER_RULES: dict[type, FlowRule] = {
     **dict.fromkeys((layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D), _conv_lstm),
     layers.Bidirectional: _bidirectional,
 }
-# The class of its cell is not public.
-WEIGHT_RULES[type(layers.ConvLSTM1D(1, 1).cell)] = _declare_lstm

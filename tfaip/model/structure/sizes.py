@@ -50,9 +50,11 @@ def resized_axis(axis: Axis, size: int, sizes: Mapping[str, int]) -> Axis:
         return axis if axis.is_fixed and axis.size == size else Dimension(axis.name, size, axis.is_fixed)
     found = dict(sizes)
     _solve(axis, size, found)
-    resized = _with_sizes(axis, found)
-    if resized is not None and resized.size == size:
-        return resized
+    # Of what is in no weight, as the positions of a picture, nothing tells that it has changed.
+    for known in (found, {**_sizes_of(axis), **found}):
+        resized = _with_sizes(axis, known)
+        if resized is not None and resized.size == size:
+            return resized
     reason = axis.reason if isinstance(axis, Unknown) else "the sizes of its parts in the source are not known"
     return Unknown(size, reason)
 
@@ -94,6 +96,17 @@ def _solve(axis: Axis, size: int, sizes: Sizes) -> None:
         rest, remainder = divmod(size, math.prod(known))
     if rest > 0 and remainder == 0:
         _solve(missing[0], rest, sizes)
+
+
+def _sizes_of(axis: Axis) -> Sizes:
+    """Return the sizes of the dimensions of an axis by name."""
+    if isinstance(axis, Dimension):
+        return {axis.name: axis.size}
+    sizes: Sizes = {}
+    if isinstance(axis, Joined | Product):
+        for part in axis.parts if isinstance(axis, Joined) else axis.factors:
+            sizes.update(_sizes_of(part))
+    return sizes
 
 
 def _size(axis: Axis, sizes: Mapping[str, int]) -> int | None:

@@ -69,6 +69,10 @@ class Fit:
                 return False
         return all(old.size == new.size for old, new in zip(self.old, self.new, strict=True))
 
+    def notes_of_growth(self) -> list[str]:
+        """Return why outputs change, for the axes that grow."""
+        return [text for axis, text in self.notes if self.new[axis].size > self.old[axis].size]
+
     def copy(self, source: np.ndarray, initial: np.ndarray, zero_rows: bool = False) -> np.ndarray:
         """Return the values of the weight.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 from tfaip.params import ParamsBase, option
+from tfaip.params.limits import FieldError, check_fields
 from tfaip.trainer.pathpatterns import expected_pattern
-from tfaip.trainer.transfer.names import expected_substitution
+from tfaip.trainer.transfer.names import NameRules, expected_substitution
 
 
 class TransferMode(StrEnum):
@@ -22,6 +25,26 @@ class NewRows(StrEnum):
 
     INIT = "init"
     ZERO = "zero"
+
+
+def expected_sizes(sizes: Any) -> str | None:
+    """Return in words what is expected instead of the sizes of joined inputs; None: nothing else."""
+    is_list = isinstance(sizes, list | tuple) and len(sizes) > 0
+    if is_list and all(type(size) is int and size > 0 for size in sizes):
+        return None
+    return "a list of positive sizes, e.g. 3,5"
+
+
+def check_block_patterns(blocks: Mapping[str, Sequence[int]]) -> None:
+    """Raise unless the keys of `blocks` are patterns.
+
+    Raises:
+        FieldError: if one is not a regular expression.
+    """
+    for pattern in blocks:
+        expected = expected_pattern(pattern)
+        if expected is not None:
+            raise FieldError("blocks", pattern, f"{expected} as a key")
 
 
 class TransferParams(ParamsBase):
@@ -44,5 +67,21 @@ class TransferParams(ParamsBase):
         NewRows.INIT, "Values of the new rows of a grown kernel: init (as initialised), zero (outputs stay equal)"
     )
     blocks: dict[str, list[int]] = option(
-        {}, "Old sizes of the inputs that a layer joins, by a regex on the paths of its weights, e.g. top=3,5"
+        {},
+        "Old sizes of the inputs that a layer joins, by a regex on the paths of its weights, e.g. top=3,5",
+        text=expected_sizes,
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_block_patterns(self.blocks)
+
+    def rules(self) -> NameRules:
+        """Return the selection and the names of the weights.
+
+        Raises:
+            FieldError: if a text is not a regular expression, or not `old->new`.
+        """
+        check_fields(self)
+        check_block_patterns(self.blocks)
+        return NameRules.parse(self.include, self.exclude, self.rename)

@@ -28,8 +28,10 @@ def _outcome_text(row: Row, transfer: Transfer) -> str:
     text = str(row.outcome)
     if row.fit is not None:
         text += f" {row.fit}"
-    if row.reason:
-        text += f" ({row.reason})"
+        notes = row.fit.notes_of_growth() if transfer.zero_rows else []
+        text += "".join(f"; outputs change: {note}" for note in notes)
+    if row.reason and row.source_shape is not None:
+        text += f" ({row.reason}; source: {shape_text(row.source_shape)})"
     if row.source is None:
         return text
     if row.outcome is Outcome.SHAPE_DIFFERS and row.source_shape is not None:

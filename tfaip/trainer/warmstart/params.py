@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import check_fields
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.names import NameRules, expected_substitution
+from tfaip.trainer.transfer.params import NewRows, check_block_patterns, expected_sizes
+
+
+class WarmStartMode(StrEnum):
+    """Weights that a warm start loads."""
+
+    EXACT = "exact"
+    SUBSET = "subset"
 
 
 class WarmStartParams(ParamsBase):
@@ -20,6 +30,10 @@ class WarmStartParams(ParamsBase):
         "Sources of weights: exported models (best, export), runs, checkpoints, SavedModels; of several the "
         "first one that has a weight is used",
         common=True,
+    )
+    mode: WarmStartMode = option(
+        WarmStartMode.EXACT,
+        "exact: weights of equal shape; subset: also parts of weights whose shape differs",
     )
     allow_partial: bool = option(False, "Leave weights fresh that the sources do not have, or have in another shape")
     include: str | None = option(
@@ -43,6 +57,16 @@ class WarmStartParams(ParamsBase):
         text=expected_substitution,
     )
     add_suffix: str = option("", "Suffix of the paths of the new model, added before the sources are searched")
+    new_rows: NewRows = option(
+        NewRows.INIT,
+        "With mode subset, the new rows of a grown kernel: init (as initialised), zero (outputs stay equal)",
+    )
+    blocks: dict[str, list[int]] = option(
+        {},
+        "With mode subset, sizes in the sources of the inputs that a layer joins, by a regex on the paths of its "
+        "weights, e.g. top=3,5",
+        text=expected_sizes,
+    )
     trim_graph_name: bool = option(True, "Find the variables of a SavedModel also by the last parts of their names")
 
     def __post_init__(self) -> None:
@@ -51,6 +75,7 @@ class WarmStartParams(ParamsBase):
             self.model = []
         elif isinstance(self.model, str):
             self.model = [self.model]
+        check_block_patterns(self.blocks)
 
     def rules(self) -> NameRules:
         """Return the rules of the transfer: selection and names of the weights.
@@ -59,6 +84,7 @@ class WarmStartParams(ParamsBase):
             FieldError: if a text is not a regular expression, or not `old->new`.
         """
         check_fields(self)
+        check_block_patterns(self.blocks)
         return NameRules.parse(self.include, self.exclude, self.rename, self.rename_targets, add_suffix=self.add_suffix)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.structure.axis import Structure
 from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import variable_arrays
 from tfaip.params.limits import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.transfer import NameRules, Outcome, Row, Source, Transfer, plan_transfer
+from tfaip.trainer.transfer import NameRules, Outcome, Row, Source, Transfer, TransferMode, plan_transfer
 from tfaip.trainer.transfer.table import shape_text, transfer_table
-from tfaip.trainer.warmstart.params import WarmStartParams
+from tfaip.trainer.warmstart.params import WarmStartMode, WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
 from tfaip.util.logging import logger
 from tfaip.util.overriding import refuse_uncalled
@@ -49,11 +52,12 @@ class WarmStarter:
         """
         return [read_source(Path(path), self._params.trim_graph_name) for path in self._params.model or []]
 
-    def apply(self, graph: GenericGraphBase[Any]) -> None:
+    def apply(self, graph: GenericGraphBase[Any], structure: Callable[[], Structure] | None = None) -> None:
         """Load the weights and log what was loaded, skipped and left fresh; without sources do nothing.
 
         Args:
             graph: the outermost graph, built; its optimizer is not built yet (averages start at the weights).
+            structure: returns the dimensions that its weights consist of, for `mode` subset; None: they are not known.
 
         Raises:
             FieldAdvice: if nothing matches, or if something does not match and `allow_partial` is False; then no
@@ -70,10 +74,20 @@ class WarmStarter:
         sources = [_without(source, states) for source in sources]
         rules = self._params.rules()
         _check_patterns(rules, list(weights))
-        transfer = plan_transfer({path: tuple(v.shape) for path, v in weights.items()}, sources, rules)
+        is_subset = self._params.mode is WarmStartMode.SUBSET
+        transfer = plan_transfer(
+            {path: tuple(v.shape) for path, v in weights.items()},
+            sources,
+            rules,
+            TransferMode(self._params.mode.value),
+            structure() if is_subset and structure is not None else {},
+            self._params.blocks,
+            self._params.new_rows,
+        )
         _report(transfer)
         _check(transfer, self._params.allow_partial)
-        for path, array in transfer.arrays().items():
+        resized = {row.target: weights[row.target] for row in transfer.with_outcome(Outcome.PARTLY_LOADED)}
+        for path, array in transfer.arrays(variable_arrays(resized)).items():
             weights[path].assign(array)
 
 
@@ -93,11 +107,13 @@ def _check_patterns(rules: NameRules, paths: list[str]) -> None:
 
 def _report(transfer: Transfer) -> None:
     counts = {outcome: len(transfer.with_outcome(outcome)) for outcome in Outcome}
+    in_part = counts[Outcome.PARTLY_LOADED]
     log.info(
-        "warm start from %s: %d of %d weights loaded, %d skipped, %d left fresh",
+        "warm start from %s: %d of %d weights loaded%s, %d skipped, %d left fresh",
         _descriptions(transfer),
-        counts[Outcome.LOADED],
+        counts[Outcome.LOADED] + in_part,
         len(transfer.rows),
+        f" ({in_part} of them in part)" if in_part else "",
         counts[Outcome.EXCLUDED] + counts[Outcome.SHAPE_DIFFERS],
         counts[Outcome.NOT_FOUND] + counts[Outcome.AMBIGUOUS],
     )
@@ -107,7 +123,7 @@ def _report(transfer: Transfer) -> None:
 
 def _check(transfer: Transfer, allow_partial: bool) -> None:
     missing = transfer.with_outcome(Outcome.NOT_FOUND, Outcome.SHAPE_DIFFERS, Outcome.AMBIGUOUS)
-    loaded = transfer.with_outcome(Outcome.LOADED)
+    loaded = transfer.with_outcome(Outcome.LOADED, Outcome.PARTLY_LOADED)
     what = _descriptions(transfer)
     if not loaded:
         found = sorted(name for source in transfer.sources for name in source.arrays)
@@ -133,6 +149,8 @@ def _difference(row: Row) -> str:
     """Describe a target that is not loaded, with the reason if there is one."""
     if row.candidates:
         return f"{row.target} (ambiguous: {_some(list(row.candidates))})"
+    if row.reason:
+        return f"{row.target} ({row.reason})"
     if row.source_shape is not None:
         return f"{row.target} (shape {shape_text(row.source_shape)}, needed {shape_text(row.shape)})"
     return row.target

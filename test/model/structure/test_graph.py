@@ -1,0 +1,331 @@
+"""Structure of the weights of real layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from test.model.structure.net import Net
+from tfaip.model.structure.axis import Unknown, WeightStructure, axis_name, sizes_text
+from tfaip.model.structure.layers import LAYER_RULES, declare_weights
+from tfaip.model.structure.operations import OPERATION_RULES
+from tfaip.model.structure.recording import WeightRecord
+from tfaip.model.structure.tracing import Tracer
+
+
+def text(weight: WeightStructure) -> str:
+    """Sizes of the axes; `*` after those that are summed, `?` for unknown ones."""
+    texts = []
+    for i, axis in enumerate(weight.axes):
+        known = "?" if isinstance(axis, Unknown) else sizes_text(axis)
+        texts.append(known + (" in" if i in weight.inputs else " sum" if i in weight.others else ""))
+    return ", ".join(texts)
+
+
+def found(net: Net) -> dict[str, str]:
+    return {path: text(weight) for path, weight in net.structure().items() if "seed" not in path}
+
+
+def joined_rows(net: Any, *inputs: Any) -> Any:
+    """Two dense layers of 3 and 5 units, joined."""
+    return ops.concatenate([net.a(inputs[0]), net.b(inputs[0])], axis=-1)
+
+
+def pair() -> dict[str, Any]:
+    return {"a": layers.Dense(3, use_bias=False), "b": layers.Dense(5, use_bias=False)}
+
+
+PAIR = {"a/kernel": "2 in, 3", "b/kernel": "2 in, 5"}
+
+# A layer after 3 + 5 joined features of a sequence of any length.
+AFTER_A_JOIN: list[tuple[Callable[[], Any], dict[str, str]]] = [
+    (lambda: layers.Dense(4), {"x/kernel": "3+5 in, 4", "x/bias": "4"}),
+    (
+        lambda: layers.LSTM(2),
+        {"x/cell/kernel": "3+5 in, 4*2", "x/cell/recurrent_kernel": "2 sum, 4*2", "x/cell/bias": "4*2"},
+    ),
+    (
+        lambda: layers.GRU(2),
+        {"x/cell/kernel": "3+5 in, 3*2", "x/cell/recurrent_kernel": "2 sum, 3*2", "x/cell/bias": "2, 3*2"},
+    ),
+    (
+        lambda: layers.GRU(2, reset_after=False),
+        {"x/cell/kernel": "3+5 in, 3*2", "x/cell/recurrent_kernel": "2 sum, 3*2", "x/cell/bias": "3*2"},
+    ),
+    (
+        lambda: layers.SimpleRNN(2),
+        {"x/cell/kernel": "3+5 in, 2", "x/cell/recurrent_kernel": "2 sum, 2", "x/cell/bias": "2"},
+    ),
+    (
+        lambda: layers.Conv1D(4, 2, padding="same"),
+        {"x/kernel": "2 sum, 3+5 in, 4", "x/bias": "4"},
+    ),
+    (lambda: layers.Conv1DTranspose(4, 2), {"x/kernel": "2 sum, 4, 3+5 in", "x/bias": "4"}),
+    (
+        lambda: layers.DepthwiseConv1D(2, depth_multiplier=3),
+        {"x/kernel": "2 sum, 3+5, 3", "x/bias": "(3+5)*3"},
+    ),
+    (
+        lambda: layers.SeparableConv1D(4, 2, depth_multiplier=3),
+        {
+            "x/depthwise_kernel": "2 sum, 3+5, 3",
+            "x/pointwise_kernel": "1, (3+5)*3 in, 4",
+            "x/bias": "4",
+        },
+    ),
+    (lambda: layers.Conv1D(4, 2, groups=2), {"x/kernel": "2 sum, ? in, 4", "x/bias": "4"}),
+    (
+        lambda: layers.BatchNormalization(),
+        dict.fromkeys(["x/gamma", "x/beta", "x/moving_mean", "x/moving_variance"], "3+5"),
+    ),
+    (lambda: layers.LayerNormalization(), {"x/gamma": "3+5", "x/beta": "3+5"}),
+    (lambda: layers.GroupNormalization(2), {"x/gamma": "3+5", "x/beta": "3+5"}),
+    (lambda: layers.RMSNormalization(), {"x/scale": "3+5"}),
+    (lambda: layers.PReLU(shared_axes=[1]), {"x/alpha": "1, 3+5"}),
+    (lambda: layers.TimeDistributed(layers.Dense(4)), {"x/layer/kernel": "3+5 in, 4", "x/layer/bias": "4"}),
+    (
+        lambda: layers.SpectralNormalization(layers.Dense(4)),
+        {"x/kernel": "3+5 in, 4", "x/layer/bias": "4", "x/vector_u": "1, 4"},
+    ),
+    (
+        lambda: layers.EinsumDense("...x,xyz->...yz", output_shape=(4, 2), bias_axes="z"),
+        {"x/kernel": "3+5 in, 4, 2", "x/bias": "2"},
+    ),
+    (
+        lambda: layers.EinsumDense("abc,cde->abde", output_shape=(None, 4, 2), bias_axes="d"),
+        {"x/kernel": "3+5 in, 4, 2", "x/bias": "4, 1"},
+    ),
+    (
+        lambda: layers.RNN(layers.StackedRNNCells([layers.LSTMCell(2, use_bias=False), layers.GRUCell(3)])),
+        {
+            "x/cell/cells/0/kernel": "3+5 in, 4*2",
+            "x/cell/cells/0/recurrent_kernel": "2 sum, 4*2",
+            "x/cell/cells/1/kernel": "2 in, 3*3",
+            "x/cell/cells/1/recurrent_kernel": "3 sum, 3*3",
+            "x/cell/cells/1/bias": "2, 3*3",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "expected"), AFTER_A_JOIN)
+def test_a_layer_after_a_join(make: Callable[[], Any], expected: dict[str, str]) -> None:
+    net = Net({"x": (6, 2)}, lambda net, x: net.x(joined_rows(net, x)), x=make(), **pair())
+    assert found(net) == PAIR | expected
+
+
+OPERATIONS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda x: layers.Dropout(0.1)(ops.relu(x) * 2.0), "3+5"),
+    (lambda x: ops.flip(x, -1), "?"),
+    (lambda x: ops.expand_dims(x, 2)[:, :, 0, :], "3+5"),
+    (lambda x: ops.mean(ops.transpose(x, (0, 2, 1)), -1), "3+5"),
+    (lambda x: layers.Flatten()(x), "6*(3+5)"),
+    (lambda x: ops.reshape(x, (-1, 48)), "6*(3+5)"),
+    (lambda x: layers.Permute((2, 1))(x), "6"),
+    (lambda x: ops.concatenate([x, x], -1), "3+5+3+5"),
+    (lambda x: x[..., :3], "3"),
+    (lambda x: x[..., 2:6], "1+3"),
+    (lambda x: x[..., ::2], "?"),
+    (lambda x: layers.MaxPooling1D(2)(x), "3+5"),
+    (lambda x: layers.GlobalAveragePooling1D()(x), "3+5"),
+    (lambda x: layers.ZeroPadding1D(1)(x), "3+5"),
+    (lambda x: ops.stack([x, x], -1), "2"),
+    (lambda x: ops.split(x, [3], -1)[1], "5"),
+    (lambda x: ops.split(x, 2, -1)[1], "4"),
+    (lambda x: ops.matmul(ops.matmul(x, ops.transpose(x, (0, 2, 1))), x), "3+5"),
+    (lambda x: ops.einsum("btd,bsd->bts", x, x), "6"),
+    (lambda x: ops.moveaxis(x, 1, 2), "6"),
+    (lambda x: ops.swapaxes(ops.swapaxes(x, 1, 2), 1, 2), "3+5"),
+    (lambda x: ops.squeeze(ops.expand_dims(x, 1), 1), "3+5"),
+    (lambda x: layers.Add()([x, x]), "3+5"),
+    (lambda x: layers.Concatenate()([x, x[..., 3:]]), "3+5+5"),
+    (lambda x: layers.Attention()([x, x]), "3+5"),
+    (lambda x: layers.UnitNormalization()(layers.Activation("tanh")(x)), "3+5"),
+    (lambda x: ops.sort(x, -1), "?"),
+    (lambda x: ops.where(x > 0, x, 0.0), "3+5"),
+    (lambda x: ops.glu(x), "3+1"),
+    (lambda x: layers.RepeatVector(3)(x[:, 0]), "3+5"),
+]
+
+
+def test_the_last_axis_after_operations() -> None:
+    net = Net({"x": (6, 2)}, joined_rows, **pair())
+    for between, expected in OPERATIONS:
+        record = WeightRecord(net)
+        declare_weights(record)
+        tracer = Tracer(record, LAYER_RULES, OPERATION_RULES)
+        (axes,) = tracer.follow(between(joined_rows(net, net.tensors["x"])))
+        assert axes[-1] is not None
+        last = record.bindings.resolve(axes[-1])
+        assert expected == ("?" if isinstance(last, Unknown) else sizes_text(last))
+
+
+@pytest.mark.backend
+def test_the_rows_after_two_directions_have_two_parts() -> None:
+    net = Net(
+        {"x": (None, 3)},
+        lambda net, x: net.out(net.second(net.first(x))),
+        first=layers.Bidirectional(layers.LSTM(2, return_sequences=True)),
+        second=layers.Bidirectional(layers.GRU(4, return_sequences=True), merge_mode="sum"),
+        out=layers.Dense(2, use_bias=False),
+    )
+    structure = net.structure()
+    assert {path: text(weight) for path, weight in structure.items() if "seed" not in path} == {
+        "out/kernel": "4 in, 2",
+        **{f"first/{way}/cell/kernel": "3 in, 4*2" for way in ("backward_layer", "forward_layer")},
+        **{f"first/{way}/cell/recurrent_kernel": "2 sum, 4*2" for way in ("backward_layer", "forward_layer")},
+        **{f"first/{way}/cell/bias": "4*2" for way in ("backward_layer", "forward_layer")},
+        **{f"second/{way}/cell/kernel": "2+2 in, 3*4" for way in ("backward_layer", "forward_layer")},
+        **{f"second/{way}/cell/recurrent_kernel": "4 sum, 3*4" for way in ("backward_layer", "forward_layer")},
+        **{f"second/{way}/cell/bias": "2, 3*4" for way in ("backward_layer", "forward_layer")},
+    }
+    rows = structure["second/forward_layer/cell/kernel"].axes[0]
+    assert axis_name(rows) == (
+        "first/forward_layer/cell/recurrent_kernel/0+first/backward_layer/cell/recurrent_kernel/0"
+    )
+
+
+def test_the_states_of_an_encoder_are_those_of_its_decoder() -> None:
+    def run(net: Any, x: Any) -> Any:
+        _, *states = net.encoder(x)
+        return net.decoder(x, initial_state=states)
+
+    net = Net({"x": (None, 3)}, run, encoder=layers.LSTM(2, return_state=True), decoder=layers.LSTM(2))
+    structure = net.structure()
+    assert structure["decoder/cell/recurrent_kernel"].axes == structure["encoder/cell/recurrent_kernel"].axes
+
+
+def test_a_cell_of_the_user_is_followed() -> None:
+    class Cell(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.state_size = 2
+            self.kernel, self.back = layers.Dense(2), layers.Dense(2, use_bias=False)
+
+        def build(self, shape: Any) -> None:
+            self.kernel.build(shape)
+            self.back.build((None, 2))
+
+        def call(self, x: Any, states: Any) -> Any:
+            output = ops.tanh(self.kernel(x) + self.back(states[0]))
+            return output, [output]
+
+    net = Net({"x": (4, 2)}, lambda net, x: net.x(joined_rows(net, x)), x=layers.RNN(Cell()), **pair())
+    assert found(net) == PAIR | {
+        "x/cell/kernel/kernel": "3+5 in, 2",
+        "x/cell/kernel/bias": "2",
+        "x/cell/back/kernel": "2 in, 2",
+    }
+
+
+def test_attention_by_head() -> None:
+    net = Net(
+        {"x": (6, 2)},
+        lambda net, x: net.out(net.m(net.p(x), net.p(x)) + net.g(net.p(x), net.p(x))),
+        p=layers.Dense(8),
+        m=layers.MultiHeadAttention(2, 4, use_bias=False),
+        g=layers.GroupQueryAttention(3, 4, 2, use_bias=False),
+        out=layers.Dense(1),
+    )
+    structure = found(net)
+    assert {path: value for path, value in structure.items() if path[:2] in ("m/", "g/")} == {
+        **{f"m/{part}_dense/kernel": "8 in, 2, 4" for part in ("query", "key", "value")},
+        "m/output_dense/kernel": "2 in, 4 in, 8",
+        "g/query_dense/kernel": "8 in, 2*2, 3",
+        "g/key_dense/kernel": "8 in, 2, 3",
+        "g/value_dense/kernel": "8 in, 2, 3",
+        "g/output_dense/kernel": "2*2 in, 3 in, 8",
+    }
+    # A residual sum: the outputs of both are the same dimension.
+    outputs = [net.structure()[f"{name}/output_dense/kernel"].axes[-1] for name in ("m", "g")]
+    assert outputs[0] == outputs[1]
+
+
+class Own(keras.layers.Layer):
+    """Weights of its own, and a number before the tensor."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.scale = self.add_weight(shape=(), name="scale")
+        self.w = self.add_weight(shape=(8, units), name="w")
+        self.b = self.add_weight(shape=(units,), name="b")
+        self.unused = self.add_weight(shape=(units,), name="unused")
+
+    def call(self, x: Any) -> Any:
+        return self.scale * ops.relu(self.b + ops.matmul(x, self.w))
+
+
+@pytest.mark.backend
+def test_a_layer_of_the_user_is_followed() -> None:
+    net = Net(
+        {"x": (2,)}, lambda net, x: net.out(net.own(joined_rows(net, x))), own=Own(4), out=layers.Dense(1), **pair()
+    )
+    assert found(net) == PAIR | {
+        "own/scale": "",
+        "own/w": "3+5 in, 4",
+        "own/b": "4",
+        "own/unused": "?",
+        "out/kernel": "4 in, 1",
+        "out/bias": "1",
+    }
+
+
+def test_what_needs_values_cannot_be_followed() -> None:
+    class Opaque(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = layers.Dense(8)
+
+        def call(self, x: Any) -> Any:
+            return self.dense(x) + np.asarray(x.numpy() if hasattr(x, "numpy") else 0.0)
+
+        def compute_output_shape(self, shape: Any) -> Any:
+            return shape
+
+    opaque = Opaque()
+    opaque.dense.build((None, 8))
+    net = Net(
+        {"x": (2,)}, lambda net, x: net.out(net.own(joined_rows(net, x))), own=opaque, out=layers.Dense(1), **pair()
+    )
+    net.own.call = lambda x: 1 / 0
+    structure = net.structure()
+    assert text(structure["own/dense/kernel"]) == "? in, 8"
+    (rows, _) = structure["out/kernel"].axes
+    assert isinstance(rows, Unknown)
+    assert rows.reason == "own cannot be followed"
+
+
+def test_a_keras_model_within_a_graph() -> None:
+    inputs = keras.Input((4, 4, 1))
+    both = layers.Concatenate()([layers.Conv2D(2, 2)(inputs), layers.Conv2D(3, 2)(inputs)])
+    flat = layers.Flatten()(layers.MaxPooling2D(3)(both))
+    functional = keras.Model(inputs, layers.Dense(7, name="top")(flat))
+    net = Net({"x": (4, 4, 1)}, lambda net, x: net.m(x), m=keras.Sequential([functional, layers.Dense(2)]))
+    structure = {path: value for path, value in found(net).items() if path.endswith("kernel")}
+    assert structure == {
+        "m/0/1/kernel": "2 sum, 2 sum, 1 in, 2",
+        "m/0/2/kernel": "2 sum, 2 sum, 1 in, 3",
+        "m/0/top/kernel": "1*1*(2+3) in, 7",
+        "m/1/kernel": "7 in, 2",
+    }
+
+
+def test_nothing_is_left_behind() -> None:
+    """The losses of layers, and the arithmetic of variables."""
+
+    class Costly(keras.layers.Layer):
+        def call(self, x: Any) -> Any:
+            self.add_loss(ops.sum(x))
+            return x
+
+    own = {name: getattr(keras.Variable, name) for name in ("__mul__", "__radd__")}
+    net = Net({"x": (2,)}, lambda net, x: net.out(net.cost(x)), cost=Costly(), out=layers.Dense(1))
+    before = len(net.losses)
+    net.structure()
+    assert len(net.losses) == before
+    assert {name: getattr(keras.Variable, name) for name in own} == own
