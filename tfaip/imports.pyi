@@ -86,4 +86,12 @@ from tfaip.trainer.params import (
     TrainerPipelineParams as TrainerPipelineParams,
     TrainerPipelineParamsBase as TrainerPipelineParamsBase,
 )
+from tfaip.trainer.stages.params import (
+    CallStage as CallStage,
+    PredictStage as PredictStage,
+    PretrainingParams as PretrainingParams,
+    RepeatStage as RepeatStage,
+    TrainStage as TrainStage,
+)
 from tfaip.trainer.trainer import Trainer as Trainer
+from tfaip.trainer.transfer.params import TransferParams as TransferParams

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from test.support.tiny.scenario import TinyScenario
+from test.support.tiny.scenario import TinyGeneratorParams, TinyScenario
 from test.trainer.stages.scenarios import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params.functions import FunctionName
@@ -71,6 +71,15 @@ def test_a_list_has_a_value_per_repetition_and_its_last_one_extends() -> None:
     assert units(plan) == [16, 16, 32, 32, 48, 48, 48, 8]
     assert [stage.params.gen.val.seed for stage in plan if stage.name.endswith("grow")] == [1, 2, 3]  # type: ignore
     assert plan[2].overrides == {"model.units": "32", "val.seed": "1"}
+
+
+def test_what_is_applied_has_other_data_than_the_training_before() -> None:
+    train = TrainStage(epochs=1, overrides={"model.units": 3, "gen.val.samples": 7, "val.seed": 5})
+    align = PredictStage(data=PredictData.VAL, overrides={"val.samples": 4})
+    plan = plan_of({"a": train, "p": align})
+    assert plan[1].params is not None
+    assert plan[1].params.gen.val == TinyGeneratorParams(samples=4, seed=5)
+    assert (units(plan), plan[1].overrides) == ([3, 3, 8], {"val.samples": "4"})
 
 
 def test_a_list_outside_of_a_group_is_a_value() -> None:

@@ -192,6 +192,7 @@ def test_pretraining_params_that_cannot_work(values: dict[str, Any], message: st
         (PretrainingParams(vary=["model.units"], values=[1, "x"]), r"^stage pretraining.1, overrides: --model.units:"),
         (PretrainingParams(vary=["a", "b"], values=[[1, 2], [3]]), r"^values\[1\] is '3', expected a value for each"),
         (PretrainingParams(vary=["a", "b"], values=["'1 2"]), r"^values\[0\] is .*, expected a value for each of a, b"),
+        (PretrainingParams(vary=["a"], values=list(range(1001))), r"^values is \[.*expected at most 1000 entries"),
         (PretrainingParams(vary=["a"], values=["{x.dir}"]), r"expected no directory of a stage, since all come later"),
     ],
 )  # fmt: skip

@@ -18,20 +18,22 @@ _HISTORY = "history"
 _NAMES = ("pretraining", "params_for_epoch")
 
 
-def scenario_with_hooks(scenario: Any, plain: Any) -> Any | None:
-    """Return the class or the object whose hooks can be called; None if it has none.
+def has_hooks(scenario: Any) -> bool:
+    """Return True if a scenario, or its class, overrides a hook."""
+    return bool(_overridden(scenario))
+
+
+def scenario_with_hooks(scenario: Any, plain: Any) -> Any:
+    """Return the class or the object whose hooks can be called.
 
     Args:
         scenario: the scenario or its class.
         plain: trainer params without stages.
     """
-    cls = scenario if isinstance(scenario, type) else type(scenario)
-    overridden = [name for name in _NAMES if overrides(cls, ScenarioComponents, name)]
-    if not overridden:
-        return None
-    if scenario is cls and any(inspect.isfunction(inspect.getattr_static(cls, name)) for name in overridden):
-        return cls(copy_for_stage(plain).scenario)
-    return scenario
+    if not isinstance(scenario, type):
+        return scenario
+    are_methods = any(inspect.isfunction(inspect.getattr_static(scenario, name)) for name in _overridden(scenario))
+    return scenario(copy_for_stage(plain).scenario) if are_methods else scenario
 
 
 def name_of(scenario: Any) -> str:
@@ -107,3 +109,8 @@ def _checked(params: Any, plain: Any, call: str) -> Any:
 
 def _shown(value: Any) -> str:
     return type(value).__name__ if hasattr(value, "__dataclass_fields__") else shorten(value)
+
+
+def _overridden(scenario: Any) -> list[str]:
+    cls = scenario if isinstance(scenario, type) else type(scenario)
+    return [name for name in _NAMES if overrides(cls, ScenarioComponents, name)]

@@ -92,6 +92,16 @@ class _AnyDirectory(dict[str, Path]):
         return Path(name)
 
 
+def merge_overrides(params: RootParams, first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    """Return all overrides; of a param that both have, in whatever spelling, that of `second`."""
+    if not first:
+        return dict(second)
+    names = _Names(params)
+    replaced = {names.find(name) for name in second}
+    kept = {name: text for name, text in first.items() if names.find(name) not in replaced}
+    return {**kept, **second}
+
+
 @contextmanager
 def _naming(stage: str) -> Iterator[None]:
     """Context that names the stage in an error about its overrides."""
@@ -162,11 +172,11 @@ def _flags(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
     Raises:
         UsageError: if a param is given twice, or is one that the run has once.
     """
-    known = _Names(params)
+    names = _Names(params)
     found: dict[str, str] = {}
     items: dict[str, dict[str, Any]] = {}
     for name, text in overrides.items():
-        flag, key = known.find(name.lstrip("-"))
+        flag, key = names.find(name)
         if key is not None:
             of_dict = items.setdefault(flag, dict(get_flag(params, flag)))
             of_dict[key] = text
@@ -203,7 +213,7 @@ class _Names:
 
         A name may also be that of a class that is chosen by another override, and the flag one that does not exist.
         """
-        known, rest = name, ""
+        known, rest = name.lstrip("-"), ""
         while known:
             flag = known if known in self._flags else self._by_path.get(known)
             if flag is not None and rest and is_plain_dict(self._flags[flag]):
@@ -212,7 +222,7 @@ class _Names:
                 return flag + rest, None
             known, dot, last = known.rpartition(".")
             rest = f"{dot}{last}{rest}"
-        return name, None
+        return name.lstrip("-"), None
 
 
 def is_plain_dict(value: Any) -> bool:

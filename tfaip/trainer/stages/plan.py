@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tfaip.params.functions import load_function
 from tfaip.params.limits import below
 from tfaip.params.storable import flags_of
 from tfaip.trainer.stages.checks import check_remaining_epochs
-from tfaip.trainer.stages.overrides import check_overrides, copy_for_stage, overridden
+from tfaip.trainer.stages.overrides import check_overrides, copy_for_stage, merge_overrides, overridden
 from tfaip.trainer.stages.params import (
     CallStage,
     OverridingStage,
@@ -23,7 +24,7 @@ from tfaip.trainer.stages.params import (
 )
 from tfaip.trainer.stages.placeholders import fill_directories, map_texts, refers_to_result
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
-from tfaip.trainer.stages.pretraining import PretrainingStage, expand_pretraining
+from tfaip.trainer.stages.pretraining import PretrainingStage, expand_pretraining, has_pretraining
 from tfaip.trainer.stages.unrolling import UnrolledStage, unroll
 
 
@@ -40,8 +41,9 @@ def plan_stages(params: Any, scenario: Any) -> list[PlannedStage]:
     with flags_of(params, params.flag_root):
         unrolled = unroll(params.stages)
         planner = _Planner(params)
-        for pretraining in expand_pretraining(planner.plain, params.pretraining, scenario):
-            planner.add_pretraining(pretraining)
+        if has_pretraining(params.pretraining, scenario):
+            for pretraining in expand_pretraining(planner.plain, params.pretraining, scenario):
+                planner.add_pretraining(pretraining)
         for stage in unrolled:
             planner.add(stage)
         return planner.finish()
@@ -79,7 +81,7 @@ class _Base:
 
     def resolve(self, overrides: Mapping[str, str], name: str) -> tuple[Any, Callable[..., Any] | None]:
         """Return the params with further overrides; or None, and the function that computes them later."""
-        merged = {**self.overrides, **overrides}
+        merged = merge_overrides(self.params, self.overrides, overrides)
 
         def pending(directories: Mapping[str, Path], history: Any) -> Any:
             params = self.params if self.pending is None else self.pending(directories, history)
@@ -100,15 +102,25 @@ class _Planner:
 
     def __init__(self, params: Any) -> None:
         self._params = params
-        self.plain = copy_for_stage(params)
-        self.plain.stages, self.plain.pretraining = {}, PretrainingParams()
-        self._base = _Base(self.plain)
+        self._latest: _Base | None = None
         self._stages: list[PlannedStage] = []
         self._next_epoch = 1
 
+    @cached_property
+    def plain(self) -> Any:
+        """A copy of the params of the run without stages; a run that has none needs no copy."""
+        plain = copy_for_stage(self._params)
+        plain.stages, plain.pretraining = {}, PretrainingParams()
+        return plain
+
+    @property
+    def _base(self) -> _Base:
+        """What the latest training has, or the first one will have."""
+        return _Base(self.plain) if self._latest is None else self._latest
+
     def add_pretraining(self, stage: PretrainingStage) -> None:
         """Add a stage of the pretraining."""
-        self._base = _Base(self.plain if stage.params is None else stage.params, stage.pending, dict(stage.overrides))
+        self._latest = _Base(self.plain if stage.params is None else stage.params, stage.pending, dict(stage.overrides))
         params, pending = stage.params, stage.pending
         if params is None and pending is None:
             params, pending = self._base.resolve({}, stage.name)
@@ -149,14 +161,13 @@ class _Planner:
             )
 
     def _add_training(self, name: str, settings: TrainStage) -> None:
-        self._base = _Base(self.plain)
         overrides = dict(settings.overrides)
         if settings.no_train_scope is not None:
-            # An empty one lifts that of the run.
+            # An empty one lifts that of the run. Two are an error: they have different spellings.
             key = "no_train_scope" if "trainer.no_train_scope" in overrides else "trainer.no_train_scope"
             overrides[key] = settings.no_train_scope or "None"
-        params, pending = self._base.resolve(overrides, name)
-        self._base.overrides = overrides
+        params, pending = _Base(self.plain).resolve(overrides, name)
+        self._latest = _Base(self.plain, overrides=overrides)
         self._append(
             name,
             StageKind.TRAIN,

@@ -9,7 +9,14 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.arguments import Text
 from tfaip.params.limits import FieldError
-from tfaip.trainer.stages.hooks import ask_for_epoch, ask_for_stage, asks_for_history, name_of, scenario_with_hooks
+from tfaip.trainer.stages.hooks import (
+    ask_for_epoch,
+    ask_for_stage,
+    asks_for_history,
+    has_hooks,
+    name_of,
+    scenario_with_hooks,
+)
 from tfaip.trainer.stages.naming import EPOCH, PRETRAINING
 from tfaip.trainer.stages.overrides import copy_for_stage, differences
 from tfaip.trainer.stages.params import PretrainingParams
@@ -36,24 +43,25 @@ class PretrainingStage:
     pending: Callable[..., Any] | None = None
 
 
+def has_pretraining(pretraining: PretrainingParams, scenario: Any) -> bool:
+    """Return True if params are varied, or the scenario has a hook that may return some."""
+    return pretraining.max_epochs != 0 and (bool(pretraining.vary) or has_hooks(scenario))
+
+
 def expand_pretraining(plain: Any, pretraining: PretrainingParams, scenario: Any) -> list[PretrainingStage]:
     """Return the stages of the pretraining.
 
     Args:
         plain: trainer params without stages.
-        pretraining: what to vary; nothing: the hooks of the scenario are asked.
+        pretraining: what to vary; nothing: the hooks of the scenario are asked, which must have one.
         scenario: the scenario or its class.
 
     Raises:
         UsageError: if they take more epochs than they may, or a hook returns something else.
     """
-    if pretraining.max_epochs == 0:
-        return []
     if pretraining.vary:
         return _varied(pretraining)
     scenario = scenario_with_hooks(scenario, plain)
-    if scenario is None:
-        return []
     stages = _of_stages(plain, pretraining, scenario)
     of_epochs = _of_history(plain, pretraining, scenario) or _of_epochs(plain, pretraining, scenario)
     if stages and of_epochs:
@@ -64,6 +72,8 @@ def expand_pretraining(plain: Any, pretraining: PretrainingParams, scenario: Any
 
 
 def _varied(pretraining: PretrainingParams) -> list[PretrainingStage]:
+    if len(pretraining.values) > MAX_STAGES:
+        raise FieldError("pretraining.values", pretraining.values, f"at most {MAX_STAGES} entries")
     stages = []
     for index, text in enumerate(pretraining.values):
         values = [text]
