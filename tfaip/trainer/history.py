@@ -34,6 +34,11 @@ class EpochRecord:
     meta: dict[str, Any] = field(default_factory=dict)
     effective_lr: float | None = None
 
+    @property
+    def is_held(self) -> bool:
+        """True if the stage of the epoch held the rate: then no control counts its scores."""
+        return self.meta.get("rate_control") is False
+
 
 class History:
     """Records of epochs, counted from 1."""
@@ -41,7 +46,7 @@ class History:
     def __init__(self, records: Mapping[int, EpochRecord] | None = None) -> None:
         self._records = dict(sorted((records or {}).items()))
         self._epochs = list(self._records)
-        self._held = {epoch for epoch, record in self._records.items() if _is_held(record)}
+        self._held = {epoch for epoch, record in self._records.items() if record.is_held}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -72,7 +77,7 @@ class History:
         if epoch not in self._records:
             insort(self._epochs, epoch)
         self._records[epoch] = record
-        if _is_held(record):
+        if record.is_held:
             self._held.add(epoch)
         if epoch != self._epochs[-1]:
             self._records = {known: self._records[known] for known in self._epochs}
@@ -266,10 +271,6 @@ class History:
             except (TypeError, ValueError) as error:
                 raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
-
-
-def _is_held(record: EpochRecord) -> bool:
-    return record.meta.get("rate_control") is False
 
 
 def _epoch(key: Any) -> int:

@@ -67,6 +67,7 @@ class StageRunner:
         self._progress = TrainingProgress()
         self._opened = ExitStack()
         self._repeated: str | None = None
+        self._stage = run.plan[0]
 
     def __enter__(self) -> Self:
         return self
@@ -121,10 +122,11 @@ class StageRunner:
         self._repeated = repeated
         if restored is not None:
             self._index = find_place(self._run.plan, restored.state)
-        stage = self._reached()
-        if stage.kind is StageKind.CALL:
+            self._progress = TrainingProgress.from_dict(restored.state)
+        self._stage = self._reached()
+        if self._stage.kind is StageKind.CALL:
             return
-        self._set_up(stage, None if has_state else self._create_warmstarter())
+        self._set_up(self._stage, None if has_state else self._create_warmstarter())
         if restored is not None and has_state:
             self.setup.state.restore(restored)
             self._progress = self.setup.state.progress
@@ -142,9 +144,8 @@ class StageRunner:
             self._results.forget(self._run.plan[index_of(self._run.plan, self._repeated) :])
         elif self._progress.epoch == self._progress.step == 0:
             self._save_beginning()
-        stage = self._reached()
         while True:
-            logs: Logs = {}
+            stage, logs = self._stage, Logs()
             if stage.kind is StageKind.TRAIN:
                 logs, is_ended_by_user = self._train(stage, callbacks)
                 if is_ended_by_user:
@@ -154,7 +155,7 @@ class StageRunner:
             self._index += 1
             if self._index == len(self._run.plan):
                 return logs
-            stage = self._reached()
+            self._stage = stage = self._reached()
             if stage.kind is StageKind.TRAIN or (stage.kind is StageKind.PREDICT and self._setup is None):
                 self._change_to(stage)
 
