@@ -60,6 +60,41 @@ def test_a_method_exists(user: str, owner: str, name: str, arguments: list[str])
     assert known[: len(arguments)] == arguments, f"{owner}.{name} takes {known}: mend tfaip.backend.{user}"
 
 
+def test_calls_with_keras_tensors_are_recorded() -> None:
+    dense = keras.layers.Dense(2)
+    x = keras.Input((3,))
+    (y,) = keras_private.SymbolicCall(dense, (x,), {}, [dense(x)]).outputs
+    call = keras_private.symbolic_call(y)
+    assert call is not None
+    assert (call.operation, call.args, list(call.outputs)) == (dense, (x,), [y])
+    assert [found.operation for found in keras_private.recorded_calls(dense)] == [dense]
+    product = keras_private.symbolic_call(ops.matmul(x, dense.kernel))
+    assert product is not None
+    assert type(product.operation).__name__ == "Matmul"
+    assert product.args[1] is dense.kernel
+
+
+def test_variables_take_part_in_symbolic_arithmetic_for_a_while() -> None:
+    variable, x = keras.Variable(np.ones(3, np.float32)), keras.Input((3,))
+    with keras_private.variables_in_symbolic_calls():
+        for result in (variable * x, x + variable, variable - x, variable / x, variable**x):
+            assert isinstance(result, keras.KerasTensor)
+        assert isinstance(x @ keras.Variable(np.ones((3, 2), np.float32)), keras.KerasTensor)
+        assert ops.convert_to_numpy(variable * 2).tolist() == [2, 2, 2]
+    with pytest.raises((TypeError, ValueError)):
+        variable * x
+
+
+def test_the_layers_of_an_attention() -> None:
+    for layer in (keras.layers.MultiHeadAttention(2, 3), keras.layers.GroupQueryAttention(3, 4, 2)):
+        x = keras.Input((5, 6))
+        layer(x, x)
+        parts = keras_private.attention_layers(layer)
+        assert [name for name, part in parts.items() if part is None] == ["gate"]
+        assert parts["query"].kernel.shape[0] == 6
+    assert isinstance(keras.layers.ConvLSTM1D(1, 1).cell, keras_private.ConvLSTMCell)
+
+
 class Net(keras_private.BuiltModel):
     """One layer, in a layer, in a model."""
 

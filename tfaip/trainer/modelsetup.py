@@ -18,6 +18,7 @@ from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects.base import RefusedObject, find_params
+from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import model_structure
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
@@ -113,9 +114,18 @@ def _start_warm(warmstarter: WarmStarter, model: TrainingModel, scenario: Scenar
     if warmstarter.params.mode is WarmStartMode.EXACT:
         warmstarter.apply(scenario.graph)
     else:
-        data = scenario.data
-        inputs, targets = data.create_input_layers(), data.create_target_layers()
-        warmstarter.apply(scenario.graph, lambda: model_structure(model, inputs, targets))
+        warmstarter.apply(scenario.graph, lambda: weight_structure(model, scenario))
+
+
+def weight_structure(model: TrainingModel, scenario: Scenario) -> Structure:
+    """Return the dimensions that the weights of a model consist of, by path.
+
+    Args:
+        model: the model, built.
+        scenario: of the model.
+    """
+    data = scenario.data
+    return model_structure(model, data.create_input_layers(), data.create_target_layers())
 
 
 @contextmanager

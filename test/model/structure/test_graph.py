@@ -6,16 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
 import pytest
 from keras import layers, ops
 
 from test.model.structure.net import Net
+from tfaip.model.graphbase import GenericGraphBase
+from tfaip.model.layerbase import LayerBase, LayerBaseParams
 from tfaip.model.structure.axis import Unknown, WeightStructure, axis_name, sizes_text
+from tfaip.model.structure.graph import graph_structure
 from tfaip.model.structure.layers import LAYER_RULES, declare_weights
 from tfaip.model.structure.operations import OPERATION_RULES
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tracing import Tracer
+from tfaip.util.typing import TensorDict
 
 
 def text(weight: WeightStructure) -> str:
@@ -275,27 +278,36 @@ def test_a_layer_of_the_user_is_followed() -> None:
     }
 
 
-def test_what_needs_values_cannot_be_followed() -> None:
-    class Opaque(keras.layers.Layer):
+def test_what_needs_a_backend_cannot_be_followed() -> None:
+    """Its own weights and those after it are unknown, but nothing else."""
+
+    class Opaque(LayerBase[LayerBaseParams]):
         def __init__(self) -> None:
-            super().__init__()
+            super().__init__(LayerBaseParams())
             self.dense = layers.Dense(8)
 
+        def build(self, shape: Any) -> None:
+            self.dense.build(shape)
+
         def call(self, x: Any) -> Any:
-            return self.dense(x) + np.asarray(x.numpy() if hasattr(x, "numpy") else 0.0)
+            if isinstance(x, keras.KerasTensor):
+                raise TypeError("no tensor of TensorFlow")
+            return self.dense(x)
 
         def compute_output_shape(self, shape: Any) -> Any:
             return shape
 
-    opaque = Opaque()
-    opaque.dense.build((None, 8))
-    net = Net(
-        {"x": (2,)}, lambda net, x: net.out(net.own(joined_rows(net, x))), own=opaque, out=layers.Dense(1), **pair()
-    )
-    net.own.call = lambda x: 1 / 0
+    def run(net: Any, x: Any) -> Any:
+        return net.last(net.out(net.own(joined_rows(net, x))))
+
+    net = Net({"x": (2,)}, run, own=Opaque(), out=layers.Dense(4), last=layers.Dense(1), **pair())
     structure = net.structure()
-    assert text(structure["own/dense/kernel"]) == "? in, 8"
-    (rows, _) = structure["out/kernel"].axes
+    assert {path: text(weight) for path, weight in structure.items() if path.endswith("kernel")} == PAIR | {
+        "own/dense/kernel": "? in, 8",
+        "out/kernel": "? in, 4",
+        "last/kernel": "4 in, 1",
+    }
+    rows = structure["out/kernel"].axes[0]
     assert isinstance(rows, Unknown)
     assert rows.reason == "own cannot be followed"
 
@@ -313,6 +325,33 @@ def test_a_keras_model_within_a_graph() -> None:
         "m/0/top/kernel": "1*1*(2+3) in, 7",
         "m/1/kernel": "7 in, 2",
     }
+
+
+def test_layers_of_the_training_graph_alone() -> None:
+    class TwoGraphs(GenericGraphBase[Any]):
+        def __init__(self) -> None:
+            super().__init__(None, name="graph")
+            self.first, self.out = layers.Dense(3), layers.Dense(1)
+            self.teacher, self.cost = layers.Dense(4), layers.Dense(1)
+
+        def build_train_graph(
+            self, inputs: TensorDict, targets: TensorDict, training: bool | None = None
+        ) -> TensorDict:
+            hidden = ops.concatenate([self.first(inputs["x"]), self.teacher(targets["y"])], -1)
+            self.add_loss(ops.mean(self.cost(hidden)))
+            return self.build_prediction_graph(inputs)
+
+        def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
+            return {"y": self.out(self.first(inputs["x"]))}
+
+    graph = TwoGraphs()
+    inputs, targets = {"x": keras.Input((2,), name="x")}, {"y": keras.Input((1,), name="y")}
+    graph.train(inputs, targets)
+    structure = graph_structure(graph, [lambda: graph.predict(inputs), lambda: graph.train(inputs, targets)])
+    # Its output depends on no other.
+    assert text(structure["cost/kernel"]) == "3+4 in, 1"
+    assert text(structure["out/kernel"]) == "3 in, 1"
+    assert text(structure["teacher/kernel"]) == "1 in, 4"
 
 
 def test_nothing_is_left_behind() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import keras
 
 from tfaip.backend.keras_private import recorded_calls, variables_in_symbolic_calls
-from tfaip.model.layerbase import inlined_layers
 from tfaip.model.structure.axis import WeightStructure
 from tfaip.model.structure.layers import LAYER_RULES, declare_weights
 from tfaip.model.structure.operations import OPERATION_RULES
@@ -30,7 +29,7 @@ def model_structure(model: TrainingModel, inputs: TensorDict, targets: TensorDic
         targets: likewise.
     """
     calls: list[Callable[[], Any]] = [
-        lambda: model.graph.predict(inputs),
+        lambda: model.graph.call(inputs),
         lambda: model.call((inputs, targets), training=False),
     ]
     return graph_structure(model.graph, calls)
@@ -50,7 +49,7 @@ def graph_structure(graph: keras.layers.Layer, calls: Iterable[Callable[[], Any]
     declare_weights(record)
     tracer = Tracer(record, LAYER_RULES, OPERATION_RULES)
     # What layers pass to `add_loss` must not stay in them.
-    with inlined_layers(), variables_in_symbolic_calls(), keras.StatelessScope(collect_losses=True):
+    with variables_in_symbolic_calls(), keras.StatelessScope(collect_losses=True):
         for call in calls:
             _follow(call, tracer)
     return record.structure()

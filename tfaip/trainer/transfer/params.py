@@ -32,7 +32,7 @@ def expected_sizes(sizes: Any) -> str | None:
     is_list = isinstance(sizes, list | tuple) and len(sizes) > 0
     if is_list and all(type(size) is int and size > 0 for size in sizes):
         return None
-    return "a list of positive sizes, e.g. 3,5"
+    return "a list of positive sizes, e.g. [3,5]"
 
 
 def check_block_patterns(blocks: Mapping[str, Sequence[int]]) -> None:
@@ -68,7 +68,7 @@ class TransferParams(ParamsBase):
     )
     blocks: dict[str, list[int]] = option(
         {},
-        "Old sizes of the inputs that a layer joins, by a regex on the paths of its weights, e.g. top=3,5",
+        "Old sizes of the inputs that a layer joins, by a regex on the paths of its weights, e.g. 'top=[3,5]'",
         text=expected_sizes,
     )
 

@@ -64,7 +64,7 @@ class WarmStartParams(ParamsBase):
     blocks: dict[str, list[int]] = option(
         {},
         "With mode subset, sizes in the sources of the inputs that a layer joins, by a regex on the paths of its "
-        "weights, e.g. top=3,5",
+        "weights, e.g. 'top=[3,5]'",
         text=expected_sizes,
     )
     trim_graph_name: bool = option(True, "Find the variables of a SavedModel also by the last parts of their names")

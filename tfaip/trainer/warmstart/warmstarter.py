@@ -125,23 +125,28 @@ def _check(transfer: Transfer, allow_partial: bool) -> None:
     missing = transfer.with_outcome(Outcome.NOT_FOUND, Outcome.SHAPE_DIFFERS, Outcome.AMBIGUOUS)
     loaded = transfer.with_outcome(Outcome.LOADED, Outcome.PARTLY_LOADED)
     what = _descriptions(transfer)
+    fields, blocks = [], ""
+    if any(row.reason for row in missing):
+        fields, blocks = ["blocks"], ", or give the sizes of joined inputs with {blocks} 'path=[3,5]'"
     if not loaded:
         found = sorted(name for source in transfer.sources for name in source.arrays)
         raise FieldAdvice(
             f"nothing in {what} matches the model: it holds {_some(found)}, "
             f"the model needs {_some([_difference(row) for row in missing])}; "
-            "map names with {rename} 'old->new', or choose another {model}",
+            "map names with {rename} 'old->new', or choose another {model}" + blocks,
             "rename",
             "model",
+            *fields,
         )
     if missing and not allow_partial:
         shown = [_difference(row) for row in missing]
         raise FieldAdvice(
             f"{what} fits the model only in part: {len(loaded)} of {len(loaded) + len(missing)} weights match, not "
             f"{_some(shown)}; "
-            "leave them fresh with {allow_partial} True, or map names with {rename} 'old->new'",
+            "leave them fresh with {allow_partial} True, or map names with {rename} 'old->new'" + blocks,
             "allow_partial",
             "rename",
+            *fields,
         )
 
 
@@ -150,7 +155,7 @@ def _difference(row: Row) -> str:
     if row.candidates:
         return f"{row.target} (ambiguous: {_some(list(row.candidates))})"
     if row.reason:
-        return f"{row.target} ({row.reason})"
+        return f"{row.target} (ambiguous: {row.reason})"
     if row.source_shape is not None:
         return f"{row.target} (shape {shape_text(row.source_shape)}, needed {shape_text(row.shape)})"
     return row.target

@@ -1,0 +1,174 @@
+"""Warm starts of wider models: which entries are loaded, and that the training goes on from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.support.commands import CommandResult
+from test.support.runs import copy_tiny, history
+from test.trainer.net import NetGraph, NetModelParams, NetScenario, changed, net_params, train, weights_of
+from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.weights import load_arrays, save_arrays
+from tfaip.params import pai_dataclass
+from tfaip.trainer.modelsetup import build_training_model
+from tfaip.trainer.scheduler import ConstantParams
+from tfaip.trainer.transfer import NewRows, Source
+from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.util.typing import TensorDict
+
+pytestmark = pytest.mark.backend
+
+SUBSET = WarmStartMode.SUBSET
+
+
+def wide_params(output_dir: Path | None = None, units: int = 5, **fields: Any) -> Any:
+    params = net_params(output_dir, **fields)
+    params.scenario.model.units = units
+    return params
+
+
+def build(params: Any, warmstarter: WarmStarter | None = None) -> dict[str, np.ndarray]:
+    """The weights before the first batch."""
+    keras.utils.set_random_seed(5)
+    trainer = NetScenario.create_trainer(params)
+    build_training_model(params, trainer.scenario, 11, Devices(), warmstarter or trainer.create_warmstarter())
+    return weights_of(trainer)
+
+
+def test_a_wider_model_takes_the_leading_units(averaged_run: Path, logged: list[str]) -> None:
+    source = averaged_run / "best"
+    weights = build(wide_params(warmstart=WarmStartParams(model=str(source), mode=SUBSET)))
+    old, fresh = load_arrays(source / "weights.safetensors"), build(wide_params())
+    kernel = fresh["encoder/conv/1/kernel"].copy()
+    kernel[:, :3, :3] = old["encoder/conv/1/kernel"]
+    np.testing.assert_array_equal(weights["encoder/conv/1/kernel"], kernel)
+    np.testing.assert_array_equal(weights["head/kernel"][:3], old["head/kernel"])
+    np.testing.assert_array_equal(weights["head/kernel"][3:], fresh["head/kernel"][3:])
+    assert logged[:13] == [
+        f"warm start from {source}: 11 of 11 weights loaded (9 of them in part), 0 skipped, 0 left fresh",
+        "  weight                        shape",
+        "  encoder/conv/0/bias           5      loaded in part [3] -> [5]",
+        "  encoder/conv/0/kernel         2x1x5  loaded in part [2, 1, 3] -> [2, 1, 5]",
+        "  encoder/conv/1/bias           5      loaded in part [3] -> [5]",
+        "  encoder/conv/1/kernel         2x5x5  loaded in part [2, 3, 3] -> [2, 5, 5]",
+        "  encoder/norm/beta             5      loaded in part [3] -> [5]",
+        "  encoder/norm/gamma            5      loaded in part [3] -> [5]",
+        "  encoder/norm/moving_mean      5      loaded in part [3] -> [5]",
+        "  encoder/norm/moving_variance  5      loaded in part [3] -> [5]",
+        "  encoder/scale                 ()     loaded",
+        "  head/bias                     1      loaded",
+        "  head/kernel                   5x1    loaded in part [3, 1] -> [5, 1]",
+    ]
+
+
+def test_a_training_goes_on_from_the_same_outputs(averaged_run: Path) -> None:
+    """With new rows of 0 the first validation is that of the source; then all weights learn."""
+    warmstart = WarmStartParams(model=str(averaged_run / "export"), mode=SUBSET, new_rows=NewRows.ZERO)
+    still: dict[str, Any] = {"learning_rate": ConstantParams(lr=0.0), "epochs": 1, "no_train_scope": "encoder"}
+    logs, before = train(wide_params(warmstart=warmstart, **still))
+    assert logs["val_mse"] == pytest.approx(history(averaged_run)["2"]["values"]["val_mse"], rel=1e-6)
+    logs, after = train(wide_params(warmstart=warmstart, calc_ema=0.9, epochs=1))
+    assert np.isfinite(logs["val_mse"])
+    assert changed(before, after) == sorted(before)
+    assert not np.any(before["head/kernel"][3:])
+    assert np.all(after["head/kernel"][3:])
+
+
+class JoinedGraph(NetGraph):
+    """Two joined layers before the head."""
+
+    def __init__(self, params: NetModelParams, **kwargs: Any) -> None:
+        GraphBase.__init__(self, params, **kwargs)
+        self.left, self.right = keras.layers.Dense(params.units), keras.layers.Dense(2 * params.units)
+        self.head = keras.layers.Dense(1)
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        x = inputs["x"]
+        return {"y": self.head(ops.concatenate([self.left(x), self.right(x)], axis=-1))}
+
+
+@pai_dataclass
+class JoinedModelParams(NetModelParams):
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return JoinedGraph
+
+
+class InMemory(WarmStarter):
+    """Arrays of a joined graph with 2 and 4 units."""
+
+    def read_sources(self) -> list[Source]:
+        shapes = {"left": 2, "right": 4}
+        arrays = {f"{name}/kernel": np.ones((4, units), np.float32) for name, units in shapes.items()}
+        arrays["head/kernel"] = np.arange(1, 7, dtype=np.float32).reshape(6, 1)
+        return [Source("memory", arrays)]
+
+
+def joined_head(**fields: Any) -> list[float]:
+    """The rows of the head of a graph with 3 and 6 units; 0 where they are fresh."""
+    params = net_params()
+    params.scenario.model = JoinedModelParams(units=3)
+    warmstarter = InMemory(
+        WarmStartParams(mode=SUBSET, allow_partial=True, new_rows=NewRows.ZERO, include=".*kernel", **fields)
+    )
+    weights = build(params, warmstarter)["head/kernel"]
+    return [float(value) for value in weights[:, 0]]
+
+
+def test_rows_after_joined_layers_are_cut_between_them() -> None:
+    assert joined_head() == [1, 2, 0, 3, 4, 5, 6, 0, 0]
+    # One of two sizes follows from the other.
+    assert joined_head(rename=["^left->gone"]) == [1, 2, 0, 3, 4, 5, 6, 0, 0]
+
+
+def test_what_a_file_does_not_tell_is_given() -> None:
+    unknown = {"rename": ["^(left|right)->gone_\\1"]}
+    with pytest.raises(UsageError) as caught:
+        joined_head(**unknown)
+    assert str(caught.value) == (
+        "nothing in memory matches the model: it holds head/kernel, left/kernel, right/kernel, the model "
+        "needs head/kernel (ambiguous: the sizes of its parts in the source are not known), left/kernel, right/kernel; "
+        "map names with warmstart.rename 'old->new', or choose another warmstart.model, or give the sizes of joined "
+        "inputs with warmstart.blocks 'path=[3,5]'"
+    )
+    assert joined_head(**unknown, blocks={"head": [2, 4]}) == [1, 2, 0, 3, 4, 5, 6, 0, 0]
+    assert joined_head(**unknown, blocks={"head": [1, 5, 2, 7]}) == [1, 0, 2, 3, 4, 5, 6, 0, 0]
+
+
+def test_blocks_that_fit_nothing_name_the_flag() -> None:
+    with pytest.raises(UsageError, match=r"^warmstart.blocks 'head' gives \[2, 5\], which are the inputs of no weight"):
+        joined_head(blocks={"head": [2, 5]})
+
+
+def test_the_flags(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+    copy_tiny(tmp_path)
+    arrays = {
+        "hidden/kernel": np.ones((4, 6), np.float32),
+        "hidden/bias": np.zeros(6, np.float32),
+        "out/kernel": np.arange(1, 7, dtype=np.float32).reshape(6, 1),
+        "out/bias": np.zeros(1, np.float32),
+    }
+    (tmp_path / "old").mkdir()
+    save_arrays(tmp_path / "old" / "weights.safetensors", arrays)
+    flags = ["--trainer.epochs", "1", "--trainer.output_dir", "run", "--learning_rate.lr", "0"]
+    flags += ["--warmstart.model", "old", "--warmstart.mode", "subset", "--warmstart.new_rows", "zero"]
+    bad = run_command("train", "tiny", *flags, "--warmstart.blocks", "out=[5,2]", cwd=tmp_path)
+    assert (bad.rc, bad.stderr.count("\n")) == (2, 1)
+    assert bad.stderr.startswith("error: --warmstart.blocks 'out' gives [5, 2], which are the inputs of no weight")
+    worse = run_command("train", "tiny", *flags, "--warmstart.blocks", "out=[0]", cwd=tmp_path)
+    assert (worse.rc, worse.stderr.count("\n")) == (2, 1)
+    assert "expected a list of positive sizes" in worse.stderr
+    good = run_command("train", "tiny", *flags, "--warmstart.blocks", "out=[2,4,3,5]", cwd=tmp_path)
+    assert (good.rc, good.stderr) == (0, "")
+    assert "  out/kernel     8x1    loaded in part [2+4, 1] -> [3+5, 1]" in good.stdout.splitlines()
+    trained = load_arrays(tmp_path / "run" / "best" / "weights.safetensors")
+    assert trained["out/kernel"][:, 0].tolist() == [1, 2, 0, 3, 4, 5, 6, 0]
