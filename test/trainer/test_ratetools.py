@@ -25,7 +25,7 @@ from tfaip.trainer.scheduler import (
     NewbobRelParams,
     PolynomialDecayParams,
 )
-from tfaip.trainer.tools.rates import preview_rates, replay
+from tfaip.trainer.tools.rates import RatedStage, preview_rates, preview_stages, replay
 
 MIN = "tfaip.scenario.tutorial.min"
 PNG = b"\x89PNG\r\n"
@@ -63,6 +63,24 @@ def test_preview_of_rates_that_somebody_has_chosen() -> None:
     assert rates(NewbobRelParams(lr=1.0)) == [[1.0], [0.25], [0.25]]
     continuous = rates(PolynomialDecayParams(lr=1.0, step_function=False))
     assert continuous == [pytest.approx(r) for r in ([1, 5 / 6], [0.25, 0.25], [1 / 3, 1 / 6])]
+
+
+@pytest.mark.backend
+def test_updates_are_numbered_through_the_stages() -> None:
+    rule = ConstantParams(lr=1.0, modulation=CyclicModulationParams(4, 0.5))
+    one, two = (line_params([1.0], learning_rate=rule, epochs=5, train_accum_steps=accum) for accum in (1, 2))
+    stages = [
+        RatedStage("a", (1, 1), 3, one),
+        RatedStage("later", (2, 2), 3, None),
+        RatedStage("b", (3, 3), 4, two),
+        RatedStage("main", (4, 5), 3, one, rate_control=False),
+    ]
+    rates = preview_stages(stages)
+    # Six batches, six updates; two of two batches each; three and three.
+    assert [epoch.updates for epoch in rates] == [(0, 3), (0, 0), (6, 8), (8, 11), (11, 14)]
+    found = [None if epoch.points is None else [rate for _, rate in epoch.points] for epoch in rates]
+    assert found == [[1, 0.5, 0.25], None, [0.25, 0.125], [1, 0.5, 0.25], [0.125, 1, 0.5]]
+    assert [epoch.points[0][0] for epoch in rates if epoch.points is not None] == [0.0, 2.0, 3.0, 4.0]
 
 
 @pytest.mark.backend

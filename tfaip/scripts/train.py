@@ -76,14 +76,17 @@ def train_with_flags(
     from tfaip.device.devices import prepare_devices
     from tfaip.params.storable import flags_of
     from tfaip.trainer.stages.plan import plan_stages
+    from tfaip.trainer.stages.table import plan_table
 
-    plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
+    plan = plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device)
     with user_logs(scenario, args.trainer):
         trainer = scenario.create_trainer(args.trainer)
         trainer.permission = permission
         if args.dry_run:
+            if len(plan) > 1:
+                print("\n".join(plan_table(plan)))
             trainer.dry_run()
         else:
             trainer.train()

@@ -78,8 +78,11 @@ def preview_stages(stages: Sequence[RatedStage], chosen: History | None = None) 
     """
     history = History() if chosen is None else chosen.rates_only()
     found: list[EpochRates] = []
-    before = 0
+    before, accum = 0, 1
     for stage in stages:
+        if stage.params is not None and stage.params.train_accum_steps != accum:
+            # Updates are numbered through; a rest of batches without an update is forgotten.
+            before, accum = before // accum * stage.params.train_accum_steps, stage.params.train_accum_steps
         found += _rates_of_stage(stage, history, before)
         before += (stage.epochs[1] - stage.epochs[0] + 1) * stage.batches
     return found
