@@ -1,11 +1,14 @@
 """Kill real trainings at random moments, resume them, and compare each with the one that was never killed.
 
     python -m test.kill_series --seed 1 --n 50 [--backend tensorflow] [--settings workers buckets]
+    python -m test.kill_series --stages --seed 1 --n 20
 
 A case is a training of one of the settings, as a process. Up to three times it is killed by SIGKILL, at a moment drawn
 uniformly from the time that the uninterrupted run of the same setting took, and then resumed; a run without a
 checkpoint yet is started again. When it has finished, its directory is compared with that of the uninterrupted run:
-`best/`, `export/`, the newest checkpoint, the history and the params byte for byte, without times. Beside the run, in
+`best/`, `export/`, the newest checkpoint, the directories of the stages, the history and the params byte for byte,
+without times. With `--stages` a training has three stages of different widths, another optimizer in the last one, and
+between them a prediction and the call of a function. Beside the run, in
 it, among the processes and in the shared memory nothing may be left. Ends with exit code 1 after any difference.
 """
 
@@ -73,6 +76,21 @@ SETTINGS = {
         *("--learning_rate.warmup_epochs", "3", "--optimizer", "AdaBelief", "--optimizer.clip_global_norm", "0.3"),
     ],
 }
+
+
+STAGES = "stages"
+_STAGES_FLAGS = [
+    *("--stages", "small=TrainStage", "middle=TrainStage", "apply=PredictStage", "count=CallStage", "wide=TrainStage"),
+    *("--stages.small.epochs", "3", "--stages.small.overrides", "model.units=3", "optimizer=SGD"),
+    *("--stages.middle.epochs", "3", "--stages.middle.overrides", "model.units=5", "trainer.calc_ema=0.9"),
+    *("--stages.apply.file_name", "predictions.npz", "--stages.apply.include_targets", "True"),
+    *("--stages.count.function", f"{PACKAGE.name}.calls:count_samples"),
+    *("--stages.count.arguments", "file={apply.dir}/predictions.npz"),
+    *("--stages.wide.epochs", "2", "--stages.wide.overrides", "model.units=12", "train.samples=16"),
+    *("--trainer.train_accum_steps", "3", "--trainer.checkpoint_save_freq", "2"),
+]
+# Not in turn with the others, since such a training has another form.
+ALL_SETTINGS = {**SETTINGS, STAGES: _STAGES_FLAGS}
 
 
 @dataclass
@@ -186,7 +204,7 @@ class Series:
         if _newest(place / RUN):
             return start_command("resume_training", RUN, cwd=place, env=env)
         overwrite = ["--overwrite"] if (place / RUN).exists() else []
-        flags = [*SETTINGS[setting], "--trainer.output_dir", RUN, *overwrite]
+        flags = [*ALL_SETTINGS[setting], "--trainer.output_dir", RUN, *overwrite]
         return start_command("train", PACKAGE.name, *flags, cwd=place, env=env)
 
     def _finish(self, place: Path, setting: str) -> CommandResult:
@@ -227,6 +245,9 @@ def facts_of(run: Path) -> dict[str, Any]:
     facts["arrays"] = (checkpoint / "state.safetensors").read_bytes()
     facts["entries"] = sorted(path.name for path in run.iterdir())
     facts["checkpoints"] = checkpoints(run)
+    for file, content in files_below(run / STAGES).items():
+        if not file.endswith(("history.json", "state/state.json", "manifest.json")):
+            facts[f"stages/{file}"] = content.replace(str(run.parent).encode(), b"")
     models = {"best": run / "best", "export": run / "export", "best of the checkpoint": checkpoint / "best"}
     for name, model in models.items():
         facts |= {f"{name}/{file}": content for file, content in files_below(model).items()}
@@ -272,12 +293,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="other seeds give other moments")
     parser.add_argument("--n", type=int, default=len(SETTINGS), help="number of cases")
     parser.add_argument("--backend", default="tensorflow", choices=["tensorflow", "jax"])
-    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS), metavar="SETTING")
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(ALL_SETTINGS), metavar="SETTING")
+    parser.add_argument("--stages", action="store_true", help="trainings with stages")
     parser.add_argument("--directory", type=Path, help="where to run (default: a temporary directory)")
     args = parser.parse_args(argv)
     directory = Path(tempfile.mkdtemp(prefix="kill-series-", dir=args.directory))
     series, outcomes = Series(directory, args.backend), []
-    for case in draw_cases(args.seed, args.n, args.settings):
+    for case in draw_cases(args.seed, args.n, [STAGES] if args.stages else args.settings):
         outcomes.append(series.run(case))
         done = outcomes[-1]
         print(f"case {case.number} ({case.setting}): {'; '.join(done.differences) or 'identical'}", flush=True)

@@ -30,6 +30,15 @@ def test_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.series
+@pytest.mark.backend
+def test_stages_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--backend", keras.backend.backend(), "--directory", str(tmp_path)]
+    assert main(["--stages", "--seed", "5", "--n", "2", *flags]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("kills: 2 identical, 0 different")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_difference_is_found(whole: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
     facts = facts_of(run)

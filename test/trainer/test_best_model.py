@@ -279,7 +279,8 @@ def test_a_damaged_model_is_replaced_by_the_sound_copy(file: str, how: str, run:
 
 def test_killed_before_the_newer_checkpoints_are_gone(run: Path) -> None:
     """What `_open_output` has done until then: the next resume, from the newest checkpoint, takes its model."""
-    RunOutput(RunDirectory(run)).restore_best(CheckpointStore(run / "checkpoint"), "epoch_0002", has_best=True)
+    kept = CheckpointStore(run / "checkpoint").best_of("epoch_0002")
+    RunOutput(RunDirectory(run)).restore_best(kept, "epoch_0002", has_best=True)
     assert best_weight(run) == 8.0
     train(falling(run, [1.0] * 4), restore=True)
     assert best_weight(run) == 6.0

@@ -30,8 +30,10 @@ from tfaip.params.storable import flags_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
-from tfaip.trainer.setup import set_up_training
+from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.setup import RunParts, set_up_training
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stages.plan import plan_stages
 from tfaip.util.typing import TensorDict
 
 pytestmark = pytest.mark.backend
@@ -240,8 +242,9 @@ def test_every_batch_can_be_split_on_the_devices() -> None:
     params.gen.setup.train.bucket_boundaries, params.gen.setup.train.bucket_batch_sizes = [2], [4, 3]
     devices = Devices(names=("cpu:0", "cpu:1"), strategy="shares")
     message = "a batch of 3 samples .* on 2 devices: change --train.bucket_batch_sizes$"
+    run = RunParts(params, plan_stages(params, SumsScenario), devices, StopRequest(), None, RunOutput(None))
     with pytest.raises(UsageError, match=message), flags_of(params, "trainer"):
-        set_up_training(params, SumsScenario(params.scenario), None, StopRequest(), devices)
+        set_up_training(run, run.plan[0], SumsScenario(params.scenario))
 
 
 LENGTHS = [3, 9, 1, 4, 12, 6, 2, 8, 5, 10, 7, 11, 3, 1, 9, 20]

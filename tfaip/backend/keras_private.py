@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import keras
@@ -65,6 +66,9 @@ class BuiltModel(keras.Model):
         `compile` would do it too, but forgets the optimizer's and the metrics' place in a running training.
         """
         self.train_function = self.test_function = None
+        # JAX finds what it has traced by the function, and a bound method is equal to itself: a new object is not.
+        for name in ("train_step", "test_step"):
+            object.__setattr__(self, name, partial(getattr(type(self), name), self))
 
 
 def loss_tracker(model: keras.Model) -> keras.metrics.Metric:

@@ -64,6 +64,13 @@ def scalar_summary(tag: str, value: float) -> Any:
     return summary(tag, _tensor(np.asarray(value, np.float32)), create_summary_metadata(None, None))
 
 
+def text_summary(tag: str, text: str) -> Any:
+    """Return the summary of a text, in Markdown."""
+    from tensorboard.plugins.text.metadata import create_summary_metadata
+
+    return summary(tag, _string_tensor([text.encode()]), create_summary_metadata(None, None))
+
+
 def image_summary(tag: str, height: int, width: int, encoded: Sequence[bytes]) -> Any:
     """Return the summary of images of one size, encoded as PNG."""
     from tensorboard.plugins.image import metadata

@@ -97,6 +97,15 @@ class ScenarioComponents(Generic[SP, TP]):
             self._offer_data(self.model.root_graph_cls, arguments)
         return self.model.create_graph(**arguments)
 
+    def take_network(self, other: ScenarioComponents[Any, Any]) -> None:
+        """Take over the model and the graph of another scenario, which must not be used any more.
+
+        Args:
+            other: of the same class, with equal params of the model and equal specs of the data.
+        """
+        vars(self).update(model=other.model, graph=other.graph)
+        vars(other)["data"] = self.data  # which the model reads
+
     def best_logging_settings(self) -> tuple[str, str]:
         """Return mode and name of the logged value that selects the best model."""
         return self.model._best_logging_settings()

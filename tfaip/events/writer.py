@@ -56,6 +56,10 @@ class EventWriter:
         for tag, value in values.items():
             self._write(tensorboard.scalar_summary(tag, value), step)
 
+    def text(self, tag: str, text: str, step: int) -> None:
+        """Write a text, in Markdown."""
+        self._write(tensorboard.text_summary(tag, text), step)
+
     def image(self, tag: str, image: np.ndarray, step: int) -> None:
         """Write an image `[height, width, channels]`, or `[n, ...]`, uint8 or floats in [0, 1]."""
         images = image[None] if image.ndim == 3 else image

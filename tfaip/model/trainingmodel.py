@@ -114,6 +114,16 @@ class TrainingModel(keras_private.BuiltModel):
             self._only_logged = only_logged
             self.forget_compiled_steps()
 
+    def set_loss_weights(self, weights: Mapping[str, float]) -> None:
+        """Change the weights of all losses that the constructor was given one for, as `set_loss_weight` does.
+
+        Args:
+            weights: by name; a loss that is not in them gets its weight in the model.
+        """
+        own = self.model_base._loss_weights() or {}
+        for name in self._loss_weights:
+            self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
+
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         """Create every variable of both graphs, of the losses and of the metrics, without data.
 
@@ -179,8 +189,12 @@ class TrainingModel(keras_private.BuiltModel):
 
     def _total_loss(self, x: Any, y_pred: TensorDict, training: bool) -> Tensor:
         batch_size = _batch_size(x)
+        losses = self._weighted_losses(x, y_pred)
         total = ops.zeros((), dtype="float32")
-        for name, (weight, value) in self._weighted_losses(x, y_pred).items():
+        if all(_is_zero(weight) for weight, _ in losses.values()):
+            # Of a constant TensorFlow has no gradient: Keras would refuse to train.
+            total = total + _sum_of_zeros(self.trainable_variables)
+        for name, (weight, value) in losses.items():
             mean = _share_of_mean(ops.mean(value), batch_size)
             if name != TOTAL_LOSS:
                 self._values.mean_of(name).update_state(mean, sample_weight=batch_size)
@@ -314,9 +328,19 @@ def _weighed(loss: Tensor, weight: Any) -> Tensor:
     If that is the number 0 nothing is left of the loss, which need not be finite: after a variable of 0 the gradient
     would be computed all the same, and NaN times 0 is NaN.
     """
-    if isinstance(weight, int | float) and weight == 0:
-        return ops.zeros((), dtype="float32")
-    return weight * loss
+    return ops.zeros((), dtype="float32") if _is_zero(weight) else weight * loss
+
+
+def _is_zero(weight: Any) -> bool:
+    return isinstance(weight, int | float) and weight == 0
+
+
+def _sum_of_zeros(variables: list[keras.Variable]) -> Tensor:
+    """Return 0, which has the gradient 0 of every variable."""
+    total = ops.zeros((), dtype="float32")
+    for variable in variables:
+        total = total + 0.0 * ops.cast(ops.sum(variable), "float32")
+    return total
 
 
 def _weighted(value: Tensor, sample_weight: Tensor | None) -> Tensor:

@@ -73,6 +73,11 @@ class FunctionByName:
             elif p.kind is p.POSITIONAL_ONLY or (p.default is p.empty and p.kind is not p.VAR_POSITIONAL):
                 raise FieldError(path, name, f"a function of {', '.join(offered)}; it needs {p.name!r}")
 
+    @property
+    def taken(self) -> set[str]:
+        """Names of the offered arguments that the function takes."""
+        return set(self._taken)
+
     def __call__(self, **offered: Any) -> Any:
         """Call the function with the arguments that it takes."""
         return self._function(**{name: value for name, value in offered.items() if name in self._taken})

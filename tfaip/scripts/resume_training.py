@@ -8,19 +8,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tfaip.errors import UsageError
 from tfaip.scripts.common import command
+from tfaip.scripts.common.commandline import take_words
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.storedtraining import StoredTraining, load_trainer_params
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
 PROG = "tfaip-resume-training"
+FROM_STAGE = "--from_stage"
 USAGE = f"""usage: {PROG} OUTPUT_DIR [flags]
 
 Continue a training from its newest checkpoint. OUTPUT_DIR is the directory of the run, its
 checkpoint directory, or one checkpoint in it. Flags change params of the run (e.g. --trainer.epochs
 20); the changes are printed.
 
+  --from_stage NAME      run all stages again from this one on, with the state that it began with
   --dry_run              verify the checkpoint, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
@@ -34,6 +38,7 @@ def main(name: str, flags: list[str]) -> None:
 
     root, checkpoint = find_run(Path(name))
     trusted, flags = command.take_trusted(flags)
+    from_stage, flags = _take_stage(flags, checkpoint)
     stored = load_trainer_params(RunDirectory(root).params_file, trusted)
     # The run may have been moved since it was written.
     stored.params.output_dir = str(root)
@@ -46,13 +51,31 @@ def main(name: str, flags: list[str]) -> None:
 
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device, alone=args.dry_run)
-    trainer = stored.scenario.create_trainer(args.trainer, restore=True, checkpoint=checkpoint)
+    trainer = stored.scenario.create_trainer(args.trainer, restore=True, checkpoint=checkpoint, from_stage=from_stage)
     trainer.permission = stored.permission
     if args.dry_run:
         _plan(trainer, stored.scenario)
         return
     with user_logs(stored.scenario, args.trainer):
         trainer.train()
+
+
+def _take_stage(flags: Sequence[str], checkpoint: str | None) -> tuple[str | None, list[str]]:
+    """Split off `--from_stage NAME`.
+
+    Args:
+        flags: the command line.
+        checkpoint: the one that the user named, which it cannot be combined with.
+
+    Raises:
+        UsageError: if it is not followed by one name.
+    """
+    words, rest = take_words(FROM_STAGE, "the name of a stage", flags)
+    if len(words) > 1:
+        raise UsageError(f"{FROM_STAGE} takes the name of one stage, got {shorten_text(' '.join(words))}")
+    if words and checkpoint is not None:
+        raise UsageError(f"{FROM_STAGE} continues with the state of a stage: give the run instead of a checkpoint")
+    return (words[0] if words else None), rest
 
 
 def _leave_out_history(stored: StoredTraining, root: Path) -> None:

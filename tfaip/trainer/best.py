@@ -17,19 +17,22 @@ class BestModel:
     Args:
         mode: "min" or "max".
         monitor: name of the logged value.
+        first_epoch: first epoch that is compared, the first one of the stage.
     """
 
     mode: str
     monitor: str
+    first_epoch: int = 1
 
     @classmethod
-    def of(cls, settings: tuple[str, str], has_validation: bool, logged: list[str]) -> BestModel:
+    def of(cls, settings: tuple[str, str], has_validation: bool, logged: list[str], first_epoch: int = 1) -> BestModel:
         """Return the value that the `_best_logging_settings` of a model ask for.
 
         Args:
             settings: mode and name.
             has_validation: monitor the value of the validation (False: of the training).
             logged: names of the values that the model logs.
+            first_epoch: first epoch that is compared.
 
         Raises:
             UsageError: if the mode or the name is unknown.
@@ -39,11 +42,11 @@ class BestModel:
             raise UsageError(f"_best_logging_settings of the model gave the mode {mode!r}, expected 'min' or 'max'")
         if LAV_NAME.match(name):
             # The names of LAV are known only when the evaluator has returned its results.
-            return cls(mode, name)
+            return cls(mode, name, first_epoch)
         cls(mode, name).check(logged)
         if has_validation:
             name = f"{VALIDATION_PREFIX}{name}"
-        return cls(mode, name)
+        return cls(mode, name, first_epoch)
 
     def check(self, logged: list[str]) -> None:
         """Raise unless the monitored value is logged.
@@ -69,11 +72,14 @@ class BestModel:
 
     def epoch(self, history: History) -> int | None:
         """Return the first epoch with the best value, or None if no value is finite."""
-        return history.best_epoch(self.monitor, self.mode)
+        return history.best_epoch(self.monitor, self.mode, first=self.first_epoch)
 
     def values(self, history: History) -> dict[int, float]:
         """Return the monitored value by epoch, where there is one."""
-        return history.scores(self.monitor)
+        values = history.scores(self.monitor)
+        if self.first_epoch == 1:
+            return values
+        return {epoch: value for epoch, value in values.items() if epoch >= self.first_epoch}
 
     def describe(self, history: History) -> str:
         """Return `val_acc 0.9812 in epoch 7`, or `none`."""

@@ -87,7 +87,8 @@ class TrainingEpoch(StepCallbacks):
         left = self._samples - self._samples_before
         batches = setup.train_data.training_batches(self._progress.position, left, setup.devices.shard)
         lengths = setup.train_data.params.bucket_lengths()
-        setup.display.start(f"Epoch {self.number}/{setup.params.epochs}", self.steps, self._done_before)
+        stage = "" if setup.events.stage is None else f" ({setup.events.stage})"
+        setup.display.start(f"Epoch {self.number}/{setup.params.epochs}{stage}", self.steps, self._done_before)
         self.user_stops = bool(setup.model.stop_training)
         try:
             with Feed(batches, setup.scenario.data, lengths) as self._feed:

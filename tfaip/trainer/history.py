@@ -25,7 +25,7 @@ class EpochRecord:
     Args:
         lr: the learning rate; None if it is not set yet.
         values: all logged values by name.
-        meta: further facts: updates so far, seconds, position of the data, versions.
+        meta: further facts: updates so far, seconds, position of the data, versions, stage.
         effective_lr: mean of the rates of the epoch's updates.
     """
 
@@ -34,6 +34,11 @@ class EpochRecord:
     meta: dict[str, Any] = field(default_factory=dict)
     effective_lr: float | None = None
 
+    @property
+    def is_held(self) -> bool:
+        """True if the stage of the epoch held the rate: then no control counts its scores."""
+        return self.meta.get("rate_control") is False
+
 
 class History:
     """Records of epochs, counted from 1."""
@@ -41,6 +46,7 @@ class History:
     def __init__(self, records: Mapping[int, EpochRecord] | None = None) -> None:
         self._records = dict(sorted((records or {}).items()))
         self._epochs = list(self._records)
+        self._held = {epoch for epoch, record in self._records.items() if record.is_held}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -71,6 +77,8 @@ class History:
         if epoch not in self._records:
             insort(self._epochs, epoch)
         self._records[epoch] = record
+        if record.is_held:
+            self._held.add(epoch)
         if epoch != self._epochs[-1]:
             self._records = {known: self._records[known] for known in self._epochs}
 
@@ -218,6 +226,16 @@ class History:
         written = max((e for e, r in file._records.items() if r.values or r.meta), default=0)
         missing = {e: r for e, r in self._records.items() if written < e <= epoch}
         return History({**file.until(epoch)._records, **missing})
+
+    def controlled(self) -> History:
+        """Return the records that a rate control reads: all but those of stages that hold the rate."""
+        if not self._held:
+            return self
+        return History({e: r for e, r in self._records.items() if e not in self._held})
+
+    def of_epochs(self, first: int, last: int) -> History:
+        """Return the records from one epoch to another one, both included."""
+        return History({e: r for e, r in self._records.items() if first <= e <= last})
 
     def rates_only(self) -> History:
         """Return the rates alone, as choices for epochs to come."""

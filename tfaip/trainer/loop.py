@@ -26,7 +26,7 @@ log = logger(__name__)
 
 
 class TrainingLoop:
-    """Training of epoch after epoch until the last one, or until a signal asks to stop.
+    """Training of epoch after epoch until the last one of the stage, or until a signal asks to stop.
 
     `fit` is called once per epoch: that costs about 15 ms, and buys an end of the epoch that can be
     read, with validation, export and checkpoint outside of Keras' callbacks.
@@ -65,7 +65,7 @@ class TrainingLoop:
 
     def is_finished(self) -> bool:
         """Return True if the last epoch is done, or the training has stopped early."""
-        return self._progress.epoch >= self._params.epochs or self.stopped_early_after() is not None
+        return self._progress.epoch >= self._setup.stage.last_epoch or self.stopped_early_after() is not None
 
     def stopped_early_after(self) -> int | None:
         """Return the epoch after which the training stops early; None: it continues."""
@@ -97,16 +97,17 @@ class TrainingLoop:
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""
         progress, rule = self._progress, self._params.learning_rate
-        history, number = progress.history, epoch.number
+        history, number = progress.history.controlled(), epoch.number
         chosen = history[number].lr if number in history else None
-        if progress.step == 0 and chosen is None and rule.restores_best(number, history):
+        is_controlled = chosen is None and self._setup.stage.rate_control
+        if progress.step == 0 and is_controlled and rule.restores_best(number, history):
             best = self._setup.state.restore_best()
             weights = f"back to the weights of epoch {best}" if best else "no best weights are kept"
             log.info("the rate decays: %s", weights)
         epoch.rate, base = rule.rate(number, history), rule.base(number, history)
-        is_listed = chosen is not None or number in rule.listed()
-        if chosen is not None:
-            epoch.rate = base = chosen
+        if not is_controlled:
+            epoch.rate = base = rule.held_rate(number) if chosen is None else chosen
+        is_listed = not is_controlled or number in rule.listed()
         self._setup.model.optimizer.begin_epoch(base, number - 1, epoch.steps, progress.step, is_listed)
 
     def _evaluate(self, epoch: TrainingEpoch, trained: Logs) -> Measured:
@@ -150,7 +151,7 @@ class TrainingLoop:
         """
         setup, progress, number = self._setup, self._progress, epoch.number
         logs = self._record(epoch, measured)
-        if self._params.learning_rate.keeps_best(number, progress.history):
+        if self._params.learning_rate.keeps_best(number, progress.history.controlled()):
             setup.state.keep_best(number)
         progress.begin_epoch_after(number)
         self._publish_early_stopping()
@@ -177,7 +178,10 @@ class TrainingLoop:
             "dropped": DropCounts(*progress.position.dropped).total,
             "position": progress.position.to_dict(),
             "versions": {"tfaip": __version__, "keras": keras.__version__},
+            "stage": self._setup.stage.name,
         }
+        if not self._setup.stage.rate_control:
+            meta["rate_control"] = False
         effective = optimizer.schedule.effective_rate(epoch.rate)
         progress.history.record(epoch.number, EpochRecord(epoch.rate, measured.values, meta, effective))
         return {**measured.values, "lr": optimizer.next_rate() if effective is None else effective}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,6 +22,7 @@ from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import model_structure
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
+from tfaip.params.encoding import encode
 from tfaip.params.flagnames import flag_of
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.optimizer.averaging import AverageRate
@@ -49,6 +50,7 @@ def build_training_model(
     epoch_steps: int,
     devices: Devices,
     warmstarter: WarmStarter | None = None,
+    weighted_losses: Collection[str] = (),
 ) -> TrainingModel:
     """Build the model with all variables, and compile it with its optimizer.
 
@@ -58,13 +60,15 @@ def build_training_model(
         epoch_steps: batches of an epoch.
         devices: devices of the training.
         warmstarter: gives the model its first weights; None: they stay as they were initialised.
+        weighted_losses: losses whose weights will change in later stages.
 
     Raises:
         FieldAdvice: if a param cannot work with this model; its path begins at `params`.
     """
     with _flags_of_objects(params):
         data, graph = scenario.data, scenario.graph
-        model = TrainingModel(scenario.model, graph, _input_gradient_penalty(scenario), params.loss_weights)
+        weights = {**dict.fromkeys(weighted_losses, 1.0), **params.loss_weights}
+        model = TrainingModel(scenario.model, graph, _input_gradient_penalty(scenario), weights)
         # Before the optimizer, which must find all variables of both graphs.
         model.build_symbolically(data.create_input_layers(), data.create_target_layers())
     unknown = sorted(set(params.loss_weights) - set(model.loss_names))
@@ -72,6 +76,7 @@ def build_training_model(
         raise FieldAdvice(
             f"{{loss_weights}} names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}", "loss_weights"
         )
+    model.set_loss_weights(params.loss_weights)
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     _undo_freeze(graph)
     if params.no_train_scope is not None:
@@ -81,6 +86,28 @@ def build_training_model(
             _start_warm(warmstarter, model, scenario)
     _compile(model, params, scenario, epoch_steps, devices)
     return model
+
+
+def built_from(
+    params: Params, scenario: Scenario, epoch_steps: int, devices: Devices, weighted_losses: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return all that `build_training_model` makes a model of, except the graph and values that variables hold.
+
+    A model that was built from equal facts can train with other params too.
+    """
+    rate = params.learning_rate
+    return {
+        "losses": sorted({*weighted_losses, *params.loss_weights}),
+        "optimizer": encode(params.optimizer),
+        "no_train_scope": params.no_train_scope,
+        "train_accum_steps": params.train_accum_steps,
+        "averages": AverageRate.of(params.calc_ema, epoch_steps / params.train_accum_steps),
+        # All other rates are values of a variable.
+        "learning_rate": encode(rate) if rate.is_continuous() or rate.modulation is not None else None,
+        "precision": devices.precision,
+        "execution": [params.force_eager, params.jit_compile, _steps_per_execution(params, devices)],
+        "input_gradients": _input_gradient_penalty(scenario),
+    }
 
 
 def _start_warm(warmstarter: WarmStarter, model: TrainingModel, scenario: Scenario) -> None:

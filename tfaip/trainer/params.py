@@ -25,6 +25,7 @@ from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import (
     EXPORT_DIR,
+    STAGES_DIR,
     check_directory_names,
     check_history_file,
     checkpoint_parts,
@@ -106,6 +107,15 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     keep_checkpoints: int = option(2, "Number of checkpoints to keep, at least 2", low=2)
     export_best: bool = option(True, "Export the model whenever it is the best so far")
     export_final: bool = option(True, "Export the final model")
+    export_best_of: str | None = option(
+        None,
+        "Stage whose best model is exported (None: the one that runs, so in the end the last)",
+    )
+    keep_stage_states: bool = option(
+        True,
+        "Keep the checkpoint at the end of each stage, from which --from_stage repeats the next ones; needs the disk "
+        "space of a checkpoint per stage",
+    )
     history_file: str | None = option(
         None,
         "File of the rates and values of all epochs (None: history.json in output_dir); a fresh training uses "
@@ -227,7 +237,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         """Raise unless the run writes to its own directory, and each kind of output to its own place in it."""
         best = self.early_stopping.best_model_name
         check_directory_names(self.checkpoint_sub_dir, best)
-        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR)
+        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
         check_history_file(self.history_file, self.output_dir, replaced)
 
     def run_directory(self) -> RunDirectory | None:

@@ -2,50 +2,125 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import keras
 
 from tfaip.device.collectives import broadcast
-from tfaip.errors import UsageError
+from tfaip.device.devices import Devices
+from tfaip.errors import TfaipError, UsageError
 from tfaip.params.flagnames import flag_of
 from tfaip.params.serialization import from_dict
 from tfaip.params.tree import ABSENT, is_hidden, packages_of
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import HistoryFile, read_history_file
-from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
+from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.names import BEST_DIR
+from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.runparams import Params, flat_params, stored_params
-from tfaip.trainer.setup import TrainingSetup
-from tfaip.trainer.state import require_state
+from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.stages.planned import StageKind
+from tfaip.trainer.stages.records import index_of, place_of, require_place
+from tfaip.trainer.state import TrainingProgress, beginning, require_state
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
 log = logger(__name__)
 
 
-def checkpoint_to_resume(directory: RunDirectory | None, name: str | None) -> tuple[str, Checkpoint]:
+@dataclass(frozen=True)
+class StartState:
+    """State of a run to continue from.
+
+    Args:
+        name: of its checkpoint.
+        checkpoint: the content.
+        is_stored: True if the checkpoint is among those of the run.
+        best: a copy of the best model at that time, if the checkpoint is not stored.
+    """
+
+    name: str
+    checkpoint: Checkpoint
+    is_stored: bool = True
+    best: Path | None = None
+
+    def best_model(self, store: CheckpointStore) -> Path | None:
+        """Return the copy of the best model at that time, or None."""
+        return store.best_of(self.name) if self.is_stored else self.best
+
+    def store(self, store: CheckpointStore) -> None:
+        """Make the checkpoint one of the run, and remove those that are newer."""
+        if not self.is_stored:
+            store.add(self.checkpoint, self.name, self.best)
+        store.continue_from(self.name)
+
+
+def checkpoint_to_resume(directory: RunDirectory | None, name: str | None) -> StartState:
     """Read and verify the checkpoint that a run continues from; change nothing.
 
     Args:
         directory: the directory of the run.
         name: of a checkpoint; None: the newest undamaged one.
 
-    Returns:
-        Name and content.
-
     Raises:
         UsageError: if there is none, or the run cannot be continued.
     """
+    name, checkpoint = CheckpointStore(_resumable(directory).checkpoints).read(name)
+    _check_state(checkpoint)
+    return StartState(name, checkpoint)
+
+
+def state_before_stage(directory: RunDirectory | None, params: Params, scenario: Any, stage: str) -> StartState:
+    """Read and verify the state that a run had when one of its stages began; change nothing.
+
+    Args:
+        directory: the directory of the run.
+        params: its params.
+        scenario: the scenario, which may plan stages itself.
+        stage: name of the stage.
+
+    Raises:
+        UsageError: if there is no such stage, or the state was not kept.
+    """
+    directory = _resumable(directory)
+    plan = plan_stages(params, scenario)
+    trained = [before.name for before in plan[: index_of(plan, stage)] if before.kind is StageKind.TRAIN]
+    if not trained:
+        start = beginning(params, place_of(plan, plan[0].name))
+        return StartState(checkpoint_name(0), start, is_stored=False)
+    path = StageDirectories(directory.root, directory.stages).state(trained[-1])
+    if not path.is_dir():
+        raise UsageError(
+            f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "
+            "done yet, or --trainer.keep_stage_states was False; choose an earlier stage"
+        )
+    try:
+        checkpoint = read_checkpoint(path)
+    except TfaipError as error:
+        raise UsageError(f"the state at the end of stage {trained[-1]} cannot be used: {error}") from error
+    _check_state(checkpoint)
+    best = path / BEST_DIR
+    name = checkpoint_name(checkpoint.state["epoch"])
+    return StartState(name, checkpoint, is_stored=False, best=best if best.is_dir() else None)
+
+
+def _resumable(directory: RunDirectory | None) -> RunDirectory:
     if directory is None:
         raise UsageError("there is nothing to resume without an output directory: set --trainer.output_dir")
     directory.check_resumable()
-    name, checkpoint = CheckpointStore(directory.checkpoints).read(name)
+    return directory
+
+
+def _check_state(checkpoint: Checkpoint) -> None:
     require_state(checkpoint.state)
+    require_place(checkpoint.state)
     before, now = checkpoint.state["backend"], keras.backend.backend()
     if before != now:
         log.warning("the checkpoint was written on %s and continues on %s: equal only up to rounding", before, now)
-    return name, checkpoint
 
 
 def log_changes(params: Params, restored: Checkpoint) -> None:
@@ -69,22 +144,31 @@ def _as_of_today(stored: dict[str, Any], params: Params) -> dict[str, Any]:
     return {path: now if path.endswith("__cls__") else old.get(path, now) for path, now in today.items()}
 
 
-def load_history(setup: TrainingSetup, is_resumed: bool) -> None:
-    """Take over the history file: rates of a new training, or records that the user may have edited."""
-    progress, path = setup.state.progress, setup.output.history_file
-    file = _read_history_file(setup, is_resumed)
+def load_history(
+    params: Params, output: RunOutput, progress: TrainingProgress, devices: Devices, is_resumed: bool
+) -> None:
+    """Take over the history file: rates of a new training, or records that the user may have edited.
+
+    Args:
+        params: the params of the run.
+        output: its output, which names the file.
+        progress: gets the history.
+        devices: the processes, which all get it.
+        is_resumed: the training is continued.
+    """
+    path = output.history_file
+    file = _read_history_file(params, output, is_resumed)
     if file is not None and is_resumed:
         progress.history = progress.history.edited(file.history, progress.epoch)
     elif file is not None:
         progress.history = file.history.rates_only()
         log.info("rates of %d epochs are those in %s", len(progress.history), path)
-    if setup.devices.num_processes > 1:
-        progress.history = History.from_dict(broadcast(setup.devices, progress.history.to_dict()))
+    if devices.num_processes > 1:
+        progress.history = History.from_dict(broadcast(devices, progress.history.to_dict()))
 
 
-def _read_history_file(setup: TrainingSetup, is_resumed: bool) -> HistoryFile | None:
+def _read_history_file(params: Params, output: RunOutput, is_resumed: bool) -> HistoryFile | None:
     """Return the content of the history file; None if there is none to take over."""
-    params, output = setup.params, setup.output
     path, run = output.history_file, output.directory
     if path is None or not (is_resumed or params.history_file):
         return None

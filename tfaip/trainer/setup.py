@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.device.device_config import Precision
 from tfaip.device.devices import Devices
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
@@ -18,7 +20,7 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.datasetup import Params, Scenario, create_pipeline, create_validation_pipeline, first_batch
-from tfaip.trainer.modelsetup import build_training_model
+from tfaip.trainer.modelsetup import build_training_model, built_from
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.reporting.progress import ProgressDisplay, create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
@@ -27,7 +29,9 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN, VALIDATION_PREFIX
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.signals import StopRequest
-from tfaip.trainer.state import TrainState
+from tfaip.trainer.stages.planned import PlannedStage
+from tfaip.trainer.stages.records import place_of
+from tfaip.trainer.state import TrainingProgress, TrainState
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger
@@ -42,12 +46,60 @@ EXPORT_ADVICE = Advice(
 )
 
 
-@dataclass
-class TrainingSetup:
-    """The parts of a training.
+@dataclass(frozen=True)
+class RunParts:
+    """The parts of a run that all of its stages share.
 
     Args:
-        params: the params of this run.
+        params: the params of the run, with a seed.
+        plan: its stages.
+        devices: its devices and processes, whose scope is active.
+        stop: the stop request of a signal.
+        root: its directory; None: nothing is written.
+        output: writes checkpoints, history and models; in other processes than the chief, nothing.
+    """
+
+    params: Params
+    plan: Sequence[PlannedStage]
+    devices: Devices
+    stop: StopRequest
+    root: RunDirectory | None
+    output: RunOutput
+
+    @property
+    def directory(self) -> RunDirectory | None:
+        """The directory of the run for the process that writes it, the chief; None in the others."""
+        return self.root if self.devices.is_chief else None
+
+    def with_precision(self, precision: Precision) -> RunParts:
+        """Return the parts for a stage that computes in a precision."""
+        if precision is self.devices.precision:
+            return self
+        return replace(self, devices=replace(self.devices, precision=precision))
+
+    @property
+    def has_stages(self) -> bool:
+        """True if the run has more than its main stage."""
+        return len(self.plan) > 1
+
+    def weighted_losses(self) -> list[str]:
+        """Return the losses that a stage gives a weight: in all stages they have one that can change."""
+        names = [name for stage in self.plan if stage.params is not None for name in stage.params.loss_weights]
+        return sorted(set(names))
+
+    def exports_best(self, stage: PlannedStage) -> bool:
+        """Return True if the best model of a stage is exported."""
+        chosen = self.params.export_best_of
+        return bool(stage.params.export_best) and chosen in (None, stage.name)
+
+
+@dataclass
+class TrainingSetup:
+    """The parts of the training of one stage.
+
+    Args:
+        stage: the stage; of a run without stages, the main one.
+        params: its params.
         scenario: the scenario that is trained.
         devices: its devices and processes.
         stop: the stop request of a signal.
@@ -60,8 +112,10 @@ class TrainingSetup:
         events: writes TensorBoard events.
         display: shows the progress of an epoch.
         profiler: traces some batches; None: nothing is profiled.
+        built_from: see `tfaip.trainer.modelsetup.built_from`.
     """
 
+    stage: PlannedStage
     params: Params
     scenario: Scenario
     devices: Devices
@@ -75,6 +129,7 @@ class TrainingSetup:
     events: TensorBoardEvents
     display: ProgressDisplay
     profiler: Profiler | None
+    built_from: Mapping[str, Any] = field(default_factory=dict)
 
     def epoch_samples(self) -> int:
         """Return the samples of an epoch."""
@@ -99,27 +154,43 @@ class TrainingSetup:
             yield
 
 
+def create_output(params: Params, directory: RunDirectory | None, is_chief: bool) -> RunOutput:
+    """Return the output of a run, which cannot write models before a stage is set up."""
+    history_file = None if params.history_file is None else Path(params.history_file)
+    if not is_chief:
+        # The chief alone writes. Decisions are functions of a history that all processes have.
+        return RunOutput(None)
+    if directory is None:
+        return RunOutput(None, history_file=history_file)
+    store = None
+    if params.write_checkpoints:
+        store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
+    return RunOutput(directory, store, history_file=history_file)
+
+
 def set_up_training(
-    params: Params,
+    run: RunParts,
+    stage: PlannedStage,
     scenario: Scenario,
-    directory: RunDirectory | None,
-    stop: StopRequest,
-    devices: Devices,
     warmstarter: WarmStarter | None = None,
+    before: TrainingSetup | None = None,
+    progress: TrainingProgress | None = None,
 ) -> TrainingSetup:
-    """Build pipelines, model, optimizer and outputs; export and load the model once if models will be exported.
+    """Build pipelines, model, optimizer and outputs; export and load a new model once if models will be exported.
 
     Args:
-        params: the trainer params, with a seed.
-        scenario: the scenario to train.
-        directory: the directory of the run; None: nothing is written.
-        stop: set by signals.
-        devices: devices of the training, whose scope is active.
-        warmstarter: gives a fresh model its first weights; None: the training is resumed.
+        run: the parts that all stages share.
+        stage: the stage to set up, with its params.
+        scenario: the scenario to train, built from these.
+        warmstarter: gives a fresh model its first weights; None: the training is resumed, or has trained before.
+        before: the stage before; its model is kept if nothing differs that it was built from.
+        progress: of the training so far; None: there is none.
 
     Raises:
-        UsageError: if something cannot work. A `FieldError` has a path that begins at `params`.
+        UsageError: if something cannot work. A `FieldError` has a path that begins at the params of the stage.
     """
+    params: Params = stage.params
+    devices = run.devices
     _check_batch_sizes(params, devices)
     # A rest cannot be split equally; the next epoch begins with the samples that this one leaves out.
     drops_rest = devices.num_shares > 1
@@ -127,27 +198,41 @@ def set_up_training(
     val_data = create_validation_pipeline(params, scenario)
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
-    model = build_training_model(params, scenario, _epoch_steps(params, train_data), devices, warmstarter)
-    best = _choose_best_model(params, scenario, model, validates=val_data is not None and params.val_every_n > 0)
+    steps, losses = _epoch_steps(params, train_data), run.weighted_losses()
+    facts = built_from(params, scenario, steps, devices, losses)
+    is_kept = before is not None and before.scenario.graph is scenario.graph and before.built_from == facts
+    if before is not None and is_kept:
+        model = before.model
+        model.set_loss_weights(params.loss_weights)
+    else:
+        model = build_training_model(params, scenario, steps, devices, warmstarter, losses)
+    validates = val_data is not None and params.val_every_n > 0
+    best = _choose_best_model(params, scenario, model, validates, stage.first_epoch)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     display = create_progress_display(params.progress_bar_mode) if devices.is_chief else ProgressDisplay()
-    events = TensorBoardEvents(directory, params, scenario, model, partial(first_batch, sample_data))
-    # The chief alone writes. Decisions are functions of a history that all processes have.
-    output = _create_output(params, scenario, directory, sample_data) if devices.is_chief else RunOutput(None)
+    name = stage.name if run.has_stages else None
+    events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
+    if run.output.directory is not None:
+        run.output.models = _create_model_writer(params, scenario, None if is_kept else sample_data)
+        run.output.best, run.output.final = run.exports_best(stage), params.export_final
     return TrainingSetup(
+        stage=stage,
         params=params,
         scenario=scenario,
         devices=devices,
-        stop=stop,
+        stop=run.stop,
         train_data=train_data,
         model=model,
-        state=TrainState(model, params),
-        evaluation=EpochEvaluation(params, scenario, model, val_data, display, stop, events.draw, devices),
+        state=TrainState(model, run.params, progress, place_of(run.plan, stage.name)),
+        evaluation=EpochEvaluation(
+            params, scenario, model, val_data, display, run.stop, events.draw, devices, stage.last_epoch
+        ),
         best=best,
-        output=output,
+        output=run.output,
         events=events,
         display=display,
-        profiler=_create_profiler(params, directory),
+        profiler=_create_profiler(params, run.directory),
+        built_from=facts,
     )
 
 
@@ -172,10 +257,12 @@ def _epoch_steps(params: Params, train_data: DataPipeline) -> int:
     return steps
 
 
-def _choose_best_model(params: Params, scenario: Scenario, model: TrainingModel, validates: bool) -> BestModel:
+def _choose_best_model(
+    params: Params, scenario: Scenario, model: TrainingModel, validates: bool, first_epoch: int
+) -> BestModel:
     """Return the value that the best model follows, and check that the learning rate can follow its own."""
     names = [*model.get_metrics_result(), EPOCH_MEAN]
-    best = BestModel.of(scenario.best_logging_settings(), validates, names)
+    best = BestModel.of(scenario.best_logging_settings(), validates, names, first_epoch)
     if best.follows_lav and params.lav_every_n == 0:
         raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")
     logged = list(names)
@@ -189,23 +276,24 @@ def _choose_best_model(params: Params, scenario: Scenario, model: TrainingModel,
     return best
 
 
-def _create_output(
-    params: Params, scenario: Scenario, directory: RunDirectory | None, sample_data: DataPipeline
-) -> RunOutput:
-    history_file = None if params.history_file is None else Path(params.history_file)
-    if directory is None:
-        return RunOutput(None, history_file=history_file)
-    models = None
-    if params.export_best or params.export_final:
-        training_data = TrainingDataParams(params.gen, params.random_seed or 0)
-        models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data}, EXPORT_ADVICE)
-        if models.formats is not None and not params.skip_model_load_test:
-            # What cannot be exported is known before the first epoch instead of after the last.
-            models.formats.check(first_batch(sample_data).inputs)
-    store = None
-    if params.write_checkpoints:
-        store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
-    return RunOutput(directory, store, models, params.export_best, params.export_final, history_file)
+def _create_model_writer(
+    params: Params, scenario: Scenario, sample_data: DataPipeline | None
+) -> ModelDirectoryWriter | None:
+    """Return the writer of models; None: none will be exported.
+
+    Args:
+        params: the params of the stage.
+        scenario: the scenario that is trained.
+        sample_data: for the comparison of the exported model; None: it was compared before.
+    """
+    if not params.export_best and not params.export_final:
+        return None
+    training_data = TrainingDataParams(params.gen, params.random_seed or 0)
+    models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data}, EXPORT_ADVICE)
+    if models.formats is not None and sample_data is not None and not params.skip_model_load_test:
+        # What cannot be exported is known before the first epoch instead of after the last.
+        models.formats.check(first_batch(sample_data).inputs)
+    return models
 
 
 def _create_profiler(params: Params, directory: RunDirectory | None) -> Profiler | None:

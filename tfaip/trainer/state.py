@@ -62,6 +62,42 @@ class TrainingProgress:
         """Count `epoch` as completed."""
         self.epoch, self.step, self.samples, self.seconds = epoch, 0, 0, 0.0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, which is a part of the state of a checkpoint."""
+        return {
+            "epoch": self.epoch,
+            "step": self.step,
+            "samples": self.samples,
+            "seconds": self.seconds,
+            "position": self.position.to_dict(),
+            "history": self.history.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> TrainingProgress:
+        """Return the progress in the state of a checkpoint."""
+        return cls(
+            epoch=state["epoch"],
+            step=state["step"],
+            samples=state["samples"],
+            seconds=state.get("seconds", 0.0),
+            position=Position.from_dict(state["position"]),
+            history=History.from_dict(state["history"]),
+        )
+
+
+@dataclass(frozen=True)
+class BestWeights:
+    """Raw weights of the best epoch.
+
+    Args:
+        epoch: the epoch; 0: there is none yet.
+        arrays: the weights by path.
+    """
+
+    epoch: int = 0
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+
 
 @dataclass(frozen=True)
 class EvaluationState:
@@ -82,18 +118,33 @@ class TrainState:
     Args:
         model: the compiled training model, with all variables built.
         params: the params of the run; a checkpoint stores them as those that it was trained with.
+        progress: of the stages before; None: there are none.
+        place: the stage, in the form that a checkpoint stores.
     """
 
-    def __init__(self, model: TrainingModel, params: Params) -> None:
-        self.progress = TrainingProgress()
+    def __init__(
+        self,
+        model: TrainingModel,
+        params: Params,
+        progress: TrainingProgress | None = None,
+        place: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.progress = progress or TrainingProgress()
         self._model = model
         self._params = params
-        self._best_epoch = 0
-        self._best_weights: dict[str, np.ndarray] = {}
+        self._place = place or {}
+        self.best_weights = BestWeights()
+        """What `restore_best` goes back to."""
 
     def keep_best(self, epoch: int) -> None:
         """Keep a copy of the raw weights, not their averages, as those of the best epoch."""
-        self._best_epoch, self._best_weights = epoch, variable_arrays(self._weights_by_path())
+        self.best_weights = BestWeights(epoch, variable_arrays(self.weights_by_path()))
+
+    def take_best_weights(self, best: BestWeights) -> None:
+        """Take over the weights of the best epoch of an earlier stage, if the graph is of the same size."""
+        shapes = {path: tuple(variable.shape) for path, variable in self.weights_by_path().items()}
+        if shapes == {path: array.shape for path, array in best.arrays.items()}:
+            self.best_weights = best
 
     def restore_best(self) -> int | None:
         """Go back to the kept weights; reset averages and moments, and drop accumulated gradients.
@@ -102,11 +153,11 @@ class TrainState:
             The epoch of the weights. None, and nothing has changed, if none are kept, since no score
             was finite yet, or the run was started without keeping them.
         """
-        if not self._best_weights:
+        if not self.best_weights.arrays:
             return None
-        assign_arrays(self._weights_by_path(), self._best_weights, "the best epoch")
+        assign_arrays(self.weights_by_path(), self.best_weights.arrays, "the best epoch")
         self._model.optimizer.reset()
-        return self._best_epoch
+        return self.best_weights.epoch
 
     def capture(self, before: EvaluationState | None = None) -> Checkpoint:
         """Return a copy of the whole state.
@@ -117,20 +168,15 @@ class TrainState:
         arrays = variable_arrays(self._variables())
         if before is not None:
             arrays.update(before.arrays)
-        progress = self.progress
         state = {
-            "epoch": progress.epoch,
-            "step": progress.step,
-            "samples": progress.samples,
-            "seconds": progress.seconds,
-            "position": progress.position.to_dict(),
-            "history": progress.history.to_dict(),
+            **self.progress.to_dict(),
+            **self._place,
             "backend": keras.backend.backend(),
             "random": _random_state() if before is None else before.random,
             "params": stored_params(self._params),
-            "best_epoch": self._best_epoch,
+            "best_epoch": self.best_weights.epoch,
         }
-        arrays.update({BEST_WEIGHTS + path: array for path, array in self._best_weights.items()})
+        arrays.update({BEST_WEIGHTS + path: array for path, array in self.best_weights.arrays.items()})
         return Checkpoint(arrays, state)
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -140,7 +186,8 @@ class TrainState:
             TfaipError: if the checkpoint belongs to another model or other params.
         """
         variables = self._variables()
-        arrays, best = dict(checkpoint.arrays), {}
+        arrays: dict[str, np.ndarray] = dict(checkpoint.arrays)
+        best: dict[str, np.ndarray] = {}
         for name in checkpoint.arrays:
             if name.startswith(BEST_WEIGHTS):
                 best[name.removeprefix(BEST_WEIGHTS)] = arrays.pop(name)
@@ -149,18 +196,11 @@ class TrainState:
             variables, arrays = _without_metrics(variables), _without_metrics(arrays)
         assign_arrays(variables, arrays, "the checkpoint")
         try:
-            self.progress = TrainingProgress(
-                epoch=checkpoint.state["epoch"],
-                step=checkpoint.state["step"],
-                samples=checkpoint.state["samples"],
-                seconds=checkpoint.state.get("seconds", 0.0),
-                position=Position.from_dict(checkpoint.state["position"]),
-                history=History.from_dict(checkpoint.state["history"]),
-            )
+            self.progress = TrainingProgress.from_dict(checkpoint.state)
             _set_random_state(checkpoint.state["random"])
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
-        self._best_epoch, self._best_weights = checkpoint.state["best_epoch"], best
+        self.best_weights = BestWeights(checkpoint.state["best_epoch"], best)
 
     def evaluation_state(self) -> EvaluationState:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
@@ -176,15 +216,24 @@ class TrainState:
         """Set the metric accumulators."""
         assign_arrays(self._metric_variables(), arrays, "the metrics")
 
+    def set_back(self, before: EvaluationState) -> None:
+        """Undo what an evaluation has changed."""
+        weights = {f"weights/{path}": v for path, v in variables_by_path(self._model.graph).items()}
+        named = {**weights, **self._metric_variables()}
+        assign_arrays({name: named[name] for name in before.arrays}, before.arrays, "the model before")
+        _set_random_state(before.random)
+
+    def optimizer_variables(self) -> dict[str, keras.Variable]:
+        """Return the variables of the optimizer by name."""
+        return self._model.optimizer.named_variables(variables_by_path(self._model.graph))
+
     def _variables(self) -> dict[str, keras.Variable]:
-        weights = variables_by_path(self._model.graph)
-        optimizer = self._model.optimizer.named_variables(weights)
-        named = {f"weights/{name}": v for name, v in weights.items()}
-        named.update({f"optimizer/{name}": v for name, v in optimizer.items()})
+        named = {f"weights/{name}": v for name, v in variables_by_path(self._model.graph).items()}
+        named.update({f"optimizer/{name}": v for name, v in self.optimizer_variables().items()})
         named.update(self._metric_variables())
         return named
 
-    def _weights_by_path(self) -> dict[str, keras.Variable]:
+    def weights_by_path(self) -> dict[str, keras.Variable]:
         """Return the weights of the graph, without states of random generators, which are never set back."""
         weights = {id(weight) for weight in self._model.graph.weights}
         return {path: v for path, v in variables_by_path(self._model.graph).items() if id(v) in weights}
@@ -194,6 +243,17 @@ class TrainState:
         for metric in self._model.metrics:
             named.update({f"{METRICS}{metric.name}/{i}": v for i, v in enumerate(metric.variables)})
         return named
+
+
+def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
+    """Return the state of a run before its first model: a resumed run makes that again, from the seed.
+
+    Args:
+        params: the params of the run.
+        place: the first stage, in the form that a checkpoint stores.
+    """
+    state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params), "best_epoch": 0}
+    return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state})
 
 
 def require_state(state: Mapping[str, Any]) -> None:

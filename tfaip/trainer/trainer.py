@@ -26,16 +26,21 @@ from tfaip.params.storable import flags_of, prepare, require_readable
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history_file
-from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
-from tfaip.trainer.resume import checkpoint_to_resume, load_history, log_changes
+from tfaip.trainer.resume import StartState, checkpoint_to_resume, load_history, log_changes, state_before_stage
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.runparams import copy_for_run, flat_params, store_params, stored_params
-from tfaip.trainer.setup import TrainingSetup, set_up_training
+from tfaip.trainer.setup import RunParts, create_output
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.stages.planned import PlannedStage
+from tfaip.trainer.stages.records import check_stage_name, find_place
+from tfaip.trainer.staging.runner import StageRunner
+from tfaip.trainer.staging.trial import shortened_plan
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
@@ -67,6 +72,7 @@ class Trainer(Generic[P]):
         scenario: the scenario to train.
         restore: continue the run in `params.output_dir` from its newest checkpoint.
         checkpoint: with `restore`: continue from the checkpoint of this name instead of the newest.
+        from_stage: with `restore`: run all stages again from the one of this name on.
 
     Raises:
         UsageError: if a value in the params does not fit the type of its field.
@@ -82,6 +88,7 @@ class Trainer(Generic[P]):
         scenario: ScenarioComponents[Any, Any],
         restore: bool = False,
         checkpoint: str | None = None,
+        from_stage: str | None = None,
     ) -> None:
         refuse_uncalled(type(self), Trainer, _NOT_CALLED)
         self._params = copy_for_run(params)
@@ -92,9 +99,12 @@ class Trainer(Generic[P]):
         self._scenario = scenario
         self._restore = restore
         self._checkpoint = checkpoint
+        self._from_stage = from_stage
         self._stop = StopRequest()
         self._progress = TrainingProgress()
         self._is_trial = False
+        self.plan: list[PlannedStage] = []
+        """The stages of the run, once it has begun."""
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -160,34 +170,39 @@ class Trainer(Generic[P]):
             devices = self._enter_devices(stack)
             run_log = stack.enter_context(RunLog())
             stack.enter_context(user_logs(type(self), type(self._scenario), self._params))
-            name: str | None = None
-            restored: Checkpoint | None = None
-            if self._restore:
-                name, restored = checkpoint_to_resume(directory, self._checkpoint)
+            start = self._state_to_resume(directory) if self._restore else None
+            restored = None if start is None else start.checkpoint
             self._check_start(directory, devices)
-            if not devices.is_chief:
-                directory = None
             self._seed(devices, restored)
-            warmstarter = self.create_warmstarter() if restored is None else None
-            with flags_of(self._params, "trainer"):
-                setup = set_up_training(self._params, self._scenario, directory, self._stop, devices, warmstarter)
-            stack.enter_context(setup.opened())
-            if restored is not None:
-                setup.state.restore(restored)
-            self._progress = setup.state.progress
-            load_history(setup, self._restore)
-            if directory is not None:
+            run = self._parts(directory, devices)
+            stages = stack.enter_context(StageRunner(run, self._scenario, self.create_warmstarter, self._is_trial))
+            stages.begin(restored, self._from_stage)
+            self._progress = stages.progress
+            load_history(self._params, run.output, self._progress, devices, self._restore)
+            if run.directory is not None:
                 # A run directory belongs to one process: a requeued job must not mix with the one
                 # that it replaces.
-                stack.enter_context(directory.locked())
-                self._claim_directory(directory, setup, name)
-                run_log.write_to(directory.log_file)
-                setup.output.save_history(self._progress.history)
+                stack.enter_context(run.directory.locked())
+                self._claim_directory(run.directory, run.output, start, stages.has_best)
+                run_log.write_to(run.directory.log_file)
+                run.output.save_history(self._progress.history)
             if restored is not None:
                 log_changes(self._params, restored)
-            logs = self._run(setup, self.setup_callbacks(setup.model.optimizer, callbacks))
+            logs = self._run(stages, callbacks)
             barrier(devices, "end of the training")
             return logs
+
+    def _parts(self, directory: RunDirectory | None, devices: Devices) -> RunParts:
+        """Return the parts of the run that all stages share."""
+        plan = plan_stages(self._params, self._scenario)
+        if self._is_trial:
+            plan = shortened_plan(plan)
+        if self._params.export_best_of is not None:
+            with flags_of(self._params, "trainer"):
+                check_stage_name(self._params.export_best_of, plan)
+        self.plan = plan
+        output = create_output(self._params, directory, devices.is_chief)
+        return RunParts(self._params, plan, devices, self._stop, directory, output)
 
     def check_resume(self) -> tuple[str, int]:
         """Read and verify the checkpoint that `train` would continue from; change nothing.
@@ -203,13 +218,19 @@ class Trainer(Generic[P]):
             directory = self._params.run_directory()
         if directory is None or not self._restore:
             raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
-        name, checkpoint = checkpoint_to_resume(directory, self._checkpoint)
+        start = self._state_to_resume(directory)
         self._check_params()
+        find_place(plan_stages(self._params, self._scenario), start.checkpoint.state)
         with directory.locked():
             history_file = Path(self._params.history_file or directory.history_file)
             if history_file.exists():
                 read_history_file(history_file)
-        return name, int(checkpoint.state["epoch"])
+        return start.name, int(start.checkpoint.state["epoch"])
+
+    def _state_to_resume(self, directory: RunDirectory | None) -> StartState:
+        if self._from_stage is None:
+            return checkpoint_to_resume(directory, self._checkpoint)
+        return state_before_stage(directory, self._params, self._scenario, self._from_stage)
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
@@ -228,6 +249,7 @@ class Trainer(Generic[P]):
                     trial._is_trial = True
                     trial.train()
                     params = trial.params  # with the seed that was drawn
+            stages = f" of each of {len(trial.plan)} stages" if len(trial.plan) > 1 else ""
             target = "without an output directory"
             if self._params.output_dir is not None:
                 target = f"into {self._params.output_dir}"
@@ -238,17 +260,13 @@ class Trainer(Generic[P]):
                 target,
                 keras.backend.backend(),
             )
-            log.info("one batch went through training, validation, export and resume; nothing was kept")
+            log.info("one batch%s went through training, validation, export and resume; nothing was kept", stages)
 
     def _trial_params(self, directory: Path) -> P:
-        """Return params of a training with one batch of training and one of validation."""
+        """Return params of a training that writes elsewhere."""
         params = copy.deepcopy(self._params)
-        setup = params.gen.setup
         params.output_dir, params.write_checkpoints, params.history_file = str(directory), True, None
-        params.epochs, params.val_every_n, params.samples_per_epoch = 1, 1, setup.train.batch_size
-        setup.val.limit = setup.val.batch_size
         params.progress_bar_mode, params.profile_steps = ProgressBarMode.PLAIN, [1, 1]
-        params.learning_rate.rates = {e: r for e, r in params.learning_rate.listed().items() if e == 1}
         return params
 
     def _check_params(self) -> None:
@@ -295,36 +313,31 @@ class Trainer(Generic[P]):
             params.random_seed,
         )
 
-    def _claim_directory(self, directory: RunDirectory, setup: TrainingSetup, restored: str | None) -> None:
+    def _claim_directory(
+        self, directory: RunDirectory, output: RunOutput, start: StartState | None, has_best: bool
+    ) -> None:
         """Make the directory this run's own, and store the params in it.
 
-        Newer checkpoints than the `restored` one go only now, when the new process has been built
+        Newer checkpoints than the one of `start` go only now, when the new process has been built
         and has taken over the state.
         """
-        if restored is None:
+        if start is None:
             directory.claim(self._params.overwrite)
         else:
             directory.clean_up()
             store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
-            has_best = setup.best.epoch(self._progress.history) is not None
             # First: a process that is killed here may be resumed from any that there still is.
-            setup.output.restore_best(store, restored, has_best)
-            store.continue_from(restored)
+            output.restore_best(start.best_model(store), start.name, has_best)
+            start.store(store)
         store_params(directory, self._params, type(self._scenario), self.permission, self._restore)
 
-    def _run(self, setup: TrainingSetup, callbacks: list[keras.callbacks.Callback]) -> Logs:
-        """Train, export the final model, and log the summary."""
-        progress, best = self._progress, setup.best
-        loop = TrainingLoop(setup, callbacks)
-        if loop.is_finished():
-            log.info("training is finished: %d of %d epochs are done", progress.epoch, self._params.epochs)
-        elif progress.epoch or progress.step:
-            log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
-        logs = loop.run()
-        if loop.stopped_early_after() is not None:
-            log.info("stopped early after epoch %d: %s", progress.epoch, best.describe(progress.history))
+    def _run(self, stages: StageRunner, callbacks: list[keras.callbacks.Callback] | None) -> Logs:
+        """Train all stages, export the final model, and log the summary."""
+        logs = stages.run(lambda optimizer: self.setup_callbacks(optimizer, callbacks))
+        setup = stages.setup
+        self._scenario = setup.scenario
         with setup.model.optimizer.with_averages():
             setup.output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
-            log_summary({"Best epoch": best.describe(progress.history), **setup.output.summary()})
+            log_summary({"Best epoch": stages.describe_best(), **setup.output.summary()})
         return logs

@@ -66,6 +66,7 @@ class EpochEvaluation:
         stop: the stop request of a signal.
         draw: returns plots of the metrics with their current values.
         devices: devices of the training.
+        last_epoch: last epoch of the stage, which is always validated.
     """
 
     params: TrainerParams[Any, Any]
@@ -76,6 +77,7 @@ class EpochEvaluation:
     stop: StopRequest
     draw: Callable[[], dict[str, Any]]
     devices: Devices
+    last_epoch: int
 
     def __post_init__(self) -> None:
         self._lav_generators = _lav_generators(self.params) if self.params.lav_every_n else []
@@ -86,12 +88,12 @@ class EpochEvaluation:
 
     def validates_after(self, epoch: int) -> bool:
         """Return True if the epoch ends with a validation."""
-        return self.val is not None and _is_due(epoch, self.params.val_every_n, self.params.epochs)
+        return self.val is not None and _is_due(epoch, self.params.val_every_n, self.last_epoch)
 
     def runs_lav_after(self, epoch: int, is_last: bool) -> bool:
         """Return True in every n-th epoch, the first and the last, but not before `lav_min_epoch`."""
         params = self.params
-        due = epoch == 1 or is_last or _is_due(epoch, params.lav_every_n, params.epochs)
+        due = epoch == 1 or is_last or _is_due(epoch, params.lav_every_n, self.last_epoch)
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
     def run(

@@ -32,6 +32,7 @@ class TensorBoardEvents:
         scenario: its model plots metrics, its graph has the weights for histograms.
         model: runs the batch that the layers' values are computed on.
         sample_batch: returns this batch.
+        stage: name of the stage; None: the run has no stages.
     """
 
     directory: RunDirectory | None
@@ -39,6 +40,7 @@ class TensorBoardEvents:
     scenario: ScenarioComponents[Any, Any]
     model: TrainingModel
     sample_batch: Callable[[], Batch]
+    stage: str | None = None
 
     def __post_init__(self) -> None:
         self._writers: dict[str, EventWriter] = {}
@@ -79,6 +81,8 @@ class TensorBoardEvents:
             return
         if not self._writers:
             self._writer(self.directory, TRAIN).hparams(_hyper_parameters(self.params), epoch)
+            if self.stage is not None:
+                self._writer(self.directory, TRAIN).text("stage", self.stage, epoch)
         for name, value in values.items():
             kind, tag = _kind_and_tag(name)
             self._writer(self.directory, kind).scalars({tag: value}, epoch)

@@ -61,7 +61,14 @@ class CheckpointStore:
             step: trained batches of the running epoch.
             best: directory of the best model; None or missing: there is none yet.
         """
-        name = f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
+        name = checkpoint_name(epoch, step)
+        path = self.add(checkpoint, name, best)
+        write_text(self._directory / LATEST_FILE, name + "\n")
+        self._remove_old()
+        return path
+
+    def add(self, checkpoint: Checkpoint, name: str, best: Path | None = None) -> Path:
+        """Commit a checkpoint under a name; see `save`."""
         self._directory.mkdir(parents=True, exist_ok=True)
         # Written aside, synced and renamed: a SIGKILL within `model.save` of Keras would lose the
         # previous good file.
@@ -74,8 +81,6 @@ class CheckpointStore:
                 # training that continues from this checkpoint must not keep the best model of an
                 # abandoned epoch.
                 link_tree(best, directory / BEST_DIR)
-        write_text(self._directory / LATEST_FILE, name + "\n")
-        self._remove_old()
         return self._directory / name
 
     def checkpoints(self) -> list[Path]:
@@ -85,6 +90,10 @@ class CheckpointStore:
         named = [entry for entry in self._directory.iterdir() if CHECKPOINT_NAME.fullmatch(entry.name)]
         found = [entry for entry in named if is_ours(entry, CHECKPOINT_MARKS) and any(entry.iterdir())]
         return sorted(found, key=_sort_key, reverse=True)
+
+    def newest(self) -> Path | None:
+        """Return the newest checkpoint, or None."""
+        return next(iter(self.checkpoints()), None)
 
     def read(self, name: str | None = None) -> tuple[str, Checkpoint]:
         """Read the newest undamaged checkpoint, or the one called `name`; change nothing.
@@ -141,6 +150,11 @@ class CheckpointStore:
 
     def _remove(self, checkpoint: Path) -> None:
         remove_directory(checkpoint, self._root, CHECKPOINT_MARKS)
+
+
+def checkpoint_name(epoch: int, step: int = 0) -> str:
+    """Return the name of a checkpoint after a number of epochs, and of batches of the next one."""
+    return f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -11,6 +11,7 @@ from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.run import names
 from tfaip.trainer.run.removal import remove_run
+from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_temporaries
 from tfaip.util.logging import logger
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, read_json_object
@@ -81,6 +82,11 @@ class RunDirectory:
     def export(self) -> Path:
         """Directory of the final model."""
         return self.root / names.EXPORT_DIR
+
+    @property
+    def stages(self) -> Path:
+        """Directory of those of the stages."""
+        return self.root / names.STAGES_DIR
 
     def events(self, name: str) -> Path:
         """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
@@ -160,7 +166,8 @@ class RunDirectory:
         parts = self.checkpoints.relative_to(self.root).parts
         directories = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
         events = [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
-        return [self.params_file, self.history_file, self.log_file, self.best, self.export, *directories, *events]
+        files = [self.params_file, self.history_file, self.log_file]
+        return [*files, self.best, self.export, self.stages, *directories, *events]
 
     def _check_paths(self) -> None:
         """Raise if one of the paths is something that no run has written; links do not count."""
@@ -226,6 +233,7 @@ class RunDirectory:
         """Remove the half-written files of a killed process."""
         own = {names.PARAMS_FILE, names.HISTORY_FILE, names.EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
+        StageDirectories(self.root, self.stages).clean_up()
 
 
 def _require_no_links(traces: Path) -> None:

@@ -30,6 +30,11 @@ LATEST_FILE = "latest"
 EXPORT_DIR = "export"
 CHECKPOINT_DIR = "checkpoint"
 BEST_DIR = "best"
+STAGES_DIR = "stages"
+# Within the directory of a stage.
+STAGE_FILE = "stage.json"
+DONE_FILE = "DONE"
+STAGE_STATE_DIR = "state"
 MAX_PARTS = 4
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
@@ -116,7 +121,7 @@ def _name_problem(name: object) -> str | None:
         return "has braces"
     if folded in _OWN_FILES:
         return "is the name of a file of the run"
-    if folded == EXPORT_DIR or EVENTS_NAME.fullmatch(folded):
+    if folded in (EXPORT_DIR, STAGES_DIR) or EVENTS_NAME.fullmatch(folded):
         return "is another directory of the run"
     return "is the name of a checkpoint" if CHECKPOINT_NAME.fullmatch(folded) else None
 

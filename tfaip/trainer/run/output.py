@@ -59,17 +59,17 @@ class RunOutput:
         if self.directory is not None and self.models is not None and self.best:
             self.models.write(self.directory.best)
 
-    def restore_best(self, store: CheckpointStore, checkpoint: str, has_best: bool) -> None:
+    def restore_best(self, kept: Path | None, checkpoint: str, has_best: bool) -> None:
         """Set `best/` back to its content at a checkpoint; later epochs are abandoned.
 
         Args:
-            store: has the checkpoint, also if this training writes none.
+            kept: copy of the best model in the checkpoint; None: there is none.
             checkpoint: its name.
             has_best: True if the training had a best epoch at that time.
         """
         if self.directory is None:
             return
-        best, kept = self.directory.best, store.best_of(checkpoint)
+        best = self.directory.best
         if kept is not None:
             _replace_best(best, kept, checkpoint)
         elif not has_best and best.exists():

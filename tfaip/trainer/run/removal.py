@@ -24,6 +24,8 @@ class RunPaths(Protocol):
     def export(self) -> Path: ...
     @property
     def checkpoints(self) -> Path: ...
+    @property
+    def stages(self) -> Path: ...
 
 
 def remove_run(root: Path, runs: Sequence[RunPaths]) -> list[str]:
@@ -45,6 +47,7 @@ def remove_run(root: Path, runs: Sequence[RunPaths]) -> list[str]:
         for model in (paths.best, paths.export):
             _remove_model(model, root)
         _remove_checkpoints(paths.checkpoints, root)
+        _remove_stages(paths.stages, root)
     own = {*_FILES, *(path.name for paths in runs for path in (paths.best, paths.export))}
     remove_temporaries(root, lambda name: name in own)
     for entry in root.iterdir():
@@ -63,6 +66,20 @@ def _remove_model(path: Path, root: Path) -> None:
         path.unlink()
     elif is_ours(path, MODEL_MARKS):
         remove_directory(path, root, MODEL_MARKS)
+
+
+def _remove_stages(path: Path, root: Path) -> None:
+    """Remove the directories of stages, and the one above them if it is empty afterwards."""
+    if path.is_symlink():
+        path.unlink()
+    if not path.is_dir():
+        return
+    remove_temporaries(path, lambda name: True)
+    for entry in path.iterdir():
+        if is_ours(entry, (names.STAGE_FILE,)):
+            remove_directory(entry, root, (names.STAGE_FILE,))
+    if not any(path.iterdir()):
+        path.rmdir()
 
 
 def _remove_checkpoints(path: Path, root: Path) -> None:

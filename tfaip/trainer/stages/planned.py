@@ -43,9 +43,9 @@ class PlannedStage:
     kind: StageKind
     first_epoch: int
     last_epoch: int
-    params: Any | None
+    params: Any
     overrides: Mapping[str, str] = field(default_factory=dict)
     rate_control: bool = True
     transfer: TransferParams = field(default_factory=TransferParams)
-    settings: Any | None = None
+    settings: Any = None
     pending: Callable[..., Any] | None = field(default=None, compare=False, repr=False)

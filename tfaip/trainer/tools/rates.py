@@ -128,10 +128,16 @@ def _spread(first: int, end: int) -> list[int]:
 
 
 def replay(params: LearningRateParams, recorded: History) -> History:
-    """Return the rates that `params` give for the recorded epochs, decided on the recorded values."""
+    """Return the rates that `params` give for the recorded epochs, decided on the recorded values.
+
+    Epochs of stages that held the rate keep it.
+    """
     replayed = History()
     for epoch in recorded.epochs:
-        replayed.record(epoch, EpochRecord(params.rate(epoch, replayed), recorded.values(epoch)))
+        record = recorded[epoch]
+        rate = record.lr if record.is_held else params.rate(epoch, replayed.controlled())
+        meta = {"rate_control": False} if record.is_held else {}
+        replayed.record(epoch, EpochRecord(rate, recorded.values(epoch), meta))
     return replayed
 
 

@@ -1,0 +1,112 @@
+"""The place of a training in its stages, as a checkpoint stores it, and the check of it when the run is resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfaip.errors import TfaipError, UsageError
+from tfaip.params.encoding import encode
+from tfaip.params.limits import FieldError
+from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
+from tfaip.util.text import shorten
+
+STAGE = "stage"
+STAGES = "stages"
+
+
+def place_of(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
+    """Return the place of a training in its stages, in the form that a checkpoint stores.
+
+    Args:
+        plan: the stages of the run.
+        name: of the stage that is trained.
+    """
+    index = index_of(plan, name)
+    return {STAGE: name, STAGES: [_record(stage) for stage in plan[: index + 1]]}
+
+
+def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
+    """Return the index of the stage that a checkpoint belongs to.
+
+    Args:
+        plan: the stages of the run as they are now.
+        state: the state of the checkpoint; one that names no stage is of a run without stages.
+
+    Raises:
+        UsageError: if a stage that is done was changed, moved, added or removed.
+    """
+    name, epochs = state.get(STAGE, MAIN), state["epoch"]
+    records = state.get(STAGES) or [{"name": MAIN, "kind": "train", "first_epoch": 1}]
+    done = [_record(stage) for stage in plan]
+    for index, record in enumerate(records):
+        is_running = index == len(records) - 1
+        now = done[index] if index < len(done) else {}
+        differing = [key for key in record if record[key] != now.get(key)]
+        if is_running:
+            # Its params may change as those of a run without stages may.
+            differing = [key for key in differing if key in ("name", "kind", "first_epoch")]
+            if not differing and now["kind"] == "train" and now["last_epoch"] < epochs:
+                differing = ["last_epoch"]
+        if differing:
+            raise UsageError(_message(record["name"], differing, now, is_running))
+    return index_of(plan, name)
+
+
+def index_of(plan: Sequence[PlannedStage], name: str) -> int:
+    """Return the index of a stage.
+
+    Raises:
+        UsageError: if there is none of this name.
+    """
+    names = [stage.name for stage in plan]
+    if name not in names:
+        raise UsageError(f"there is no stage {shorten(name)}; the stages are {', '.join(names)}")
+    return names.index(name)
+
+
+def check_stage_name(name: str, plan: Sequence[PlannedStage]) -> None:
+    """Raise unless `export_best_of` names a stage that trains.
+
+    Raises:
+        FieldError: if it does not; its path begins at the trainer params.
+    """
+    names = [stage.name for stage in plan if stage.kind is StageKind.TRAIN]
+    if name not in names:
+        raise FieldError("export_best_of", name, f"a stage that trains ({', '.join(names)})")
+
+
+def require_place(state: Mapping[str, Any]) -> None:
+    """Raise unless the place in the state of a checkpoint has its form; older checkpoints have none.
+
+    Raises:
+        TfaipError: if it has another form.
+    """
+    name, records = state.get(STAGE, MAIN), state.get(STAGES, [])
+    is_list = isinstance(records, list) and all(isinstance(record, dict) for record in records)
+    names = [record.get("name") for record in records] if is_list else []
+    if not isinstance(name, str) or not is_list or (records and names[-1] != name):
+        raise TfaipError(f"the state of the checkpoint has {shorten(name)} as {STAGE}: it is damaged")
+
+
+def _record(stage: PlannedStage) -> dict[str, Any]:
+    """Return what must not change in a stage that is done."""
+    return {
+        "name": stage.name,
+        "kind": stage.kind.value,
+        "first_epoch": stage.first_epoch,
+        "last_epoch": stage.last_epoch,
+        "rate_control": stage.rate_control,
+        "overrides": dict(stage.overrides),
+        "transfer": encode(stage.transfer),
+        "settings": None if stage.settings is None else encode(stage.settings),
+    }
+
+
+def _message(name: str, differing: Sequence[str], now: Mapping[str, Any], is_running: bool) -> str:
+    work = "is running" if is_running else "is done"
+    changed = "another stage has its place" if now.get("name") != name else f"its {', '.join(differing)} changed"
+    return (
+        f"the stage {shorten(name)} {work}, but {changed}: only stages that come later can be changed; repeat from a "
+        "stage with --from_stage"
+    )

@@ -1,0 +1,213 @@
+"""What a stage takes over from the one before: weights, state of the optimizer, position in the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfaip.data.pipeline.position import Position
+from tfaip.errors import UsageError
+from tfaip.model.structure.axis import Structure
+from tfaip.model.structure.graph import model_structure
+from tfaip.model.weights import assign_arrays, variable_arrays
+from tfaip.params.tree import diff
+from tfaip.trainer.optimizer.params import OptimizerParams
+from tfaip.trainer.runparams import Params
+from tfaip.trainer.setup import TrainingSetup
+from tfaip.trainer.state import BestWeights
+from tfaip.trainer.transfer import (
+    NameRules,
+    Outcome,
+    Source,
+    Transfer,
+    TransferMode,
+    TransferParams,
+    plan_transfer,
+    slot_arrays,
+)
+from tfaip.trainer.transfer.table import transfer_table
+from tfaip.util.logging import logger
+
+log = logger(__name__)
+
+# Params of a pipeline that change neither the samples of a pass nor their order.
+_BATCHING = (
+    "batch_size",
+    "batch_drop_remainder",
+    "bucket_boundaries",
+    "bucket_batch_sizes",
+    "num_processes",
+    "worker_start_s",
+    "worker_timeout_s",
+    "prefetch",
+    "use_shared_memory",
+)
+# Params of a scenario of which its graph is independent.
+_BESIDE_THE_GRAPH = ("data.pre_proc", "data.post_proc", "evaluator", "print_eval_limit")
+
+
+@dataclass(frozen=True)
+class StageEnd:
+    """The end of the training of a stage.
+
+    Args:
+        name: of the stage.
+        params: its params.
+        weights: weights by path.
+        structure: the dimensions that they consist of.
+        optimizer: variables of the optimizer by name.
+        updates: number of updates so far.
+        best: weights of the best epoch, if a rate control keeps them.
+    """
+
+    name: str
+    params: Params
+    weights: Mapping[str, np.ndarray]
+    structure: Structure
+    optimizer: Mapping[str, np.ndarray]
+    updates: int
+    best: BestWeights
+
+    @classmethod
+    def of(cls, setup: TrainingSetup, keeps_graph: bool) -> StageEnd:
+        """Return the end of the stage that is set up, with copies of all values.
+
+        Args:
+            setup: the parts of the stage.
+            keeps_graph: the next stage trains the same graph; then its structure is of no interest.
+        """
+        state = setup.state
+        return cls(
+            name=setup.stage.name,
+            params=setup.params,
+            weights=variable_arrays(state.weights_by_path()),
+            structure={} if keeps_graph else _structure(setup),
+            optimizer=variable_arrays(state.optimizer_variables()),
+            updates=setup.model.optimizer.updates,
+            best=state.best_weights,
+        )
+
+
+def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool:
+    """Return True if the graph of a stage can be trained in the next one as it is.
+
+    Args:
+        before: params of the stage.
+        after: params of the next one.
+        transfer: the weights that it takes over.
+    """
+    is_whole = transfer.mode is not TransferMode.NONE and transfer.include is None and transfer.exclude is None
+    if not is_whole or transfer.rename or before.device.precision is not after.device.precision:
+        return False
+    return all(_begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
+
+
+def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> Transfer:
+    """Give a new model the weights and the optimizer the state that the stage before had at its end.
+
+    Args:
+        end: of the stage before.
+        setup: the parts of the new stage, with a fresh model.
+        transfer: which weights are taken over.
+
+    Returns:
+        The decision on each weight.
+
+    Raises:
+        UsageError: if no weight is taken over, and some should.
+    """
+    targets = setup.state.weights_by_path()
+    is_cut = transfer.mode is TransferMode.SUBSET and bool(end.structure)
+    planned = plan_transfer(
+        {path: tuple(variable.shape) for path, variable in targets.items()},
+        [Source(f"stage {end.name}", end.weights, structure=end.structure)],
+        NameRules.parse(transfer.include, transfer.exclude, transfer.rename),
+        transfer.mode,
+        _structure(setup) if is_cut else {},
+        transfer.blocks,
+        transfer.new_rows,
+    )
+    _check(planned, transfer, end, setup)
+    initial = variable_arrays(targets)
+    weights = {**initial, **planned.arrays(initial)}
+    assign_arrays(targets, weights, f"stage {end.name}")
+    _hand_over_optimizer(end, setup, planned, weights)
+    setup.state.take_best_weights(end.best)
+    return planned
+
+
+def _structure(setup: TrainingSetup) -> Structure:
+    data = setup.scenario.data
+    return model_structure(setup.model, data.create_input_layers(), data.create_target_layers())
+
+
+def _check(planned: Transfer, transfer: TransferParams, end: StageEnd, setup: TrainingSetup) -> None:
+    found = planned.with_outcome(Outcome.LOADED, Outcome.PARTLY_LOADED)
+    if not found and transfer.mode is not TransferMode.NONE:
+        raise UsageError(
+            f"stage {setup.stage.name} takes over no weight of stage {end.name}: their paths differ, or transfer "
+            "excludes all; correct transfer.rename, or set transfer.mode none"
+        )
+
+
+def _hand_over_optimizer(
+    end: StageEnd, setup: TrainingSetup, planned: Transfer, weights: Mapping[str, np.ndarray]
+) -> None:
+    """Give the variables of the optimizer the values of before, as far as they mean the same."""
+    params, optimizer = setup.params, setup.model.optimizer
+    same_rule = _rules(end.params.optimizer) == _rules(params.optimizer)
+    variables = setup.state.optimizer_variables()
+    initial = variable_arrays(variables)
+    arrays = slot_arrays(planned, end.optimizer, initial, weights, same_rule)
+    if end.params.train_accum_steps != params.train_accum_steps:
+        # A part of an update would have another meaning: it is dropped, and the updates go on.
+        arrays.update({name: initial[name] for name in arrays if name.startswith(("gradient_acc", "forgotten"))})
+    assign_arrays(variables, arrays, f"stage {end.name}")
+    if end.params.train_accum_steps != params.train_accum_steps:
+        optimizer.batch_counter.assign(end.updates * params.train_accum_steps)
+    if not same_rule:
+        optimizer.reset_moments()
+
+
+def _rules(params: OptimizerParams) -> list[Any]:
+    """Return the update rules of an optimizer, without their constants."""
+    return [type(params), *[(group.match, type(group.optimizer)) for group in params.groups]]
+
+
+def log_transfer(planned: Transfer, end: StageEnd) -> None:
+    """Log what happened to each weight, unless all were taken over as they were."""
+    whole, partly = len(planned.with_outcome(Outcome.LOADED)), len(planned.with_outcome(Outcome.PARTLY_LOADED))
+    fresh = len(planned.rows) - whole - partly
+    log.info("weights of stage %s: %d copied, %d resized, %d fresh", end.name, whole, partly, fresh)
+    if partly or fresh:
+        for line in transfer_table(planned):
+            log.info("  %s", line)
+
+
+def next_position(before: Params, after: Params, position: Position) -> Position:
+    """Return the position in the training data at which the next stage begins.
+
+    With the same data the stream goes on, also in batches of another size. Other data begin with the next pass, which
+    has its own order and random numbers.
+
+    Args:
+        before: params of the stage before.
+        after: params of the next one.
+        position: after the last sample of the stage before.
+    """
+    if _same_stream(before, after):
+        return position
+    return Position(pass_index=position.pass_index + 1, dropped=position.dropped)
+
+
+def _same_stream(before: Params, after: Params) -> bool:
+    if diff(before.gen.train_gen(), after.gen.train_gen()) or diff(before.scenario.data, after.scenario.data):
+        return False
+    return all(_begins(change.path, _BATCHING) for change in diff(before.gen.setup.train, after.gen.setup.train))
+
+
+def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
+    return any(f"{path}.".startswith(f"{beginning}.") for beginning in beginnings)

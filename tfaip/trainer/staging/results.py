@@ -1,0 +1,80 @@
+"""Results of the stages of a run: their directories, as far as the run writes any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfaip.device.collectives import broadcast
+from tfaip.errors import UsageError
+from tfaip.trainer.run.stagedirectories import StageDirectories
+from tfaip.trainer.setup import RunParts
+from tfaip.trainer.stages.planned import PlannedStage, StageKind
+from tfaip.trainer.state import TrainingProgress
+
+
+class StageResults:
+    """Directories of the stages; of a run without stages, or without an output directory, there are none.
+
+    Args:
+        run: the run; its chief writes, and tells the other processes what is done.
+    """
+
+    def __init__(self, run: RunParts) -> None:
+        self._run = run
+        root = run.root if run.has_stages else None
+        self._all = None if root is None else StageDirectories(root.root, root.stages)
+        self._own = self._all if run.devices.is_chief else None
+
+    def directories(self) -> dict[str, Path]:
+        """Return the directories of the finished stages by name."""
+        if self._all is None:
+            return {}
+        done = [stage.name for stage in self._run.plan if self._own is not None and self._own.is_done(stage.name)]
+        return {name: self._all.path(name) for name in broadcast(self._run.devices, done)}
+
+    def is_done(self, stage: PlannedStage) -> bool:
+        """Return True if a stage has ended."""
+        return stage.name in self.directories()
+
+    def begin(self, stage: PlannedStage) -> Path:
+        """Return the empty directory of a stage that does not train.
+
+        Raises:
+            UsageError: if the run has no output directory.
+        """
+        if self._all is None:
+            raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
+        if self._own is not None:
+            self._own.begin(stage.name, _facts(stage))
+        return self._all.path(stage.name)
+
+    def forget(self, stages: Sequence[PlannedStage]) -> None:
+        """Remove the results of stages that will run again."""
+        if self._own is not None:
+            self._own.forget([stage.name for stage in stages])
+
+    def finish_training(self, stage: PlannedStage, progress: TrainingProgress) -> None:
+        """Write the part of the history of a trained stage, and keep the state at its end."""
+        if self._own is None or self._own.is_done(stage.name):
+            return
+        output = self._run.output
+        self._own.begin(stage.name, _facts(stage))
+        self._own.keep_history(stage.name, progress.history.of_epochs(stage.first_epoch, stage.last_epoch).to_dict())
+        newest = None if output.store is None else output.store.newest()
+        if newest is not None and self._run.params.keep_stage_states and stage is not self._run.plan[-1]:
+            self._own.keep_state(stage.name, newest)
+        self._own.finish(stage.name, {"epoch": progress.epoch})
+
+    def finish(self, stage: PlannedStage, progress: TrainingProgress, facts: Mapping[str, Any]) -> None:
+        """Mark a stage that does not train as done."""
+        if self._own is not None:
+            self._own.finish(stage.name, {"epoch": progress.epoch, **facts})
+
+
+def _facts(stage: PlannedStage) -> dict[str, Any]:
+    facts: dict[str, Any] = {"name": stage.name, "kind": stage.kind.value, "overrides": dict(stage.overrides)}
+    if stage.kind is StageKind.TRAIN:
+        facts["epochs"] = [stage.first_epoch, stage.last_epoch]
+    return facts

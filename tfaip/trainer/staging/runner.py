@@ -1,0 +1,273 @@
+"""The stages of a run, one after the other: set up, train or do other work, hand over to the next."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from tfaip.backend.active import backend
+from tfaip.device.devices import precision_scope
+from tfaip.params.storable import flags_of
+from tfaip.params.tree import diff
+from tfaip.trainer.loop import TrainingLoop
+from tfaip.trainer.run.checkpoint import Checkpoint
+from tfaip.trainer.runparams import Params
+from tfaip.trainer.setup import RunParts, Scenario, TrainingSetup, set_up_training
+from tfaip.trainer.signals import TrainingInterrupted
+from tfaip.trainer.stages.plan import resolve_stage
+from tfaip.trainer.stages.planned import PlannedStage, StageKind
+from tfaip.trainer.stages.records import find_place, index_of, place_of
+from tfaip.trainer.stages.table import plan_table
+from tfaip.trainer.staging.handover import StageEnd, hand_over, keeps_graph, log_transfer, next_position
+from tfaip.trainer.staging.results import StageResults
+from tfaip.trainer.staging.trial import shorten_params
+from tfaip.trainer.staging.work import call_function, check_calls, predict
+from tfaip.trainer.state import TrainingProgress, beginning
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.util.logging import logger
+from tfaip.util.typing import Logs
+
+log = logger(__name__)
+
+Callbacks = Callable[[keras.optimizers.Optimizer], list[keras.callbacks.Callback]]
+
+
+class StageRunner:
+    """Context that runs the stages of a run in order.
+
+    Every process of a training takes the same decisions; the chief alone writes.
+
+    Args:
+        run: the parts that all stages share.
+        scenario: built from the params of the run.
+        create_warmstarter: returns the source of the first weights.
+        is_trial: run one batch of each stage.
+    """
+
+    def __init__(
+        self,
+        run: RunParts,
+        scenario: Scenario,
+        create_warmstarter: Callable[[], WarmStarter],
+        is_trial: bool = False,
+    ) -> None:
+        self._run = run
+        self._scenario = scenario
+        self._create_warmstarter = create_warmstarter
+        self._is_trial = is_trial
+        self._index = 0
+        self._results = StageResults(run)
+        self._setup: TrainingSetup | None = None
+        self._progress = TrainingProgress()
+        self._opened = ExitStack()
+        self._repeated: str | None = None
+        self._stage = run.plan[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._opened.__exit__(kind, error, traceback)
+
+    @property
+    def progress(self) -> TrainingProgress:
+        """Progress of the training through all stages."""
+        return self._progress
+
+    @property
+    def setup(self) -> TrainingSetup:
+        """The parts of the stage that was set up last."""
+        assert self._setup is not None  # noqa: S101 (the last stage trains)
+        return self._setup
+
+    @property
+    def has_best(self) -> bool:
+        """True if an epoch is the best one so far, of any stage."""
+        best = None if self._setup is None else dataclasses.replace(self._setup.best, first_epoch=1)
+        return best is not None and best.epoch(self._progress.history) is not None
+
+    def describe_best(self) -> str:
+        """Return the best epoch in words: that of the stage whose best model is exported."""
+        best, history = self.setup.best, self._progress.history
+        chosen = self._run.params.export_best_of
+        if chosen is not None:
+            stage = self._run.plan[index_of(self._run.plan, chosen)]
+            best = dataclasses.replace(best, first_epoch=stage.first_epoch)
+            history = history.of_epochs(stage.first_epoch, stage.last_epoch)
+        return best.describe(history)
+
+    def begin(self, restored: Checkpoint | None, repeated: str | None = None) -> None:
+        """Set up the first stage, or the one of a checkpoint with its state.
+
+        Args:
+            restored: the checkpoint; None: the training is fresh.
+            repeated: the stage from which on all are run again; None: those that are done stay.
+
+        Raises:
+            UsageError: if something cannot work, or a stage was changed that is done.
+        """
+        has_state = restored is not None and bool(restored.arrays)
+        check_calls(self._run.plan, self._run.params)
+        if self._run.has_stages:
+            for line in plan_table(self._run.plan):
+                log.info("%s", line)
+        self._repeated = repeated
+        if restored is not None:
+            self._index = find_place(self._run.plan, restored.state)
+            self._progress = TrainingProgress.from_dict(restored.state)
+        self._stage = self._reached()
+        if self._stage.kind is StageKind.CALL:
+            return
+        self._set_up(self._stage, None if has_state else self._create_warmstarter())
+        if restored is not None and has_state:
+            self.setup.state.restore(restored)
+            self._progress = self.setup.state.progress
+
+    def run(self, callbacks: Callbacks) -> Logs:
+        """Run the stages that remain; return the values of the last epoch.
+
+        Args:
+            callbacks: returns the callbacks of a stage, for its optimizer.
+
+        Raises:
+            TrainingInterrupted: if a signal asked to stop; the run can be resumed.
+        """
+        if self._repeated is not None:
+            self._results.forget(self._run.plan[index_of(self._run.plan, self._repeated) :])
+        elif self._progress.epoch == self._progress.step == 0:
+            self._save_beginning()
+        while True:
+            stage, logs = self._stage, Logs()
+            if stage.kind is StageKind.TRAIN:
+                logs, is_ended_by_user = self._train(stage, callbacks)
+                if is_ended_by_user:
+                    return logs
+            elif not self._results.is_done(stage):
+                self._work(stage)
+            self._index += 1
+            if self._index == len(self._run.plan):
+                return logs
+            self._stage = stage = self._reached()
+            if stage.kind is StageKind.TRAIN or (stage.kind is StageKind.PREDICT and self._setup is None):
+                self._change_to(stage)
+
+    def _save_beginning(self) -> None:
+        """Write a checkpoint from which a run can be resumed that begins with other work than training."""
+        first = self._run.plan[0]
+        if first.kind is not StageKind.TRAIN:
+            state = beginning(self._run.params, place_of(self._run.plan, first.name))
+            self._run.output.save_checkpoint(lambda: state, 0)
+
+    def _reached(self) -> PlannedStage:
+        """Return the stage that is reached, with its params."""
+        planned = self._run.plan[self._index]
+        stage = resolve_stage(planned, self._results.directories(), self._progress.history)
+        if self._is_trial:
+            shorten_params(stage)
+        return stage
+
+    def _train(self, stage: PlannedStage, callbacks: Callbacks) -> tuple[Logs, bool]:
+        """Train a stage that is set up; also return True if a callback has ended the whole training."""
+        setup, progress = self.setup, self._progress
+        loop = TrainingLoop(setup, callbacks(setup.model.optimizer))
+        is_last = self._index == len(self._run.plan) - 1
+        if loop.is_finished() and is_last:
+            log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
+        elif not loop.is_finished():
+            self._results.forget(self._run.plan[self._index :])
+            if progress.step or progress.epoch >= stage.first_epoch:
+                log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
+        logs = loop.run()
+        if not loop.is_finished():
+            return logs, True
+        if loop.stopped_early_after() is not None:
+            log.info("stopped early after epoch %d: %s", progress.epoch, setup.best.describe(progress.history))
+        self._results.finish_training(stage, progress)
+        return logs, False
+
+    def _work(self, stage: PlannedStage) -> None:
+        """Do the work of a stage that does not train."""
+        log.info("stage %s: %s", stage.name, stage.settings.describe())
+        directory = self._results.begin(stage)
+        if stage.kind is StageKind.CALL:
+            facts = call_function(self._run, stage, directory, self._progress.history, self._results.directories())
+        else:
+            facts = predict(self._run, stage, directory, self.setup)
+        self.stop_if_asked(stage)
+        self._results.finish(stage, self._progress, facts)
+
+    def stop_if_asked(self, stage: PlannedStage) -> None:
+        """Raise `TrainingInterrupted` if a signal asked to stop; the work of the stage will be repeated."""
+        self._run.stop.agree()
+        received = self._run.stop.received
+        if received is not None:
+            log.info("%s: stopped in stage %s%s", received.name, stage.name, self._run.output.how_to_resume())
+            raise TrainingInterrupted(received)
+
+    def _change_to(self, stage: PlannedStage) -> None:
+        """Set up a stage that takes over from the one before, if any has trained.
+
+        The path is the same for a run that was resumed between two stages: the one before is set up and restored then.
+        """
+        before = self._setup
+        if before is None:
+            self._set_up(stage, self._create_warmstarter())
+            return
+        end = StageEnd.of(before, keeps_graph(before.params, stage.params, stage.transfer))
+        self._progress.position = next_position(before.params, stage.params, self._progress.position)
+        self._progress.begin_epoch_after(stage.first_epoch - 1)
+        self._set_up(stage, None)
+        setup = self.setup
+        if setup.model is before.model:
+            setup.state.take_best_weights(end.best)
+            return
+        own = f"stages.{'.stages.'.join(stage.name.split('.')[::2])}."
+        with flags_of(self._run.params, "trainer", f"{own if stage.settings else ''}transfer"):
+            log_transfer(hand_over(end, setup, stage.transfer), end)
+
+    def _set_up(self, stage: PlannedStage, warmstarter: WarmStarter | None) -> None:
+        before, self._setup = self._setup, None
+        self._opened.close()
+        params: Params = stage.params
+        if self._run.has_stages:
+            log.info("stage %s: epochs %d to %d", stage.name, stage.first_epoch, stage.last_epoch)
+        backend.seed(_seed(params.random_seed or 0, self._index))
+        run = self._run.with_precision(params.device.precision)
+        self._opened.enter_context(precision_scope(params.device.precision))
+        with flags_of(params, "trainer"):
+            scenario = self._scenario_of(stage, before)
+            kept = before if before is not None and before.scenario.graph is scenario.graph else None
+            self._setup = set_up_training(run, stage, scenario, warmstarter, kept, self._progress)
+        self._opened.enter_context(self._setup.opened())
+
+    def _scenario_of(self, stage: PlannedStage, before: TrainingSetup | None) -> Scenario:
+        """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
+        params: Params = stage.params
+        if before is None:
+            is_own = params.scenario is self._scenario.params or not diff(self._scenario.params, params.scenario)
+            return self._scenario if is_own else type(self._scenario)(params.scenario)
+        keeps = keeps_graph(before.params, params, stage.transfer)
+        if keeps and not diff(before.params.scenario, params.scenario):
+            return before.scenario
+        scenario = type(self._scenario)(params.scenario)
+        if keeps and _specs(scenario) == _specs(before.scenario):
+            scenario.take_network(before.scenario)
+        return scenario
+
+
+def _seed(seed: int, index: int) -> int:
+    """Return the seed of the stage with an index; the first one has that of the run."""
+    return seed if index == 0 else int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
+
+
+def _specs(scenario: Scenario) -> Any:
+    data = scenario.data
+    return data.input_layer_specs(), data.target_layer_specs()
