@@ -46,10 +46,10 @@ def test_what_is_stored(whole: Path) -> None:
 
 
 def test_lines_of_a_run(whole: Path) -> None:
-    """One line per epoch, its values sorted by name and rounded; then where to look next. Each also in train.log."""
+    """One line per epoch in train.log, its values sorted by name and rounded; then where to look next."""
     stdout, run = (whole / "stdout").read_text(), whole / "run"
     records = history(run)
-    lines = result_lines(stdout)
+    lines = result_lines(run)
     assert [epoch for epoch, _ in lines] == [1, 2, 3, 4]
     for epoch, text in lines:
         shown = dict(value.split(": ") for value in text.split(" - "))
@@ -66,7 +66,33 @@ def test_lines_of_a_run(whole: Path) -> None:
     ]
     log = (run / "train.log").read_text().splitlines()
     stamp = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO|WARNING) +tfaip\.[\w.]+: ")
-    assert [stamp.sub("", line) for line in log] == stdout.splitlines()
+    logged = [stamp.sub("", line) for line in log]
+    # Only the lines of the epochs look different on the console.
+    printed = stdout.splitlines()
+    assert [printed[0], *printed[-4:]] == [line for line in logged if not line.startswith("Results of epoch ")]
+
+
+TABLE = """\
+* new best val_loss; loss is mse
+       |      train      |   validation    |   rate   |
+epoch  |    loss     mae |    loss     mae |       lr |    sec
+-------+-----------------+-----------------+----------+-------"""
+
+
+def test_table_of_a_run(whole: Path) -> None:
+    """Each value once, in a row that fits the width of 80 columns; all numbers here are between 1 and 10."""
+    printed, records = (whole / "stdout").read_text().splitlines(), history(whole / "run")
+    rates = ["0.01", "0.01", "0.005", "0.005"]
+    best = float("inf")
+    assert printed[1:5] == TABLE.splitlines()
+    for epoch, (line, record, rate) in enumerate(zip(printed[5:9], records.values(), rates, strict=True), start=1):
+        shown = [f"{record['values'][name]:.3f}" for name in ("loss", "mae", "val_loss", "val_mae")]
+        is_best = record["values"]["val_loss"] < best
+        best = min(best, record["values"]["val_loss"])
+        cells = [cell.split() for cell in line.split("|")]
+        assert cells[:4] == [[f"{epoch}{'*' * is_best}"], shown[:2], shown[2:], [rate]]
+        assert float(cells[4][0]) >= 0
+        assert len(line) == len(TABLE.splitlines()[-1]) <= 80
 
 
 FLAGS = """
@@ -80,14 +106,14 @@ def test_checkpoints_that_are_kept(half_original: Path, tmp_path: Path, workplac
     (tmp_path / "flags.yaml").write_text(FLAGS)
     run = tmp_path / "run"
     flags = ["--config", tmp_path / "flags.yaml", "--trainer.output_dir", run, "--trainer.epochs", "3"]
-    result = run_well("train", "tiny", *flags, cwd=workplace)
+    run_well("train", "tiny", *flags, cwd=workplace)
     assert sorted(path.name for path in (run / "states").iterdir()) == [
         *("epoch_0001", "epoch_0002", "epoch_0003", "latest")
     ]
     assert not (run / "best").exists()
     assert [record["lr"] for record in history(run).values()] == [0.02, 0.02, 0.02]
     # Every second epoch is validated, and the last one.
-    assert ["val_loss" in values for _, values in result_lines(result.stdout)] == [False, True, True]
+    assert ["val_loss" in values for _, values in result_lines(run)] == [False, True, True]
 
 
 def test_checkpoints_and_exports_can_be_left_out(tmp_path: Path, workplace: Path) -> None:

@@ -14,17 +14,19 @@ from tfaip.device.devices import Devices
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
-from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.trainingmodel import INPUT_GRADIENT, TrainingModel
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.datasetup import Params, Scenario, create_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.modelsetup import build_training_model
+from tfaip.trainer.reporting.epochcolumns import LoggedNames
+from tfaip.trainer.reporting.epochtable import EpochTable
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.reporting.progress import ProgressDisplay, create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN, VALIDATION_PREFIX
+from tfaip.trainer.run.names import EPOCH_MEAN, LAV_NAME, LOG_FILE, TRAIN, VALIDATION_PREFIX
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import TrainState
@@ -85,6 +87,19 @@ class TrainingSetup:
         progress = self.state.progress
         left = self.epoch_samples() - progress.samples
         return progress.step + (self.train_data.num_batches(left) if left > 0 else 0)
+
+    def epoch_table(self) -> EpochTable:
+        """Return the table of the epochs from here on; values of LAV are known if an epoch so far has some."""
+        names, history = LoggedNames(self.model.only_loss), self.state.progress.history
+        trained = list(self.model.get_metrics_result())
+        names.add(trained)
+        if self.evaluation.val is not None and self.params.val_every_n > 0:
+            names.add(f"{VALIDATION_PREFIX}{name}" for name in trained if name != INPUT_GRADIENT)
+        if self.params.lav_every_n > 0:
+            for epoch in history.epochs:
+                names.add(name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
+        complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
+        return EpochTable(names, self.best.monitor, complete)
 
     @contextmanager
     def opened(self) -> Iterator[None]:

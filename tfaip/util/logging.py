@@ -17,6 +17,8 @@ from tfaip.util.origin import is_foreseen, without_styles
 ROOT = "tfaip"
 # Attribute of an error: the log file that has its traceback.
 LOG_FILE = "tfaip_log_file"
+# Attribute of a record: its text on the console, instead of the message; pass it as `extra`.
+CONSOLE_TEXT = "console_text"
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
@@ -82,7 +84,7 @@ class ConsoleHandler(logging.StreamHandler):
 
 class _ConsoleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        message = super().format(record)
+        message = str(getattr(record, CONSOLE_TEXT, None) or super().format(record))
         return message if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {message}"
 
 

@@ -1,4 +1,4 @@
-"""Progress and results of a training as text: a bar on a terminal, a line per epoch, a summary."""
+"""Progress and results of a training as text: a bar on a terminal, results of epochs, a summary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfaip.trainer.params import ProgressBarMode
-from tfaip.util.logging import logger
+from tfaip.trainer.reporting.epochtable import EpochResult, EpochTable
+from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
 
@@ -90,6 +91,12 @@ def result_line(epoch: int, logs: Logs) -> str:
     """
     values = " - ".join(f"{name}: {number_text(value)}" for name, value in sorted(logs.items()))
     return f"Results of epoch {epoch:04d} {values}"
+
+
+def log_epoch(result: EpochResult, table: EpochTable) -> None:
+    """Log the results of an epoch: the line that tools parse, and on the console the row of the table."""
+    line = result_line(result.epoch, {**result.values, **result.scheduled})
+    log.info("%s", line, extra={CONSOLE_TEXT: table.add(result)})
 
 
 def log_summary(rows: Mapping[str, str]) -> None:
