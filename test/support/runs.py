@@ -17,6 +17,8 @@ from test.support.commands import FILLS_CACHE, CommandResult, finish_command, st
 
 SUPPORT = Path(__file__).resolve().parent
 RESULT = re.compile(r"^.*: Results of epoch (\d{4}) (.*)$", re.MULTILINE)
+# Lines that slow machines print.
+DURATION = re.compile(r"^.* took \d+\.\d s\n", re.MULTILINE)
 ROW = re.compile(r"^ *(\d+)[* ] \|", re.MULTILINE)
 
 
@@ -112,3 +114,8 @@ def result_lines(run: Path) -> list[tuple[int, str]]:
 def printed_epochs(text: str) -> list[int]:
     """Epochs of the rows of the table in what a command printed."""
     return [int(epoch) for epoch in ROW.findall(text)]
+
+
+def without_durations(text: str) -> str:
+    """What a command printed or logged, without the lines on the duration of its start."""
+    return DURATION.sub("", text)

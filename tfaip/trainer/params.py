@@ -48,6 +48,7 @@ class ProgressBarMode(StrEnum):
 
     AUTO = "auto"
     BAR = "bar"
+    LINES = "lines"
     PLAIN = "plain"
 
 
@@ -131,7 +132,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     skip_model_load_test: bool = option(False, "Skip exporting, loading and comparing the model before the first epoch")
     progress_bar_mode: ProgressBarMode = option(
         ProgressBarMode.AUTO,
-        "auto: a bar on a terminal, else plain; plain: only the row per epoch",
+        "auto: a bar on a terminal, else lines; lines: a line per minute; plain: only the row per epoch",
     )
     # Keras counts them in 32 bits.
     steps_per_execution: int | None = option(

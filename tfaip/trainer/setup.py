@@ -22,7 +22,7 @@ from tfaip.trainer.modelsetup import build_training_model
 from tfaip.trainer.reporting.epochcolumns import LoggedNames
 from tfaip.trainer.reporting.epochtable import EpochTable
 from tfaip.trainer.reporting.profiling import Profiler
-from tfaip.trainer.reporting.progress import ProgressDisplay, create_progress_display
+from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
@@ -32,7 +32,7 @@ from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.state import TrainState
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.logging import logger
+from tfaip.util.logging import logger, timed
 
 # JAX counts in 32 bits.
 LARGEST_COUNT = 2**31 - 1
@@ -142,10 +142,14 @@ def set_up_training(
     val_data = create_validation_pipeline(params, scenario)
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
-    model = build_training_model(params, scenario, _epoch_steps(params, train_data), devices, warmstarter)
+    steps = _epoch_steps(params, train_data)
+    with timed(log, "building the model"):
+        model = build_training_model(params, scenario, steps, devices, warmstarter)
     best = _choose_best_model(params, scenario, model, validates=val_data is not None and params.val_every_n > 0)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
-    display = create_progress_display(params.progress_bar_mode) if devices.is_chief else ProgressDisplay()
+    display = ProgressDisplay()
+    if devices.is_chief:
+        display = TimedStart(create_progress_display(params.progress_bar_mode))
     events = TensorBoardEvents(directory, params, scenario, model, partial(first_batch, sample_data))
     # The chief alone writes. Decisions are functions of a history that all processes have.
     output = _create_output(params, scenario, directory, sample_data) if devices.is_chief else RunOutput(None)
@@ -216,7 +220,8 @@ def _create_output(
         models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data}, EXPORT_ADVICE)
         if models.formats is not None and not params.skip_model_load_test:
             # What cannot be exported is known before the first epoch instead of after the last.
-            models.formats.check(first_batch(sample_data).inputs)
+            with timed(log, "exporting and loading the model for a check"):
+                models.formats.check(first_batch(sample_data).inputs)
     store = None
     if params.write_checkpoints:
         store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
