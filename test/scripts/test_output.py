@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from test.scripts.conftest import read_params
+from test.support.commands import finish_command, start_command
 from test.support.runs import checkpoints, files_below, history, latest, result_lines, run_well, without_durations
 
 pytestmark = pytest.mark.backend
@@ -45,6 +46,14 @@ def test_what_is_stored(whole: Path) -> None:
     assert [record["meta"]["updates"] for record in history(whole / "run").values()] == [11, 22, 33, 44]
 
 
+SUMMARY = """\
+layer    class    output  parameters  trained
+hidden   Dense    8               40       40
+dropout  Dropout                   0        0
+out      Dense    1                9        9
+49 parameters in 3 layers""".splitlines()
+
+
 def test_lines_of_a_run(whole: Path) -> None:
     """One line per epoch in train.log, its values sorted by name and rounded; then where to look next."""
     stdout, run = without_durations((whole / "stdout").read_text()), whole / "run"
@@ -67,9 +76,11 @@ def test_lines_of_a_run(whole: Path) -> None:
     log = without_durations((run / "train.log").read_text()).splitlines()
     stamp = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO|WARNING) +tfaip\.[\w.]+: ")
     logged = [stamp.sub("", line) for line in log]
-    # Only the lines of the epochs look different on the console.
+    # Only the summary and the lines of the epochs look different on the console.
     printed = stdout.splitlines()
-    assert [printed[0], *printed[-4:]] == [line for line in logged if not line.startswith("Results of epoch ")]
+    assert logged[1:7] == ["model:", *SUMMARY]
+    assert printed[:2] == [logged[0], f"model: {SUMMARY[-1]}"]
+    assert printed[-4:] == [line for line in logged[7:] if not line.startswith("Results of epoch ")]
 
 
 TABLE = """\
@@ -85,8 +96,8 @@ def test_table_of_a_run(whole: Path) -> None:
     records = history(whole / "run")
     rates = ["0.01", "0.01", "0.005", "0.005"]
     best = float("inf")
-    assert printed[1:5] == TABLE.splitlines()
-    for epoch, (line, record, rate) in enumerate(zip(printed[5:9], records.values(), rates, strict=True), start=1):
+    assert printed[2:6] == TABLE.splitlines()
+    for epoch, (line, record, rate) in enumerate(zip(printed[6:10], records.values(), rates, strict=True), start=1):
         values = [record["values"][name] for name in ("loss", "mae", "val_loss", "val_mae")]
         shown = [f"{value:.3f}" if value >= 1 else f"{value:.4f}" for value in values]
         is_best = record["values"]["val_loss"] < best
@@ -126,3 +137,18 @@ def test_checkpoints_and_exports_can_be_left_out(tmp_path: Path, workplace: Path
         *("history.json", "train", "train.log", "trainer_params.json")
     ]
     assert "no validation: the best model follows loss/mean_epoch of the training" in result.stdout.splitlines()
+
+
+def test_a_summary_without_a_training(workplace: Path) -> None:
+    before = sorted(path.name for path in workplace.iterdir())
+    result = run_well("train", "tiny", "--summary", "--trainer.no_train_scope", "hidden", cwd=workplace)
+    expected = [line.replace("40       40", "40        0") for line in SUMMARY]
+    expected[-1] += ", 40 of them not trained"
+    assert result.stdout.splitlines() == expected
+    assert sorted(path.name for path in workplace.iterdir()) == before
+
+
+def test_the_summary_is_a_switch(workplace: Path) -> None:
+    result = finish_command(start_command("train", "tiny", "--summary", "False", cwd=workplace))
+    assert (result.rc, result.stderr) == (2, "error: --summary takes no value: leave it out to train\n")
+    assert not (workplace / "unused").exists()

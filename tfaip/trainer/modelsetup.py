@@ -18,6 +18,7 @@ from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects.base import RefusedObject, find_params
+from tfaip.model.summary import summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.flagnames import flag_of
@@ -27,7 +28,7 @@ from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.logging import logger
+from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import shorten
 
 # Flags of the layers of graphs that are frozen in parts; layers come before those below them.
@@ -77,6 +78,8 @@ def build_training_model(
         with below("warmstart"):
             warmstarter.apply(graph)
     _compile(model, params, scenario, epoch_steps, devices)
+    summary = summary_lines(graph)
+    log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
     return model
 
 
