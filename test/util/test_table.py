@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from tfaip.util.terminal import align_right, cut, fit, print_table, terminal_width, text_width
+from tfaip.util.terminal import align_right, cut, fit, has_colors, is_terminal, print_table, terminal_width, text_width
 
 HEADER, ROWS = ["", "value"], [["acc", "0.5"], ["a [longer] name", "10"]]
 
@@ -76,3 +76,20 @@ def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stdout", terminal)
         assert terminal_width() == 97
         monkeypatch.undo()
+
+
+def test_an_output_that_is_no_file_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As programs put it in the place of stdout, to write to two places."""
+
+    class Tee:
+        def write(self, text: str) -> int:
+            return len(text)
+
+    monkeypatch.delenv("COLUMNS", raising=False)
+    closed = io.StringIO()
+    closed.close()
+    for stream in (Tee(), closed, None):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            found = (is_terminal(), has_colors(), terminal_width())
+        assert found == (False, False, 80)

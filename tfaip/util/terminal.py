@@ -19,6 +19,14 @@ WIDTH = 80
 BOLD, GREEN = "1", "1;32"
 
 
+def is_terminal() -> bool:
+    """Return True if stdout is a terminal; programs may have replaced it by an object that cannot tell."""
+    try:
+        return bool(sys.stdout.isatty())
+    except (AttributeError, ValueError):  # closed, or no file
+        return False
+
+
 def terminal_width() -> int:
     """Return the columns of the terminal: those in `COLUMNS`, else those of stdout, 80 without a terminal."""
     try:
@@ -27,15 +35,17 @@ def terminal_width() -> int:
         given = 0
     if given > 0:
         return given
+    if not is_terminal():
+        return WIDTH
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
-    except (OSError, ValueError, AttributeError):  # no terminal, closed, or no file
+    except (OSError, AttributeError):  # it only pretends to be one
         return WIDTH
 
 
 def has_colors() -> bool:
     """Return True if stdout is a terminal that shows colours, and `NO_COLOR` does not forbid them."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def styled(text: str, style: str) -> str:
@@ -96,7 +106,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         header: names of the columns.
         rows: cells; the first column is aligned left, the others right.
     """
-    if sys.stdout.isatty():
+    if is_terminal():
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.epochtable import EpochResult, EpochTable, value_text
 from tfaip.util.logging import CONSOLE_TEXT, log_duration, logger
+from tfaip.util.terminal import is_terminal
 from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
 
@@ -145,7 +145,7 @@ class TimedStart(ProgressDisplay):
 
 def shows_bar(mode: ProgressBarMode) -> bool:
     """Return True if `trainer.progress_bar_mode` asks for a bar; automatic: on a terminal."""
-    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and sys.stdout.isatty())
+    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and is_terminal())
 
 
 def create_progress_display(mode: ProgressBarMode) -> ProgressDisplay:
