@@ -86,6 +86,16 @@ class TrainingModel(keras_private.BuiltModel):
         return self._values.loss_names
 
     @property
+    def only_loss(self) -> str | None:
+        """Name of the loss that the total consists of by definition, without weight or further terms; None: none."""
+        names = self.loss_names
+        has_more = self._loss_weights or self._penalty is not None or REGULARIZATION in self._values.loss_means
+        if len(names) != 1 or names[0] == TOTAL_LOSS or has_more:
+            return None
+        weight = (self.model_base._loss_weights() or {}).get(names[0], 1)
+        return names[0] if isinstance(weight, int | float) and weight == 1 else None
+
+    @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """Accumulators of all values that are logged; Keras resets them and keeps their state."""
         total = [keras_private.loss_tracker(self)] if self.compiled else []
