@@ -81,8 +81,10 @@ class Tracer:
         Raises:
             Exception: whatever its `call` raises on tensors without values.
         """
+        # Keras too passes `training` only to methods that take it.
+        kwargs.pop("training", None)
         if "training" in inspect.signature(layer.call).parameters:
-            kwargs.setdefault("training", False)
+            kwargs["training"] = False
         return self.follow(layer.call(*args, **kwargs))
 
     def _follow(self, tensors: Iterable[keras.KerasTensor]) -> None:
