@@ -350,3 +350,19 @@ def test_a_checkpoint_of_a_run_without_stages_is_that_of_main() -> None:
     plan = plan_stages(staged_params([1.0], {}, epochs=3), LineScenario)
     require_place({})
     assert find_place(plan, {"epoch": 2}) == 0
+
+
+def test_another_run_replaces_the_stages(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = tmp_path / "run"
+    train(staged_params([1.0], {"a": stage(1), "n": call("note")}, epochs=2, output_dir=run))
+    # Of a process that was killed before the file had its name.
+    (run / "stages" / "b").mkdir()
+    (run / "stages" / "b" / ".tmp-stage.json").touch()
+    train(staged_params([1.0], {}, epochs=1, output_dir=run, overwrite=True))
+    assert not (run / "stages").exists()
+    (run / "stages" / "mine").mkdir(parents=True)
+    (run / "stages" / "mine" / "file").touch()
+    train(staged_params([1.0], {}, epochs=1, output_dir=run, overwrite=True))
+    assert f"kept in {run}, since no run has written it: stages" in caplog.text
+    with pytest.raises(TfaipError, match="stages/mine is neither replaced nor removed"):
+        train(staged_params([1.0], {"mine": stage(1)}, epochs=2, output_dir=run, overwrite=True))

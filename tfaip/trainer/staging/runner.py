@@ -95,9 +95,13 @@ class StageRunner:
 
     @property
     def has_best(self) -> bool:
-        """True if an epoch is the best one so far, of any stage."""
-        best = None if self._setup is None else dataclasses.replace(self._setup.best, first_epoch=1)
-        return best is not None and best.epoch(self._progress.history) is not None
+        """True if a best model was exported so far, in any stage."""
+        if self._setup is None:
+            return False
+        chosen = self._run.params.export_best_of
+        stages = [stage for stage in self._run.plan if chosen in (None, stage.name)]
+        history = self._progress.history.of_epochs(stages[0].first_epoch, stages[-1].last_epoch)
+        return dataclasses.replace(self._setup.best, first_epoch=1).epoch(history) is not None
 
     def describe_best(self) -> str:
         """Return the best epoch in words: that of the stage whose best model is exported."""
@@ -206,10 +210,10 @@ class StageRunner:
             facts = call_function(self._run, stage, directory, self._progress.history, self._results.directories())
         else:
             facts = predict(self._run, stage, directory, self.setup)
-        self.stop_if_asked(stage)
+        self._stop_if_asked(stage)
         self._results.finish(stage, self._progress, facts)
 
-    def stop_if_asked(self, stage: PlannedStage) -> None:
+    def _stop_if_asked(self, stage: PlannedStage) -> None:
         """Raise `TrainingInterrupted` if a signal asked to stop; the work of the stage will be repeated."""
         self._run.stop.agree()
         received = self._run.stop.received
