@@ -21,6 +21,11 @@ Result = dict[str, Any]
 # Weights with another rate and an optimizer of their own.
 GROUPS = [{"match": ".*/bias", "lr_factor": 0.5, "optimizer": "SGDOptimizer"}]
 
+# A smaller network, and another optimizer.
+STAGES = {
+    "small": {"class": "TrainStage", "fields": {"epochs": 1, "overrides": {"model.units": "4", "optimizer": "SGD"}}},
+    "slow": {"class": "TrainStage", "fields": {"epochs": 1, "overrides": {"learning_rate.lr": "0.001"}}},
+}
 
 # Below those that Linux gives to outgoing connections, so that no connection takes one before the coordinator does.
 # Test processes begin at different ones, and none asks for the same one twice.

@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from test.device.support import GROUPS, Case, Result, assert_same_curve, finish_cases, start_cases
+from test.device.support import GROUPS, STAGES, Case, Result, assert_same_curve, finish_cases, start_cases
 from test.device.train_cases import train
 
 pytestmark = pytest.mark.backend
@@ -18,6 +18,7 @@ CASES: dict[str, Case] = {
     "averages": {"set": {"calc_ema": 0.9, "lav_every_n": 1, "lav_silent": True}},
     "clipping": {"set": {"optimizer.clip_global_norm": 0.1}},
     "frozen layers": {"set": {"no_train_scope": "hidden"}},
+    "stages": {"set": {"stages": STAGES, "epochs": 3, "train_accum_steps": 3, "calc_ema": 0.9}},
     "all": {
         "set": {
             "train_accum_steps": 2,

@@ -16,6 +16,7 @@ import pytest
 
 from test.device.support import (
     GROUPS,
+    STAGES,
     Case,
     Result,
     assert_same_curve,
@@ -26,6 +27,7 @@ from test.device.support import (
 )
 from test.support.commands import REPOSITORY, CommandResult, finish_command
 from test.support.runs import checkpoints, copy_tiny, fault, faulty, latest, printed_epochs
+from tfaip.predict.samplefile import read_samples
 
 EVERYTHING = {
     "train_accum_steps": 2,
@@ -75,6 +77,32 @@ def test_processes_train_as_one(alone: Result, tmp_path: Path, processes: int) -
     more: Case = {"set": {**EVERYTHING, **run, "epochs": 4}, "restore": True}
     (resumed,) = finish_cases(*start_cases(tmp_path, [more], "jax"))
     assert_same_curve(resumed, {**alone, "epochs": alone["epochs"][2:]})
+
+
+def test_processes_train_stages_as_one(tmp_path: Path) -> None:
+    stages = {**STAGES, "apply": {"class": "PredictStage", "fields": {"include_inputs": True}}}
+    values = {"stages": stages, "epochs": 3, "write_checkpoints": True}
+
+    def case(run: Path, restore: bool = False, **more: int) -> Case:
+        return {"set": {**values, **more, "output_dir": str(run)}, "restore": restore}
+
+    (expected,) = finish_cases(*start_cases(tmp_path, [case(tmp_path / "alone")], "jax"))
+    together = tmp_path / "together"
+    results = train_together(tmp_path, [case(together), case(together, restore=True, epochs=4)], 2)
+    for result, resumed in results:
+        assert_same_curve(result, expected)
+        assert result == results[0][0]
+        assert resumed == results[0][1]
+        assert len(resumed["epochs"]) == 1
+    for name in ("small", "slow", "apply", "main"):
+        assert (together / "stages" / name / "DONE").exists()
+    ours, theirs = (
+        list(read_samples(run / "stages" / "apply" / "predictions.jsonl")) for run in (together, tmp_path / "alone")
+    )
+    assert len(ours) == len(theirs) == 30
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.inputs["x"].tolist() == other.inputs["x"].tolist()
+        assert mine.outputs["y"].tolist() == pytest.approx(other.outputs["y"].tolist(), rel=1e-5, abs=1e-6)
 
 
 def started_together(

@@ -31,7 +31,8 @@ from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.output import RunOutput
-from tfaip.trainer.setup import RunParts, set_up_training
+from tfaip.trainer.runparts import RunParts
+from tfaip.trainer.setup import set_up_training
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.util.typing import TensorDict

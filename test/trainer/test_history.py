@@ -258,3 +258,12 @@ def test_a_path_may_be_a_string(tmp_path: Path) -> None:
     assert read_history(str(tmp_path / "history.json")) == read_history(tmp_path / "history.json")
     with pytest.raises(UsageError, match="missing.json: cannot be read"):
         read_history(str(tmp_path / "missing.json"))
+
+
+def test_epochs_that_held_the_rate_are_not_those_of_a_control() -> None:
+    history = History({1: EpochRecord(1.0), 3: EpochRecord(1.0)})
+    assert history.controlled() is history
+    history.record(2, EpochRecord(0.5, {"loss": 1.0}, {"rate_control": False}))
+    assert history.controlled().epochs == [1, 3]
+    assert History.from_dict(history.to_dict()).controlled().epochs == [1, 3]
+    assert history.of_epochs(2, 3).epochs == [2, 3]

@@ -311,3 +311,12 @@ def test_mistakes_of_a_preview(capsys: pytest.CaptureFixture[str]) -> None:
 def test_newbob_of_a_schedule_that_was_none() -> None:
     history = recorded()
     assert [replay(NewbobAbsParams(lr=1.0, monitor="loss"), history)[e].lr for e in (1, 2, 3, 4)] == [1, 1, 0.5, 0.25]
+
+
+def test_stages_that_hold_the_rate_keep_it_in_a_replay() -> None:
+    held = EpochRecord(0.25, {"loss": 5.0}, {"rate_control": False})
+    equal = EpochRecord(1.0, {"loss": 2.0})
+    history = History({1: equal, 2: held, 3: equal, 4: EpochRecord(1.0)})
+    replayed = replay(NewbobAbsParams(lr=1.0, monitor="loss"), history)
+    # Epoch 4 compares 3 with 1; without the stage in between, 3 would decay and 4 would not.
+    assert [replayed[epoch].lr for epoch in (1, 2, 3, 4)] == [1.0, 0.25, 1.0, 0.5]

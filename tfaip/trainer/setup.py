@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.device.device_config import Precision
 from tfaip.device.devices import Devices
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
@@ -26,10 +24,9 @@ from tfaip.trainer.reporting.epochtable import EpochTable
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
-from tfaip.trainer.run.checkpoint import CheckpointStore
-from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import EPOCH_MEAN, LAV_NAME, LOG_FILE, TRAIN, VALIDATION_PREFIX
+from tfaip.trainer.run.names import EPOCH_MEAN, LAV_NAME, LOG_FILE, VALIDATION_PREFIX
 from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.stages.records import place_of
@@ -46,53 +43,6 @@ log = logger(__name__)
 EXPORT_ADVICE = Advice(
     "switch it off with --scenario.export_{} False", "skip this check with --trainer.skip_model_load_test True"
 )
-
-
-@dataclass(frozen=True)
-class RunParts:
-    """The parts of a run that all of its stages share.
-
-    Args:
-        params: the params of the run, with a seed.
-        plan: its stages.
-        devices: its devices and processes, whose scope is active.
-        stop: the stop request of a signal.
-        root: its directory; None: nothing is written.
-        output: writes checkpoints, history and models; in other processes than the chief, nothing.
-    """
-
-    params: Params
-    plan: Sequence[PlannedStage]
-    devices: Devices
-    stop: StopRequest
-    root: RunDirectory | None
-    output: RunOutput
-
-    @property
-    def directory(self) -> RunDirectory | None:
-        """The directory of the run for the process that writes it, the chief; None in the others."""
-        return self.root if self.devices.is_chief else None
-
-    def with_precision(self, precision: Precision) -> RunParts:
-        """Return the parts for a stage that computes in a precision."""
-        if precision is self.devices.precision:
-            return self
-        return replace(self, devices=replace(self.devices, precision=precision))
-
-    @property
-    def has_stages(self) -> bool:
-        """True if the run has more than its main stage."""
-        return len(self.plan) > 1
-
-    def weighted_losses(self) -> list[str]:
-        """Return the losses that a stage gives a weight: in all stages they have one that can change."""
-        names = [name for stage in self.plan if stage.params is not None for name in stage.params.loss_weights]
-        return sorted(set(names))
-
-    def exports_best(self, stage: PlannedStage) -> bool:
-        """Return True if the best model of a stage is exported."""
-        chosen = self.params.export_best_of
-        return bool(stage.params.export_best) and chosen in (None, stage.name)
 
 
 @dataclass
@@ -165,23 +115,7 @@ class TrainingSetup:
             stack.enter_context(self.train_data)
             if self.evaluation.val is not None:
                 stack.enter_context(self.evaluation.val)
-            if self.profiler is not None:
-                stack.callback(self.profiler.close)
             yield
-
-
-def create_output(params: Params, directory: RunDirectory | None, is_chief: bool) -> RunOutput:
-    """Return the output of a run, which cannot write models before a stage is set up."""
-    history_file = None if params.history_file is None else Path(params.history_file)
-    if not is_chief:
-        # The chief alone writes. Decisions are functions of a history that all processes have.
-        return RunOutput(None)
-    if directory is None:
-        return RunOutput(None, history_file=history_file)
-    store = None
-    if params.write_checkpoints:
-        store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
-    return RunOutput(directory, store, history_file=history_file)
 
 
 def set_up_training(
@@ -250,7 +184,7 @@ def set_up_training(
         output=run.output,
         events=events,
         display=display,
-        profiler=_create_profiler(params, run.directory),
+        profiler=run.profiler,
         built_from=facts,
     )
 
@@ -314,11 +248,3 @@ def _create_model_writer(
         with timed(log, "exporting and loading the model for a check"):
             models.formats.check(first_batch(sample_data).inputs)
     return models
-
-
-def _create_profiler(params: Params, directory: RunDirectory | None) -> Profiler | None:
-    if params.profile and params.output_dir is None:
-        raise FieldAdvice("profiling writes to the output directory: set {output_dir}", "output_dir")
-    if not params.profile or directory is None:
-        return None
-    return Profiler(directory.events(TRAIN), *params.profile_steps)

@@ -36,11 +36,11 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.runparams import copy_for_run, flat_params, store_params, stored_params
-from tfaip.trainer.setup import RunParts, create_output
+from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.trainer.stages.planned import PlannedStage
-from tfaip.trainer.stages.records import check_stage_name, find_place
+from tfaip.trainer.stages.records import find_place
 from tfaip.trainer.staging.runner import StageRunner
 from tfaip.trainer.staging.trial import shortened_plan
 from tfaip.trainer.state import TrainingProgress
@@ -105,8 +105,6 @@ class Trainer(Generic[P]):
         self._stop = StopRequest()
         self._progress = TrainingProgress()
         self._is_trial = False
-        self.plan: list[PlannedStage] = []
-        """The stages of the run, once it has begun."""
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -176,7 +174,8 @@ class Trainer(Generic[P]):
             restored = None if start is None else start.checkpoint
             self._check_start(directory, devices)
             self._seed(devices, restored)
-            run = self._parts(directory, devices)
+            with flags_of(self._params, "trainer"):
+                run = create_parts(self._params, self._plan(), directory, devices, self._stop)
             stages = stack.enter_context(StageRunner(run, self._scenario, self.create_warmstarter, self._is_trial))
             stages.begin(restored, self._from_stage)
             self._progress = stages.progress
@@ -194,17 +193,9 @@ class Trainer(Generic[P]):
             barrier(devices, "end of the training")
             return logs
 
-    def _parts(self, directory: RunDirectory | None, devices: Devices) -> RunParts:
-        """Return the parts of the run that all stages share."""
+    def _plan(self) -> list[PlannedStage]:
         plan = plan_stages(self._params, self._scenario)
-        if self._is_trial:
-            plan = shortened_plan(plan)
-        if self._params.export_best_of is not None:
-            with flags_of(self._params, "trainer"):
-                check_stage_name(self._params.export_best_of, plan)
-        self.plan = plan
-        output = create_output(self._params, directory, devices.is_chief)
-        return RunParts(self._params, plan, devices, self._stop, directory, output)
+        return shortened_plan(plan) if self._is_trial else plan
 
     def check_resume(self) -> tuple[str, int]:
         """Read and verify the checkpoint that `train` would continue from; change nothing.
@@ -222,7 +213,7 @@ class Trainer(Generic[P]):
             raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
         start = self._state_to_resume(directory)
         self._check_params()
-        find_place(plan_stages(self._params, self._scenario), start.checkpoint.state)
+        find_place(self._plan(), start.checkpoint.state)
         with directory.locked():
             history_file = Path(self._params.history_file or directory.history_file)
             if history_file.exists():
@@ -251,7 +242,8 @@ class Trainer(Generic[P]):
                     trial._is_trial = True
                     trial.train()
                     params = trial.params  # with the seed that was drawn
-            stages = f" of each of {len(trial.plan)} stages" if len(trial.plan) > 1 else ""
+            count = len(self._plan())
+            stages = f" of each of {count} stages" if count > 1 else ""
             target = "without an output directory"
             if self._params.output_dir is not None:
                 target = f"into {self._params.output_dir}"

@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from test.support.runs import files_below, make_once
 from test.support.tiny.scenario import Jitter, TinyScenario, TinyTrainerParams
 from test.trainer.line import LineScenario
 from test.trainer.stages.stagedruns import Seen, StopAt, differences, stage, staged_params, train
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
+from tfaip.model.weights import load_arrays
 from tfaip.params.functions import FunctionName
 from tfaip.predict.samplefile import read_samples
+from tfaip.scripts import resume_training
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CallStage, PredictStage, RepeatStage, StageParams, TrainStage
+from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.stages.records import find_place, require_place
 
 pytestmark = pytest.mark.backend
 
@@ -293,3 +298,71 @@ def test_a_trial_runs_every_stage(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     ).dry_run()
     assert "one batch of each of 4 stages went through training" in caplog.text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_repeats_from_a_stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(tmp_path / "run")
+    params = staged_params([1.0], {"a": stage(1), "b": stage(1)}, epochs=4, output_dir=run)
+    train(params)
+    before = files_below(tmp_path / "run")
+    for flags, message in (
+        (["--from_stage", "c"], "error: there is no stage 'c'; the stages are a, b, main\n"),
+        (["--from_stage", "a", "b"], "error: --from_stage takes the name of one stage, got a b\n"),
+        (["--from_stage"], "error: --from_stage needs the name of a stage\n"),
+    ):
+        assert resume_training.main([run, "--trust", "test", *flags]) == 2
+        assert capsys.readouterr().err == message
+    checkpoint = str(tmp_path / "run" / "checkpoint" / "epoch_0004")
+    assert resume_training.main([checkpoint, "--trust", "test", "--from_stage", "a"]) == 2
+    assert "give the run instead of a checkpoint" in capsys.readouterr().err
+    assert files_below(tmp_path / "run") == before
+    assert resume_training.main([run, "--trust", "test", "--from_stage", "b", "--dry_run"]) == 0
+    assert "from epoch_0001 up to epoch 4" in capsys.readouterr().out
+    assert files_below(tmp_path / "run") == before
+    assert resume_training.main([run, "--trust", "test", "--from_stage", "b", "--learning_rate.lr", "3"]) == 0
+    weights = load_arrays(tmp_path / "run" / "checkpoint" / "epoch_0004" / "state.safetensors")
+    assert weights["weights/line/kernel"].tolist() == [[-10.0]]
+
+
+def test_tensorboard_shows_the_stages(tmp_path: Path) -> None:
+    train(staged_params([1.0], {"a": stage(2)}, epochs=3, output_dir=tmp_path / "run"))
+    events = EventAccumulator(str(tmp_path / "run" / "train"))
+    events.Reload()
+    texts = [(event.step, event.tensor_proto.string_val[0].decode()) for event in events.Tensors("stage")]
+    assert texts == [(1, "a"), (3, "main")]
+
+
+DAMAGE = {
+    "stage": {"stage": 3},
+    "no list": {"stages": {"a": 1}},
+    "another name": {"stages": [{"name": "b"}]},
+    "no name": {"stages": [{}, {"name": "a"}]},
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_place_is_reported(name: str) -> None:
+    with pytest.raises(TfaipError, match="as stage: it is damaged"):
+        require_place({"stage": "a", "stages": [{"name": "a"}], **DAMAGE[name]})
+
+
+def test_a_checkpoint_of_a_run_without_stages_is_that_of_main() -> None:
+    plan = plan_stages(staged_params([1.0], {}, epochs=3), LineScenario)
+    require_place({})
+    assert find_place(plan, {"epoch": 2}) == 0
+
+
+def test_another_run_replaces_the_stages(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = tmp_path / "run"
+    train(staged_params([1.0], {"a": stage(1), "n": call("note")}, epochs=2, output_dir=run))
+    # Of a process that was killed before the file had its name.
+    (run / "stages" / "b").mkdir()
+    (run / "stages" / "b" / ".tmp-stage.json").touch()
+    train(staged_params([1.0], {}, epochs=1, output_dir=run, overwrite=True))
+    assert not (run / "stages").exists()
+    (run / "stages" / "mine").mkdir(parents=True)
+    (run / "stages" / "mine" / "file").touch()
+    train(staged_params([1.0], {}, epochs=1, output_dir=run, overwrite=True))
+    assert f"kept in {run}, since no run has written it: stages" in caplog.text
+    with pytest.raises(TfaipError, match="stages/mine is neither replaced nor removed"):
+        train(staged_params([1.0], {"mine": stage(1)}, epochs=2, output_dir=run, overwrite=True))

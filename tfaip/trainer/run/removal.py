@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tfaip.trainer.run import names
+from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
 from tfaip.util.files import is_ours, remove_directory, remove_temporaries
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
 
@@ -74,10 +75,10 @@ def _remove_stages(path: Path, root: Path) -> None:
         path.unlink()
     if not path.is_dir():
         return
-    remove_temporaries(path, lambda name: True)
+    StageDirectories(root, path).clean_up()
     for entry in path.iterdir():
-        if is_ours(entry, (names.STAGE_FILE,)):
-            remove_directory(entry, root, (names.STAGE_FILE,))
+        if is_ours(entry, STAGE_MARKS):
+            remove_directory(entry, root, STAGE_MARKS)
     if not any(path.iterdir()):
         path.rmdir()
 

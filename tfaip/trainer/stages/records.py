@@ -9,7 +9,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.params.encoding import encode
 from tfaip.params.limits import FieldError
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
-from tfaip.util.text import shorten
+from tfaip.util.text import shorten, shorten_text
 
 STAGE = "stage"
 STAGES = "stages"
@@ -85,7 +85,8 @@ def require_place(state: Mapping[str, Any]) -> None:
     name, records = state.get(STAGE, MAIN), state.get(STAGES, [])
     is_list = isinstance(records, list) and all(isinstance(record, dict) for record in records)
     names = [record.get("name") for record in records] if is_list else []
-    if not isinstance(name, str) or not is_list or (records and names[-1] != name):
+    are_texts = all(isinstance(known, str) for known in (name, *names))
+    if not is_list or not are_texts or (records and names[-1] != name):
         raise TfaipError(f"the state of the checkpoint has {shorten(name)} as {STAGE}: it is damaged")
 
 
@@ -105,7 +106,9 @@ def _record(stage: PlannedStage) -> dict[str, Any]:
 
 def _message(name: str, differing: Sequence[str], now: Mapping[str, Any], is_running: bool) -> str:
     work = "is running" if is_running else "is done"
-    changed = "another stage has its place" if now.get("name") != name else f"its {', '.join(differing)} changed"
+    changed = "another stage has its place"
+    if now.get("name") == name:
+        changed = f"its {shorten_text(', '.join(differing))} changed"
     return (
         f"the stage {shorten(name)} {work}, but {changed}: only stages that come later can be changed; repeat from a "
         "stage with --from_stage"

@@ -9,7 +9,7 @@ from typing import Any
 from tfaip.device.collectives import broadcast
 from tfaip.errors import UsageError
 from tfaip.trainer.run.stagedirectories import StageDirectories
-from tfaip.trainer.setup import RunParts
+from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
 from tfaip.trainer.state import TrainingProgress
 

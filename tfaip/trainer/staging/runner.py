@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
@@ -18,7 +19,8 @@ from tfaip.params.tree import diff
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.runparams import Params
-from tfaip.trainer.setup import RunParts, Scenario, TrainingSetup, set_up_training
+from tfaip.trainer.runparts import RunParts
+from tfaip.trainer.setup import Scenario, TrainingSetup, set_up_training
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.plan import resolve_stage
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
@@ -58,7 +60,8 @@ class StageRunner:
         is_trial: bool = False,
     ) -> None:
         self._run = run
-        self._scenario = scenario
+        self._scenario_cls = type(scenario)
+        self._given: Scenario | None = scenario
         self._create_warmstarter = create_warmstarter
         self._is_trial = is_trial
         self._index = 0
@@ -76,6 +79,8 @@ class StageRunner:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._opened.__exit__(kind, error, traceback)
+        if self._run.profiler is not None:
+            self._run.profiler.close()
 
     @property
     def progress(self) -> TrainingProgress:
@@ -90,9 +95,13 @@ class StageRunner:
 
     @property
     def has_best(self) -> bool:
-        """True if an epoch is the best one so far, of any stage."""
-        best = None if self._setup is None else dataclasses.replace(self._setup.best, first_epoch=1)
-        return best is not None and best.epoch(self._progress.history) is not None
+        """True if a best model was exported so far, in any stage."""
+        if self._setup is None:
+            return False
+        chosen = self._run.params.export_best_of
+        stages = [stage for stage in self._run.plan if chosen in (None, stage.name)]
+        history = self._progress.history.of_epochs(stages[0].first_epoch, stages[-1].last_epoch)
+        return dataclasses.replace(self._setup.best, first_epoch=1).epoch(history) is not None
 
     def describe_best(self) -> str:
         """Return the best epoch in words: that of the stage whose best model is exported."""
@@ -201,10 +210,10 @@ class StageRunner:
             facts = call_function(self._run, stage, directory, self._progress.history, self._results.directories())
         else:
             facts = predict(self._run, stage, directory, self.setup)
-        self.stop_if_asked(stage)
+        self._stop_if_asked(stage)
         self._results.finish(stage, self._progress, facts)
 
-    def stop_if_asked(self, stage: PlannedStage) -> None:
+    def _stop_if_asked(self, stage: PlannedStage) -> None:
         """Raise `TrainingInterrupted` if a signal asked to stop; the work of the stage will be repeated."""
         self._run.stop.agree()
         received = self._run.stop.received
@@ -221,20 +230,35 @@ class StageRunner:
         if before is None:
             self._set_up(stage, self._create_warmstarter())
             return
-        end = StageEnd.of(before, keeps_graph(before.params, stage.params, stage.transfer))
+        keeps = keeps_graph(before.params, stage.params, stage.transfer)
+        end = StageEnd.of(before, keeps)
         self._progress.position = next_position(before.params, stage.params, self._progress.position)
         self._progress.begin_epoch_after(stage.first_epoch - 1)
-        self._set_up(stage, None)
+        model = before.model if keeps else None
+        if not keeps:
+            # Its memory may be needed for the next one, and models contain circles.
+            self._setup = before = None
+            self._opened.close()
+            gc.collect()
+        self._set_up(stage, None, before)
         setup = self.setup
-        if setup.model is before.model:
+        if setup.model is model:
             setup.state.take_best_weights(end.best)
             return
         own = f"stages.{'.stages.'.join(stage.name.split('.')[::2])}."
         with flags_of(self._run.params, "trainer", f"{own if stage.settings else ''}transfer"):
             log_transfer(hand_over(end, setup, stage.transfer), end)
 
-    def _set_up(self, stage: PlannedStage, warmstarter: WarmStarter | None) -> None:
-        before, self._setup = self._setup, None
+    def _set_up(
+        self, stage: PlannedStage, warmstarter: WarmStarter | None, before: TrainingSetup | None = None
+    ) -> None:
+        """Set up a stage.
+
+        Args:
+            stage: the stage, with its params.
+            warmstarter: gives the model its first weights; None: it gets them later.
+            before: the stage before, if its graph may be kept.
+        """
         self._opened.close()
         params: Params = stage.params
         if self._run.has_stages:
@@ -251,14 +275,14 @@ class StageRunner:
     def _scenario_of(self, stage: PlannedStage, before: TrainingSetup | None) -> Scenario:
         """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
         params: Params = stage.params
-        if before is None:
-            is_own = params.scenario is self._scenario.params or not diff(self._scenario.params, params.scenario)
-            return self._scenario if is_own else type(self._scenario)(params.scenario)
-        keeps = keeps_graph(before.params, params, stage.transfer)
-        if keeps and not diff(before.params.scenario, params.scenario):
+        if self._given is not None:
+            given, self._given = self._given, None
+            if params is self._run.params or not diff(given.params, params.scenario):
+                return given
+        if before is not None and not diff(before.params.scenario, params.scenario):
             return before.scenario
-        scenario = type(self._scenario)(params.scenario)
-        if keeps and _specs(scenario) == _specs(before.scenario):
+        scenario = self._scenario_cls(params.scenario)
+        if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
         return scenario
 

@@ -24,7 +24,8 @@ from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pas
 from tfaip.predict.samplefile import SampleWriter
 from tfaip.trainer.history import History
 from tfaip.trainer.runparams import Params
-from tfaip.trainer.setup import RunParts, Scenario, TrainingSetup
+from tfaip.trainer.runparts import RunParts
+from tfaip.trainer.setup import Scenario, TrainingSetup
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PredictWeights
 from tfaip.trainer.stages.planned import PlannedStage, StageKind

@@ -1,0 +1,116 @@
+"""A network that grows in a real training: what its weights, moments and averages begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
+from test.trainer.stages.stagedruns import train
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import load_arrays, variable_arrays
+from tfaip.trainer.optimizer import SGDOptimizer
+from tfaip.trainer.stages.params import TrainStage
+
+pytestmark = pytest.mark.backend
+
+
+class Begun(keras.callbacks.Callback):
+    """Copies all variables at the beginning of each stage."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights: list[dict[str, np.ndarray]] = []
+        self.optimizer: list[dict[str, np.ndarray]] = []
+        self.batches: list[int] = []
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        variables = variables_by_path(self.model.graph)
+        self.weights.append(variable_arrays(variables))
+        self.batches.append(self.model.optimizer.batches)
+        self.optimizer.append(variable_arrays(self.model.optimizer.named_variables(variables)))
+
+
+def grown(run: Path, **fields: Any) -> TinyTrainerParams:
+    """3 units in epoch 1, 8 in epoch 2."""
+    params = TinyScenario.default_trainer_params()
+    params.output_dir, params.random_seed, params.epochs = str(run), 3, 2
+    params.export_best = params.export_final = False
+    params.stages = {"small": TrainStage(epochs=1, overrides={"model.units": "3"})}
+    params.calc_ema, params.train_accum_steps = 0.9, 4
+    for name, value in fields.items():
+        setattr(params, name, value)
+    return params
+
+
+def kept(run: Path) -> dict[str, np.ndarray]:
+    return load_arrays(run / "stages" / "small" / "state" / "state.safetensors")
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> tuple[Begun, dict[str, np.ndarray]]:
+    """The beginning of both stages, and the state at the end of the first one."""
+    run, begun = tmp_path_factory.mktemp("grown") / "run", Begun()
+    train(grown(run), begun, scenario=TinyScenario)
+    return begun, kept(run)
+
+
+def test_weights_are_the_leading_block_of_the_larger_ones(begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
+    beginning, before = begun[0].weights[1], begun[1]
+    assert beginning["hidden/kernel"].shape == (4, 8)
+    np.testing.assert_array_equal(beginning["hidden/kernel"][:, :3], before["weights/hidden/kernel"])
+    np.testing.assert_array_equal(beginning["out/kernel"][:3], before["weights/out/kernel"])
+    np.testing.assert_array_equal(beginning["out/bias"], before["weights/out/bias"])
+    assert np.all(beginning["hidden/kernel"][:, 3:] != 0)
+
+
+@pytest.mark.parametrize("kind", ["momentum", "velocity", "gradient_accumulator", "average"])
+def test_slots_follow_their_weights(kind: str, begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
+    beginning, before = begun[0].optimizer[1], begun[1]
+    slot, old = beginning[f"{kind}/hidden/kernel"], before[f"optimizer/{kind}/hidden/kernel"]
+    assert np.any(old != 0)
+    np.testing.assert_array_equal(slot[:, :3], old)
+    new = begun[0].weights[1]["hidden/kernel"][:, 3:] if kind == "average" else np.zeros((4, 5))
+    np.testing.assert_array_equal(slot[:, 3:], new)
+
+
+def test_counters_continue(begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
+    beginning, before = begun[0].optimizer[1], begun[1]
+    names = [name for name in beginning if "/" not in name and name != "learning_rate"]
+    assert {name: beginning[name].tolist() for name in names} == {
+        name: before[f"optimizer/{name}"].tolist() for name in names
+    }
+    # 11 batches, of which the last 3 wait for the first one of the next stage.
+    assert begun[0].batches == [0, 11]
+
+
+def test_the_moments_of_another_rule_begin_with_zeros(tmp_path: Path) -> None:
+    begun = Begun()
+    stages = {"small": TrainStage(epochs=1, overrides={"optimizer": "SGD", "optimizer.momentum": "0.9"})}
+    train(grown(tmp_path / "run", stages=stages), begun, scenario=TinyScenario)
+    before, beginning = kept(tmp_path / "run"), begun.optimizer[1]
+    assert np.all(beginning["momentum/hidden/kernel"] == 0)
+    np.testing.assert_array_equal(beginning["average/hidden/kernel"], before["optimizer/average/hidden/kernel"])
+    accumulated = before["optimizer/gradient_accumulator/hidden/kernel"]
+    np.testing.assert_array_equal(beginning["gradient_accumulator/hidden/kernel"], accumulated)
+    # Updates go on, and the new moments have seen none of them.
+    assert int(beginning["updates_before_moments"]) == 11 // 4
+
+
+def test_frozen_weights_have_no_moments(tmp_path: Path) -> None:
+    begun = Begun()
+    stages = {"small": TrainStage(epochs=1, no_train_scope="out")}
+    params = grown(tmp_path / "run", stages=stages, optimizer=SGDOptimizer(momentum=0.9))
+    train(params, begun, scenario=TinyScenario)
+    assert [sorted(name for name in arrays if name.startswith("momentum/")) for arrays in begun.optimizer] == [
+        ["momentum/hidden/bias", "momentum/hidden/kernel"],
+        ["momentum/hidden/bias", "momentum/hidden/kernel", "momentum/out/bias", "momentum/out/kernel"],
+    ]
+    for path in ("out/kernel", "out/bias"):
+        np.testing.assert_array_equal(begun.weights[0][path], kept(tmp_path / "run")[f"weights/{path}"])
+    assert np.any(begun.optimizer[1]["momentum/hidden/kernel"] != 0)
+    assert np.all(begun.optimizer[1]["momentum/out/kernel"] == 0)

@@ -1,0 +1,110 @@
+"""The parts of a run that all of its stages share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tfaip.device.device_config import Precision
+from tfaip.device.devices import Devices
+from tfaip.params.limits import FieldAdvice
+from tfaip.trainer.reporting.profiling import Profiler
+from tfaip.trainer.run.checkpoint import CheckpointStore
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.names import TRAIN
+from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.runparams import Params
+from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stages.planned import PlannedStage
+from tfaip.trainer.stages.records import check_stage_name
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """The parts of a run that all of its stages share.
+
+    Args:
+        params: the params of the run, with a seed.
+        plan: its stages.
+        devices: its devices and processes, whose scope is active.
+        stop: the stop request of a signal.
+        root: its directory; None: nothing is written.
+        output: writes checkpoints, history and models; in other processes than the chief, nothing.
+        profiler: traces some batches; None: nothing is profiled.
+    """
+
+    params: Params
+    plan: Sequence[PlannedStage]
+    devices: Devices
+    stop: StopRequest
+    root: RunDirectory | None
+    output: RunOutput
+    profiler: Profiler | None = None
+
+    @property
+    def directory(self) -> RunDirectory | None:
+        """The directory of the run for the process that writes it, the chief; None in the others."""
+        return self.root if self.devices.is_chief else None
+
+    def with_precision(self, precision: Precision) -> RunParts:
+        """Return the parts for a stage that computes in a precision."""
+        if precision is self.devices.precision:
+            return self
+        return replace(self, devices=replace(self.devices, precision=precision))
+
+    @property
+    def has_stages(self) -> bool:
+        """True if the run has more than its main stage."""
+        return len(self.plan) > 1
+
+    def weighted_losses(self) -> list[str]:
+        """Return the losses that a stage gives a weight: in all stages they have one that can change."""
+        names = [name for stage in self.plan if stage.params is not None for name in stage.params.loss_weights]
+        return sorted(set(names))
+
+    def exports_best(self, stage: PlannedStage) -> bool:
+        """Return True if the best model of a stage is exported."""
+        chosen = self.params.export_best_of
+        return bool(stage.params.export_best) and chosen in (None, stage.name)
+
+
+def create_parts(
+    params: Params,
+    plan: Sequence[PlannedStage],
+    directory: RunDirectory | None,
+    devices: Devices,
+    stop: StopRequest,
+) -> RunParts:
+    """Return the parts of a run that all its stages share; see `RunParts`.
+
+    Raises:
+        FieldError: if something cannot work; its path begins at `params`.
+    """
+    if params.export_best_of is not None:
+        check_stage_name(params.export_best_of, plan)
+    output = _create_output(params, directory, devices.is_chief)
+    profiler = _create_profiler(params, directory if devices.is_chief else None)
+    return RunParts(params, plan, devices, stop, directory, output, profiler)
+
+
+def _create_output(params: Params, directory: RunDirectory | None, is_chief: bool) -> RunOutput:
+    """Return the output of a run, which cannot write models before a stage is set up."""
+    history_file = None if params.history_file is None else Path(params.history_file)
+    if not is_chief:
+        # The chief alone writes. Decisions are functions of a history that all processes have.
+        return RunOutput(None)
+    if directory is None:
+        return RunOutput(None, history_file=history_file)
+    store = None
+    if params.write_checkpoints:
+        store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
+    return RunOutput(directory, store, history_file=history_file)
+
+
+def _create_profiler(params: Params, directory: RunDirectory | None) -> Profiler | None:
+    if params.profile and params.output_dir is None:
+        raise FieldAdvice("profiling writes to the output directory: set {output_dir}", "output_dir")
+    if not params.profile or directory is None:
+        return None
+    return Profiler(directory.events(TRAIN), *params.profile_steps)
