@@ -20,6 +20,7 @@ from tfaip.params.serialization import save_params
 from tfaip.trainer.run import permission
 from tfaip.trainer.run.permission import Permission, read_permission, record_permission
 from tfaip.trainer.scheduler import FunctionParams
+from tfaip.trainer.stages.params import TrainStage
 
 # `test` is the package of the scenario, which needs no permission.
 EXPECTED = Permission(("statistics",))
@@ -57,6 +58,11 @@ def test_params_and_run_belong_to_the_record(tmp_path: Path, state: Path) -> Non
     assert read_permission(file) == read_permission(tmp_path / "trainer_params.json") == Permission()
     (entry,) = state.iterdir()
     assert (entry.stat().st_mode & 0o777, state.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_overrides_of_stages_are_typed_too(tmp_path: Path) -> None:
+    stages = {"a": TrainStage(epochs=1, overrides={"learning_rate.decay": "colorsys:rgb_to_hls"})}
+    assert read_permission(stored(tmp_path / "run", stages=stages)) == Permission(("statistics", "colorsys"))
 
 
 def test_a_run_that_is_killed_between_record_and_params_keeps_its_permission(tmp_path: Path) -> None:
