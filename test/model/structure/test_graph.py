@@ -266,7 +266,11 @@ class Own(keras.layers.Layer):
 @pytest.mark.backend
 def test_a_layer_of_the_user_is_followed() -> None:
     net = Net(
-        {"x": (2,)}, lambda net, x: net.out(net.own(joined_rows(net, x))), own=Own(4), out=layers.Dense(1), **pair()
+        {"x": (2,)},
+        lambda net, x: net.out(net.own(joined_rows(net, x), training=False)),
+        own=Own(4),
+        out=layers.Dense(1),
+        **pair(),
     )
     assert found(net) == PAIR | {
         "own/scale": "",

@@ -128,6 +128,11 @@ def test_blocks_tell_the_sizes_of_joined_inputs() -> None:
     assert outcome(plan(unknown_top(8), unknown_top(12), False, blocks={".*/kernel": [8]})) == (
         "loaded in part [8, 2] -> [12, 2]"
     )
+    # An odd number of sizes is that of the old ones.
+    assert outcome(plan(unknown_top(8), unknown_top(12), False, blocks={"top": [2, 3, 3]})) == (
+        "left fresh: ambiguous blocks gives 3 inputs, the model joins an unknown number: "
+        "give the new sizes after the old ones"
+    )
     # The old sizes are enough if the new parts are known.
     new = {"top/kernel": recurrent(5, 7, 2)["rnn/kernel"]}
     old = {"top/kernel": recurrent(3, 5, 2)["rnn/kernel"]}

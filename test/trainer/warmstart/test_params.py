@@ -10,7 +10,8 @@ import pytest
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import UsageError
 from tfaip.params.cli import ParamsParser
-from tfaip.trainer.warmstart import WarmStartParams, WarmstartParams
+from tfaip.trainer.transfer import NewRows
+from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams, WarmstartParams
 
 
 def parse(*flags: str) -> WarmStartParams:
@@ -29,6 +30,14 @@ def test_from_the_command_line() -> None:
         *["--warmstart.add_suffix", "/ema", "--warmstart.trim_graph_name", "False"],
     )
     assert params == WarmStartParams(["a", "b"], True, "x", "y", ["a->b", "c->d"], ["e->f"], "/ema", False)
+
+
+def test_the_flags_of_models_of_another_size() -> None:
+    flags = ["--warmstart.mode", "subset", "--warmstart.new_rows", "zero"]
+    params = parse(*flags, "--warmstart.blocks", "top=[3,5]", "side=[2]")
+    assert (params.mode, params.new_rows) == (WarmStartMode.SUBSET, NewRows.ZERO)
+    assert params.blocks == {"top": [3, 5], "side": [2]}
+    assert WarmStartParams.from_json(params.to_json()) == params
 
 
 @pytest.mark.parametrize(("given", "model"), [(None, []), ("a", ["a"]), (["a", "b"], ["a", "b"])])

@@ -8,9 +8,10 @@ import keras
 
 from tfaip.backend.keras_private import SymbolicCall
 from tfaip.model.structure.axis import Dimension, joined, product
+from tfaip.model.structure.cutting import get_item, glu, split
 from tfaip.model.structure.einsum import einsum_axes
 from tfaip.model.structure.tensors import ONE, TensorAxes, TensorAxis, broadcast, reshaped, unknown_axes
-from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, output_shape
+from tfaip.model.structure.tracing import FlowRule, Tracer, call_name, first_argument, output_shape
 
 # Names of classes that are not public.
 _ONE_BY_ONE = """
@@ -88,7 +89,7 @@ def stack(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 def reshape(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow a reshape."""
     tensor = first_argument(call)
-    axes, name = tracer.axes(tensor), f"reshape {_name(tracer, call)}"
+    axes, name = tracer.axes(tensor), f"reshape {call_name(tracer, call)}"
     return [reshaped(tracer.bindings, axes, tuple(tensor.shape), output_shape(call), name)]
 
 
@@ -165,89 +166,12 @@ def reduce(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     return [tuple(axis for i, axis in enumerate(axes) if i not in places)]
 
 
-def split(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    """Follow `split` and the gate of `glu`."""
-    operation: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    place = operation.axis % len(axes)
-    whole = axes[place]
-    sizes = [output.shape[place] for output in call.outputs]
-    if whole is None or None in sizes:
-        pieces: list[TensorAxis] = [None] * len(sizes)
-    elif len(set(sizes)) == 1:
-        fixed = Dimension(f"parts of {len(sizes)}", len(sizes), is_fixed=True)
-        part = Dimension(f"part {_name(tracer, call)}", sizes[0])
-        pieces = _equal_pieces(tracer, call, [fixed, part], whole, sizes)
-    else:
-        pieces = list(tracer.bindings.cut(whole, sizes, f"part {_name(tracer, call)}"))
-    return [(*axes[:place], piece, *axes[place + 1 :]) for piece in pieces]
-
-
-def _equal_pieces(
-    tracer: Tracer, call: SymbolicCall, factors: list[Dimension], whole: Any, sizes: list[int]
-) -> list[TensorAxis]:
-    """Return the pieces of an axis that is cut into equal ones: of joined inputs these are its parts."""
-    resolved = tracer.bindings.resolve(whole)
-    if isinstance(resolved, Dimension):
-        part = tracer.bindings.split(whole, factors)[1]
-        return [part] * len(sizes)
-    return list(tracer.bindings.cut(whole, sizes, f"part {_name(tracer, call)}"))
-
-
-def glu(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    """Follow a gated linear unit: one half of an axis times a function of the other."""
-    operation: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    place = operation.axis % len(axes)
-    whole = axes[place]
-    if whole is None:
-        return [axes]
-    factors = [Dimension("parts of 2", 2, is_fixed=True), Dimension(f"part {_name(tracer, call)}", whole.size // 2)]
-    first, second = _equal_pieces(tracer, call, factors, whole, [whole.size // 2] * 2)
-    if first is not None and second is not None:
-        first = tracer.bindings.unify(first, second)
-    return [(*axes[:place], first, *axes[place + 1 :])]
-
-
 def unstack(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow `unstack`, which removes an axis."""
     operation: Any = call.operation
     axes = tracer.axes(first_argument(call))
     place = operation.axis % len(axes)
     return [(*axes[:place], *axes[place + 1 :])] * len(call.outputs)
-
-
-def get_item(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    """Follow `x[...]` with numbers, slices, `None` and an ellipsis."""
-    tensor, key = call.args
-    keys = list(key) if isinstance(key, tuple) else [key]
-    axes, name = list(tracer.axes(tensor)), f"part {_name(tracer, call)}"
-    given = sum(k is not None and k is not Ellipsis for k in keys)
-    filler = [slice(None)] * (len(axes) - given)
-    at = keys.index(Ellipsis) if Ellipsis in keys else len(keys)
-    keys = [*keys[:at], *filler, *keys[at + 1 :]]
-    result: list[TensorAxis] = []
-    for k in keys:
-        if k is None:
-            result.append(ONE)
-            continue
-        axis = axes.pop(0)
-        if isinstance(k, slice):
-            result.append(_sliced(tracer, axis, k, f"{name}/{len(result)}"))
-        elif not isinstance(k, int):
-            return []
-    return [tuple(result)]
-
-
-def _sliced(tracer: Tracer, axis: TensorAxis, key: slice, name: str) -> TensorAxis:
-    if axis is None or key == slice(None):
-        return axis
-    start, stop, step = key.indices(axis.size)
-    if step != 1 or stop <= start:
-        return None
-    bounds = sorted({0, start, stop, axis.size})
-    sizes = [bounds[i + 1] - bounds[i] for i in range(len(bounds) - 1)]
-    return tracer.bindings.cut(axis, sizes, name)[bounds.index(start)]
 
 
 def matmul(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
@@ -295,7 +219,7 @@ def pool(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     operation: Any = call.operation
     axes, shape = tracer.axes(first_argument(call)), output_shape(call)
     channel = 1 if operation.data_format == "channels_first" else len(shape) - 1
-    return [positions_changed(axes, shape, {0, channel}, _name(tracer, call))]
+    return [positions_changed(axes, shape, {0, channel}, call_name(tracer, call))]
 
 
 def positions_changed(axes: TensorAxes, shape: tuple[int | None, ...], kept: set[int], name: str) -> TensorAxes:
@@ -308,10 +232,6 @@ def positions_changed(axes: TensorAxes, shape: tuple[int | None, ...], kept: set
         else:
             result.append(None if size is None else Dimension(f"positions {name}/{i}", size))
     return tuple(result)
-
-
-def _name(tracer: Tracer, call: SymbolicCall) -> str:
-    return f"{tracer.record.layer_name(call.operation)} {tracer.count_call()}"
 
 
 def _listed(axis: Any) -> list[int]:

@@ -56,6 +56,11 @@ class WeightRecord:
         weight.is_used = True
         return weight.axes
 
+    def axis(self, variable: Any, axis: int) -> TensorAxis:
+        """Return an axis of a variable; None: it is not known."""
+        axes = self.axes(variable)
+        return axes[axis] if axes else None
+
     def declare(
         self,
         variable: Any,

@@ -81,8 +81,10 @@ class Tracer:
         Raises:
             Exception: whatever its `call` raises on tensors without values.
         """
+        # Keras too passes `training` only to methods that take it.
+        kwargs.pop("training", None)
         if "training" in inspect.signature(layer.call).parameters:
-            kwargs.setdefault("training", False)
+            kwargs["training"] = False
         return self.follow(layer.call(*args, **kwargs))
 
     def _follow(self, tensors: Iterable[keras.KerasTensor]) -> None:
@@ -144,3 +146,13 @@ def first_argument(call: SymbolicCall) -> Any:
 def output_shape(call: SymbolicCall, place: int = 0) -> Shape:
     """Return the shape of an output of a call."""
     return tuple(call.outputs[place].shape)
+
+
+def call_name(tracer: Tracer, call: SymbolicCall) -> str:
+    """Return a name of a call that is the same in every build."""
+    return f"{tracer.record.layer_name(call.operation)} {tracer.count_call()}"
+
+
+def rules_of(names: str, rule: FlowRule) -> dict[type, FlowRule]:
+    """Return one rule for several layers of Keras, by their names in a text."""
+    return {getattr(keras.layers, name): rule for name in names.split()}

@@ -183,7 +183,7 @@ def _axes_of_blocks(target: WeightStructure, source_shape: Shape, sizes: Sequenc
     """Return the axes of a weight that blocks are meant for: those of inputs, else the first one that fits."""
     totals = _totals(sizes)
     if target.summed:
-        return [axis for axis in target.inputs if source_shape[axis] in totals]
+        return [axis for axis in target.inputs if axis < len(source_shape) and source_shape[axis] in totals]
     return [axis for axis, size in enumerate(source_shape) if size in totals][:1]
 
 
@@ -197,7 +197,7 @@ def _totals(sizes: Sequence[int]) -> set[int]:
 def _given_axis(axis: Axis, new_size: int, old_size: int, sizes: Sequence[int]) -> tuple[Axis, Axis]:
     """Return the old and the new axis of inputs whose sizes the user gave."""
     half = len(sizes) // 2
-    if sum(sizes) != old_size or sum(sizes[:half]) == old_size:
+    if len(sizes) % 2 == 0 and sum(sizes[:half]) == old_size:
         if sum(sizes[half:]) != new_size:
             raise AmbiguousAxis(
                 f"blocks gives {list(sizes)}, but there are {old_size} inputs in the source, {new_size} here"

@@ -31,10 +31,6 @@ class WarmStartParams(ParamsBase):
         "first one that has a weight is used",
         common=True,
     )
-    mode: WarmStartMode = option(
-        WarmStartMode.EXACT,
-        "exact: weights of equal shape; subset: also parts of weights whose shape differs",
-    )
     allow_partial: bool = option(False, "Leave weights fresh that the sources do not have, or have in another shape")
     include: str | None = option(
         None,
@@ -57,6 +53,11 @@ class WarmStartParams(ParamsBase):
         text=expected_substitution,
     )
     add_suffix: str = option("", "Suffix of the paths of the new model, added before the sources are searched")
+    trim_graph_name: bool = option(True, "Find the variables of a SavedModel also by the last parts of their names")
+    mode: WarmStartMode = option(
+        WarmStartMode.EXACT,
+        "exact: weights of equal shape; subset: also parts of weights whose shape differs",
+    )
     new_rows: NewRows = option(
         NewRows.INIT,
         "With mode subset, the new rows of a grown kernel: init (as initialised), zero (outputs stay equal)",
@@ -67,7 +68,6 @@ class WarmStartParams(ParamsBase):
         "weights, e.g. 'top=[3,5]'",
         text=expected_sizes,
     )
-    trim_graph_name: bool = option(True, "Find the variables of a SavedModel also by the last parts of their names")
 
     def __post_init__(self) -> None:
         super().__post_init__()
