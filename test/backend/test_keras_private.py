@@ -52,6 +52,14 @@ def find(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
+def test_sublayers_in_the_order_of_their_definition() -> None:
+    layer = keras.layers.Layer()
+    layer.second, layer.many = keras.layers.Dense(2), [keras.layers.Dense(3), {"a": keras.layers.Flatten()}]
+    layer.first = keras.layers.Dense(1)
+    expected = [layer.second, layer.many[0], layer.many[1]["a"], layer.first]
+    assert keras_private.sublayers(layer) == expected
+
+
 @pytest.mark.parametrize(("user", "owner", "name", "arguments"), NAMES)
 def test_a_method_exists(user: str, owner: str, name: str, arguments: list[str]) -> None:
     method = getattr(find(owner), name, None)

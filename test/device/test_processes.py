@@ -26,7 +26,7 @@ from test.device.support import (
     train_together,
 )
 from test.support.commands import REPOSITORY, CommandResult, finish_command
-from test.support.runs import checkpoints, copy_tiny, fault, faulty, latest, result_lines
+from test.support.runs import checkpoints, copy_tiny, fault, faulty, latest, printed_epochs
 from tfaip.predict.samplefile import read_samples
 
 EVERYTHING = {
@@ -136,7 +136,7 @@ def test_a_killed_process_ends_all_and_one_goes_on(tmp_path: Path, start: Start)
     resume = start("resume_training", run, cwd=workplace, env={"KERAS_BACKEND": "jax"})
     resumed = finish_command(resume)
     assert resumed.rc == 0, resumed
-    assert [epoch for epoch, _ in result_lines(resumed.stdout)] == [2, 3, 4]
+    assert printed_epochs(resumed.stdout) == [2, 3, 4]
     assert latest(run) == "epoch_0004"
 
 
@@ -187,7 +187,7 @@ def test_open_mpi(tmp_path: Path) -> None:
     result = finish_command(process)
     assert result.rc == 0, result
     # The chief alone reports and writes.
-    assert [epoch for epoch, _ in result_lines(result.stdout)] == [1, 2]
+    assert printed_epochs(result.stdout) == [1, 2]
     assert len(re.findall(r"on keras/jax, 2 devices \(cpu:0, cpu:\d+\) of 2 processes", result.stdout)) == 1
     assert "Gloo" not in result.stdout + result.stderr
     assert {"best", "export", "lav_l0", "checkpoint"} <= {path.name for path in run.iterdir()}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
-from test.support.runs import copy_tiny, result_lines
+from test.support.runs import copy_tiny, printed_epochs, result_lines
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +32,11 @@ def test_it_trains_validates_and_resumes(packages: Path, tmp_path: Path) -> None
     train = ["-m", "tfaip.scripts.train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "1"]
     result = run_without(packages, *train, "--trainer.lav_every_n", "1", "--trainer.calc_ema", "0.9", cwd=workplace)
     assert (result.rc, result.stderr) == (0, ""), result
-    assert "lav_l0_loss" in result_lines(result.stdout)[0][1]
+    assert "lav_l0_loss" in result_lines(run)[0][1]
     resume = ["-m", "tfaip.scripts.resume_training", run, "--trainer.epochs", "2"]
     result = run_without(packages, *resume, cwd=workplace)
     assert (result.rc, result.stderr) == (0, ""), result
-    assert [epoch for epoch, _ in result_lines(result.stdout)] == [2]
+    assert printed_epochs(result.stdout) == [2]
 
 
 @pytest.mark.parametrize(

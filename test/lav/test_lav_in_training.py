@@ -212,6 +212,13 @@ def test_epochs_with_lav(every_n, min_epoch, expected):
     assert [epoch for epoch, values in enumerate(logs, start=1) if "lav_l0_mse" in values] == expected
 
 
+@pytest.mark.parametrize(("min_epoch", "warnings"), [(2, []), (3, ["--trainer.lav_min_epoch is 3"])])
+def test_lav_that_never_runs_is_said_with_its_flag(min_epoch, warnings, caplog):
+    train(lav_params(epochs=2, lav_min_epoch=min_epoch, samples_per_epoch=8))
+    said = [record.getMessage() for record in caplog.records if "LAV never runs" in record.getMessage()]
+    assert said == [f"LAV never runs: {warning}, after the last epoch" for warning in warnings]
+
+
 def test_by_default_lav_uses_the_validation_data_and_its_batches_do_not_matter():
     params = TinyScenario.default_trainer_params()
     params.epochs, params.random_seed, params.lav_every_n = 2, 7, 1
@@ -323,8 +330,8 @@ def test_samples_are_printed_up_to_the_limit(tmp_path):
         train(params)
         return (tmp_path / name / "train.log").read_text().count(": sample ")
 
-    assert printed("loud") == 4  # two of each generator
-    assert printed("silent", lav_silent=True) == 0
+    assert printed("loud", lav_silent=False) == 4  # two of each generator
+    assert printed("silent") == 0  # the default
 
 
 def test_a_signal_during_lav_is_obeyed_and_the_run_goes_on_exactly(tmp_path, monkeypatch):

@@ -57,14 +57,14 @@ class Brought(ModelBase[ModelBaseParams]):
         return self._network
 
 
-def ones(name: str) -> layers.Dense:
-    return layers.Dense(1, use_bias=False, kernel_initializer="ones", name=name)
+def ones(name: str, width: int = 1) -> layers.Dense:
+    return layers.Dense(width, use_bias=False, kernel_initializer="ones", name=name)
 
 
-def two_outputs() -> keras.Model:
-    """Both outputs are the sum of the two numbers: 3 and 2."""
+def two_outputs(width: int = 1) -> keras.Model:
+    """Both outputs are the sum of the two numbers, `width` times: 3 and 2."""
     x = keras.Input((2,), name="x")
-    total = ones("total")(x)
+    total = ones("total", width)(x)
     return keras.Model(x, [layers.Identity(name="a")(total), layers.Identity(name="b")(total)])
 
 
@@ -229,6 +229,12 @@ def test_models_of_one_class_share_no_state() -> None:
 def test_declarations_that_do_not_fit(declared: dict[str, Any], expected: str) -> None:
     with pytest.raises((ValueError, UsageError), match=expected):
         values(Brought(two_outputs(), **declared))
+
+
+def test_shapes_that_do_not_fit_are_named_with_target_and_output() -> None:
+    message = r"in Brought.loss; targets: b \(None, 3\); outputs: b \(None, 4\)"
+    with pytest.raises(ValueError, match=message):
+        values(Brought(two_outputs(4), loss="mse"), (SHAPES[0], {"a": (4,), "b": (3,)}))
 
 
 def test_an_output_without_a_target_is_named() -> None:

@@ -135,6 +135,20 @@ def test_mistakes_in_losses(losses: Any, weights: Any, error: type[Exception], m
         training_model(FunctionModel(loss, loss_weights=weights))
 
 
+def test_shapes_that_do_not_fit_are_named_with_their_targets() -> None:
+    def difference(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"loss": ops.square(targets["y"] - ops.tile(outputs["y"], (1, 5)))}
+
+    def missing(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"loss": outputs["z"]}
+
+    message = r"in FunctionModel._loss; targets: n \(None, 1\), y \(None, 3\); outputs: y \(None, 1\)"
+    with pytest.raises(ValueError, match=message):
+        training_model(FunctionModel(difference), shapes=({"x": (1,)}, {"y": (3,), "n": (1,)}))
+    with pytest.raises(KeyError, match="z"):  # an output that only training has is no matter of shapes
+        training_model(FunctionModel(missing))
+
+
 def test_model_without_loss_says_what_to_override() -> None:
     class Forgetful(ModelBase[ModelBaseParams]):
         pass

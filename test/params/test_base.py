@@ -181,3 +181,51 @@ def test_post_init_runs_children_first_and_again() -> None:
     post_init(root)
     assert ORDER == ["one", "a", "b", "c", "root"]
     assert root.total == 7
+
+
+def test_methods_are_those_of_a_dataclass() -> None:
+    @dataclass
+    class Plain:
+        a: int = 1
+        b: list[int] = field(default_factory=list, compare=False)
+        c: str = field(default="c", repr=False)
+        inner: Any = None
+
+    class Params(ParamsBase):
+        a: int = 1
+        b: list[int] = field(default_factory=list, compare=False)
+        c: str = field(default="c", repr=False)
+        inner: Any = None
+
+    class Same(Params):
+        pass
+
+    for cls in (Plain, Params):
+        assert cls() == cls(b=[2])
+        assert cls() != cls(c="d")
+        assert cls() != Same()
+        assert cls.__hash__ is None
+        circle = cls(inner=cls(a=3, b=[4]))
+        circle.inner.inner = circle
+        name = cls.__qualname__
+        assert repr(circle) == f"{name}(a=1, b=[], inner={name}(a=3, b=[4], inner=...))"
+
+
+def test_methods_of_the_class_body_stay() -> None:
+    class Params(ParamsBase):
+        a: int = 1
+
+        def __repr__(self) -> str:
+            return "mine"
+
+        def __hash__(self) -> int:
+            return self.a
+
+    class Loose(Params):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    assert (repr(Params()), hash(Params(a=5))) == ("mine", 5)
+    assert repr(Loose(a=2)) == f"{Loose.__qualname__}(a=2)"  # as `@dataclass` makes it for each class
+    assert Loose(a=1) == Loose(a=2)
+    assert Loose.__hash__ is None

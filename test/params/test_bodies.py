@@ -290,11 +290,11 @@ def test_a_second_thread_never_calls_the_inherited_constructor(monkeypatch: pyte
     Tone()  # its constructor is complete
     make, is_half_made, is_asked = dataclasses.dataclass, Event(), Event()
 
-    def make_slowly(cls: type) -> type:
+    def make_slowly(cls: type, **options: bool) -> type:
         cls.__dataclass_fields__ = {}  # type: ignore[attr-defined] # as `dataclass` sets it, before the constructor
         is_half_made.set()
         is_asked.wait(0.2)  # without a lock, the other thread is ready long before
-        return make(cls)
+        return make(cls, **options)  # type: ignore[call-overload]
 
     def make_second() -> Any:
         is_half_made.wait()

@@ -107,6 +107,17 @@ def test_one_model_votes_alone():
         np.testing.assert_array_equal(one.outputs["y"], other.outputs["y"])
 
 
+def test_each_model_votes_once_and_none_has_the_name_of_the_vote(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for paths, message in [
+        (["a", "b", "a"], "the model a is given twice: give each model once"),
+        (["a", str(tmp_path / "a")], f"the model {tmp_path / 'a'} is given twice, also as a: give"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            TutorialScenario.create_multi_lav(LAVParams(), paths)
+    assert TutorialScenario.create_multi_lav(LAVParams(), [VOTED, "a"])._paths == ["./voted", "a"]
+
+
 VALIDATION = TutorialGenerator(part=Part.VAL)
 
 

@@ -263,6 +263,12 @@ def test_mistakes_of_export(made: Path, flags: list[str], message: str, capsys: 
     assert files_below(made) == before
 
 
+def test_help_after_the_model(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for flags in (["--help"], ["--format", "keras", "-h"]):
+        assert export.main([str(made), *flags]) == 0
+        assert capsys.readouterr() == (f"{export.USAGE}\n", "")
+
+
 def test_help_of_both(capsys: pytest.CaptureFixture[str]) -> None:
     modules: list[Any] = [check_export, export]
     for module in modules:

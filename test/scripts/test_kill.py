@@ -11,7 +11,16 @@ import pytest
 
 from test.scripts.conftest import SEED
 from test.support.commands import CommandResult
-from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, result_lines, run_well
+from test.support.runs import (
+    assert_same_run,
+    checkpoints,
+    fault,
+    faulty,
+    latest,
+    printed_epochs,
+    result_lines,
+    run_well,
+)
 
 pytestmark = pytest.mark.backend
 RunCommand = Callable[..., CommandResult]
@@ -113,7 +122,7 @@ EVERYTHING = [
 def test_killed_with_every_option_on(workplace: Path, tmp_path: Path, run_command: RunCommand) -> None:
     run, expected = tmp_path / "run", tmp_path / "expected"
     train = ["train", "tiny", *SEED, *EVERYTHING, "--trainer.output_dir"]
-    result = run_well(*train, expected, cwd=workplace)
+    run_well(*train, expected, cwd=workplace)
     # Two updates of three batches are saved within each epoch; the remainder of an epoch waits in the accumulators.
     in_training = Kill("tiny.sample", "training", 80)
     run_into(in_training, *train, run, run_command=run_command, cwd=workplace)
@@ -124,5 +133,6 @@ def test_killed_with_every_option_on(workplace: Path, tmp_path: Path, run_comman
     assert checkpoints(run)[-1].startswith("epoch_0003_step_")
     resumed = run_well("resume_training", run, cwd=workplace)
     assert_same_run(run, expected)
-    assert result_lines(resumed.stdout) == result_lines(result.stdout)[-1:]
-    assert "input_gradient_regularization" in result_lines(result.stdout)[-1][1]
+    assert printed_epochs(resumed.stdout) == [4]
+    assert result_lines(run) == result_lines(expected)
+    assert "input_gradient_regularization" in result_lines(run)[-1][1]

@@ -80,6 +80,16 @@ def test_flags_of_the_data_and_the_pipeline(run: Run, tutorial: Path) -> None:
     assert "7 samples were predicted but not stored: write them with --dump FILE" in out
 
 
+def test_the_remainder_is_predicted_even_if_the_training_dropped_it(run: Run, model: Path) -> None:
+    data = json.loads((model / "training_data.json").read_text())
+    data["gen"]["setup"]["val"] |= {"batch_drop_remainder": True, "batch_size": 100}
+    (model / "training_data.json").write_text(json.dumps(data))
+    well(run("predict", "--export_dir", model, "--dump", "p.npz", "--predict.silent", "True"))
+    assert len(list(read_samples(Path("p.npz")))) == 360
+    well(run("predict", "--export_dir", model, "--dump", "p.npz", "--pipeline.batch_drop_remainder"))
+    assert len(list(read_samples(Path("p.npz")))) == 300
+
+
 @pytest.mark.backend
 def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
     models = [tutorial / "best", tutorial / "export"]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from test.scripts.conftest import read_params
-from test.support.runs import checkpoints, files_below, history, latest, result_lines, run_well
+from test.support.commands import finish_command, start_command
+from test.support.runs import checkpoints, files_below, history, latest, result_lines, run_well, without_durations
 
 pytestmark = pytest.mark.backend
 MODEL = ["manifest.json", "scenario_params.json", "training_data.json", "weights.safetensors"]
@@ -45,11 +46,19 @@ def test_what_is_stored(whole: Path) -> None:
     assert [record["meta"]["updates"] for record in history(whole / "run").values()] == [11, 22, 33, 44]
 
 
+SUMMARY = """\
+layer    class    output  parameters  trained
+hidden   Dense    8               40       40
+dropout  Dropout                   0        0
+out      Dense    1                9        9
+49 parameters in 3 layers""".splitlines()
+
+
 def test_lines_of_a_run(whole: Path) -> None:
-    """One line per epoch, its values sorted by name and rounded; then where to look next. Each also in train.log."""
-    stdout, run = (whole / "stdout").read_text(), whole / "run"
+    """One line per epoch in train.log, its values sorted by name and rounded; then where to look next."""
+    stdout, run = without_durations((whole / "stdout").read_text()), whole / "run"
     records = history(run)
-    lines = result_lines(stdout)
+    lines = result_lines(run)
     assert [epoch for epoch, _ in lines] == [1, 2, 3, 4]
     for epoch, text in lines:
         shown = dict(value.split(": ") for value in text.split(" - "))
@@ -64,9 +73,39 @@ def test_lines_of_a_run(whole: Path) -> None:
         f"Final model  {run / 'export'}",
         f"TensorBoard  tensorboard --logdir {run}",
     ]
-    log = (run / "train.log").read_text().splitlines()
+    log = without_durations((run / "train.log").read_text()).splitlines()
     stamp = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO|WARNING) +tfaip\.[\w.]+: ")
-    assert [stamp.sub("", line) for line in log] == stdout.splitlines()
+    logged = [stamp.sub("", line) for line in log]
+    # Only the summary and the lines of the epochs look different on the console.
+    printed = stdout.splitlines()
+    assert logged[1:7] == ["model:", *SUMMARY]
+    assert printed[:2] == [logged[0], f"model: {SUMMARY[-1]}"]
+    assert printed[-4:] == [line for line in logged[7:] if not line.startswith("Results of epoch ")]
+
+
+TABLE = """\
+* new best val_loss; loss is mse
+       |      train      |   validation    |   rate   |
+epoch  |    loss     mae |    loss     mae |       lr |    sec
+-------+-----------------+-----------------+----------+-------"""
+
+
+def test_table_of_a_run(whole: Path) -> None:
+    """Each value once, in a row that fits the width of 80 columns; all numbers here are between 0.1 and 10."""
+    printed = without_durations((whole / "stdout").read_text()).splitlines()
+    records = history(whole / "run")
+    rates = ["0.01", "0.01", "0.005", "0.005"]
+    best = float("inf")
+    assert printed[2:6] == TABLE.splitlines()
+    for epoch, (line, record, rate) in enumerate(zip(printed[6:10], records.values(), rates, strict=True), start=1):
+        values = [record["values"][name] for name in ("loss", "mae", "val_loss", "val_mae")]
+        shown = [f"{value:.3f}" if value >= 1 else f"{value:.4f}" for value in values]
+        is_best = record["values"]["val_loss"] < best
+        best = min(best, record["values"]["val_loss"])
+        cells = [cell.split() for cell in line.split("|")]
+        assert cells[:4] == [[f"{epoch}{'*' * is_best}"], shown[:2], shown[2:], [rate]]
+        assert float(cells[4][0]) >= 0
+        assert len(line) == len(TABLE.splitlines()[-1]) <= 80
 
 
 FLAGS = """
@@ -80,14 +119,14 @@ def test_checkpoints_that_are_kept(half_original: Path, tmp_path: Path, workplac
     (tmp_path / "flags.yaml").write_text(FLAGS)
     run = tmp_path / "run"
     flags = ["--config", tmp_path / "flags.yaml", "--trainer.output_dir", run, "--trainer.epochs", "3"]
-    result = run_well("train", "tiny", *flags, cwd=workplace)
+    run_well("train", "tiny", *flags, cwd=workplace)
     assert sorted(path.name for path in (run / "states").iterdir()) == [
         *("epoch_0001", "epoch_0002", "epoch_0003", "latest")
     ]
     assert not (run / "best").exists()
     assert [record["lr"] for record in history(run).values()] == [0.02, 0.02, 0.02]
     # Every second epoch is validated, and the last one.
-    assert ["val_loss" in values for _, values in result_lines(result.stdout)] == [False, True, True]
+    assert ["val_loss" in values for _, values in result_lines(run)] == [False, True, True]
 
 
 def test_checkpoints_and_exports_can_be_left_out(tmp_path: Path, workplace: Path) -> None:
@@ -98,3 +137,18 @@ def test_checkpoints_and_exports_can_be_left_out(tmp_path: Path, workplace: Path
         *("history.json", "train", "train.log", "trainer_params.json")
     ]
     assert "no validation: the best model follows loss/mean_epoch of the training" in result.stdout.splitlines()
+
+
+def test_a_summary_without_a_training(workplace: Path) -> None:
+    before = sorted(path.name for path in workplace.iterdir())
+    result = run_well("train", "tiny", "--summary", "--trainer.no_train_scope", "hidden", cwd=workplace)
+    expected = [line.replace("40       40", "40        0") for line in SUMMARY]
+    expected[-1] += ", 40 of them not trained"
+    assert result.stdout.splitlines() == expected
+    assert sorted(path.name for path in workplace.iterdir()) == before
+
+
+def test_the_summary_is_a_switch(workplace: Path) -> None:
+    result = finish_command(start_command("train", "tiny", "--summary", "False", cwd=workplace))
+    assert (result.rc, result.stderr) == (2, "error: --summary takes no value: leave it out to train\n")
+    assert not (workplace / "unused").exists()

@@ -16,7 +16,10 @@ import pytest
 from test.support.commands import FILLS_CACHE, CommandResult, finish_command, start_command
 
 SUPPORT = Path(__file__).resolve().parent
-RESULT = re.compile(r"^Results of epoch (\d{4}) (.*)$", re.MULTILINE)
+RESULT = re.compile(r"^.*: Results of epoch (\d{4}) (.*)$", re.MULTILINE)
+# Lines that slow machines print.
+DURATION = re.compile(r"^.* took \d+\.\d s\n", re.MULTILINE)
+ROW = re.compile(r"^ *(\d+)[* ] \|", re.MULTILINE)
 
 
 def copy_tiny(directory: Path) -> Path:
@@ -103,6 +106,16 @@ def assert_same_run(run: Path, expected: Path) -> None:
     assert [path for path in run.rglob("*") if path.name.startswith(".tmp-")] == []
 
 
-def result_lines(text: str) -> list[tuple[int, str]]:
-    """Epoch and values of the result lines in what a command printed."""
-    return [(int(epoch), values) for epoch, values in RESULT.findall(text)]
+def result_lines(run: Path) -> list[tuple[int, str]]:
+    """Epoch and values of the result lines in the log of a run."""
+    return [(int(epoch), values) for epoch, values in RESULT.findall((run / "train.log").read_text())]
+
+
+def printed_epochs(text: str) -> list[int]:
+    """Epochs of the rows of the table in what a command printed."""
+    return [int(epoch) for epoch in ROW.findall(text)]
+
+
+def without_durations(text: str) -> str:
+    """What a command printed or logged, without the lines on the duration of its start."""
+    return DURATION.sub("", text)

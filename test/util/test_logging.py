@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.util.logging import ROOT, ConsoleHandler, RunLog, is_debug, log_level, logger, setup_console
+from tfaip.util.logging import (
+    CONSOLE_TEXT,
+    ROOT,
+    ConsoleHandler,
+    RunLog,
+    is_debug,
+    log_level,
+    logger,
+    setup_console,
+    timed,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +79,28 @@ def test_console_shows_debug_lines_when_asked(
     setup_console()
     logger("tfaip.test").debug("details")
     assert capsys.readouterr().out == "details\n"
+
+
+def test_a_record_may_look_different_on_the_console(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    setup_console()
+    with RunLog() as run_log:
+        run_log.write_to(tmp_path / "train.log")
+        logger("tfaip.test").info("loss: %d", 3, extra={CONSOLE_TEXT: "| 3 |"})
+        logger("tfaip.test").warning("loss: %d", 4, extra={CONSOLE_TEXT: "| 4 |"})
+    assert capsys.readouterr().out == "| 3 |\nwarning: | 4 |\n"
+    lines = (tmp_path / "train.log").read_text().splitlines()
+    assert [line.partition("tfaip.test: ")[2] for line in lines] == ["loss: 3", "loss: 4"]
+
+
+def test_work_that_takes_a_second_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    setup_console()
+    times = iter([10.0, 10.99, 20.0, 21.0, 30.0])
+    for work in ("short work", "long work"):
+        with timed(logger("tfaip.test"), work, times.__next__):
+            pass
+    with pytest.raises(KeyError), timed(logger("tfaip.test"), "failed work", times.__next__):
+        raise KeyError
+    assert capsys.readouterr().out == "long work took 1.0 s\n"
 
 
 def test_run_log_keeps_earlier_lines(tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import struct
 import sys
+import termios
 
 import pytest
 
-from tfaip.util.terminal import print_table
+from tfaip.util.terminal import align_right, cut, fit, has_colors, is_terminal, print_table, terminal_width, text_width
 
 HEADER, ROWS = ["", "value"], [["acc", "0.5"], ["a [longer] name", "10"]]
 
@@ -31,3 +35,61 @@ def test_a_terminal_gets_a_drawn_table(monkeypatch: pytest.MonkeyPatch) -> None:
     text = terminal.getvalue()
     assert "│ acc             │   0.5 │" in text
     assert "│ a [longer] name │" in text  # brackets are no markup
+
+
+def test_wide_characters_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(["", "値"], [["文字", "0.5"], ["a", "10"]])
+    assert capsys.readouterr().out.splitlines() == ["       値", "文字  0.5", "a      10"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "short"),
+    [
+        ("loss", 4, "loss"),
+        ("worst_class_acc", 12, "worst_c..acc"),
+        ("worst_class_acc", 7, "wors..c"),
+        ("文字誤り率の平均値", 10, "文字誤..値"),
+        ("e\u0301" * 4, 4, "e\u0301" * 4),  # combining accents take no columns
+    ],
+)
+def test_texts_are_shortened_in_the_middle(text: str, width: int, short: str) -> None:
+    assert fit(text, width) == short
+    assert text_width(short) <= width
+
+
+def test_cut_and_align() -> None:
+    assert cut("3 more: a, b, c", 13) == "3 more: a,..."
+    assert cut("3 more", 6) == "3 more"
+    assert align_right("値", 4) == "  値"
+
+
+def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert terminal_width() == 80  # captured output is no terminal
+    for text, width in (("120", 120), ("0", 80), ("wide", 80)):
+        monkeypatch.setenv("COLUMNS", text)
+        assert terminal_width() == width
+    monkeypatch.delenv("COLUMNS")
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 97, 0, 0))
+    with os.fdopen(slave, "w") as terminal, os.fdopen(master):
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert terminal_width() == 97
+        monkeypatch.undo()
+
+
+def test_an_output_that_is_no_file_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As programs put it in the place of stdout, to write to two places."""
+
+    class Tee:
+        def write(self, text: str) -> int:
+            return len(text)
+
+    monkeypatch.delenv("COLUMNS", raising=False)
+    closed = io.StringIO()
+    closed.close()
+    for stream in (Tee(), closed, None):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            found = (is_terminal(), has_colors(), terminal_width())
+        assert found == (False, False, 80)

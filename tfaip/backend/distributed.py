@@ -6,7 +6,6 @@ JAX is imported inside of the functions: `jax.distributed.initialize` must come 
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -123,6 +122,8 @@ def _try_to_listen(address: str) -> None:
     """Bind a socket as JAX will do it, and close it."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
+    import socket  # takes milliseconds, which all commands would pay
+
     family = socket.AF_INET6 if ":" in host and socket.has_ipv6 else socket.AF_INET
     if host == "::" and family == socket.AF_INET:
         host = ""

@@ -89,6 +89,14 @@ def layers_of(model: keras.Model) -> list[keras.layers.Layer]:
     return list(model._flatten_layers())
 
 
+def sublayers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Return the layers that a layer holds itself, in the order in which it got them.
+
+    `Model.layers` has them of models only.
+    """
+    return list(layer._layers)
+
+
 def is_functional(model: keras.Model) -> bool:
     """Return True if the layers of a model are those of a graph of calls, which have no attributes.
 

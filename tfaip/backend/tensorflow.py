@@ -254,6 +254,12 @@ def to_device(element: Element) -> Element:
     return element
 
 
+def to_numpy(value: Any) -> np.ndarray:
+    """Return a copy of a tensor, dense if it is sparse or ragged; waits for its computation."""
+    array: np.ndarray = ops.convert_to_numpy(value)
+    return array
+
+
 def dataset(elements: Callable[[], Iterator[Element]], specs: Sequence[Mapping[str, Any]]) -> Any:
     """Return batches in the form that `fit` reads fastest: a `tf.data.Dataset`.
 

@@ -278,15 +278,18 @@ class ScenarioComponents(Generic[SP, TP]):
         return f"{cls.__module__}:{cls.__qualname__}"
 
     @classmethod
-    def declared_packages(cls) -> list[str]:
+    def declared_packages(cls, defaults: Any = None) -> list[str]:
         """Return the packages that files of this scenario may name classes of, besides `tfaip`.
 
         These are its own package and those of the classes in its default params: importing the
         scenario has imported them.
+
+        Args:
+            defaults: the default trainer params, if they are made already.
         """
         own = top_package(cls.__module__)
         try:
-            found = packages_of(cls.default_trainer_params())
+            found = packages_of(cls.default_trainer_params() if defaults is None else defaults)
         except Exception as error:  # code of the user, for data that may not be on this machine
             log.debug("only the package %s is trusted, the default params fail: %s", own, error)
             found = set()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.specs import TensorSpec, as_specs
 from tfaip.params.generics import type_argument
@@ -15,6 +14,9 @@ from tfaip.params.names import did_you_mean
 from tfaip.params.part import Part
 from tfaip.params.tree import node_fields
 from tfaip.util.overriding import refuse_uncalled
+
+if TYPE_CHECKING:
+    from tfaip.data.pipeline.datapipeline import DataPipeline
 
 P = TypeVar("P", bound=DataBaseParams)
 
@@ -130,6 +132,9 @@ class DataBase(Generic[P]):
         self, pipeline_params: DataPipelineParams, generator_params: DataGeneratorParams
     ) -> DataPipeline:
         """Return a new pipeline over the generator, in the mode of `pipeline_params`."""
+        # Data workers, which import this module, need no pipeline.
+        from tfaip.data.pipeline.datapipeline import DataPipeline
+
         return DataPipeline(pipeline_params, self, generator_params)
 
     def get_or_create_pipeline(

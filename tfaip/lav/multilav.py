@@ -17,6 +17,7 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
+from tfaip.errors import UsageError
 from tfaip.lav.evaluation import SampleScores, build_evaluation_model, evaluation_pipeline, merge_results
 from tfaip.lav.lav import LAV, Evaluation
 from tfaip.lav.params import LAVParams
@@ -25,6 +26,7 @@ from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.predict.multimodelpredictor import load_models, voted_samples
 from tfaip.predict.multimodelvoter import MultiModelVoter
 from tfaip.predict.params import PredictorParams
+from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
 VOTED = "voted"
@@ -51,7 +53,7 @@ class MultiLAV(LAV):
         self, params: LAVParams, model_paths: Sequence[str | Path], scenario: Scenario, trusted: Iterable[str] = ()
     ) -> None:
         self._params = params
-        self._paths = [str(path) for path in model_paths]
+        self._paths = _names_of(model_paths)
         self._scenario_cls = scenario
         self._trusted = list(trusted)
         self._benchmark = BenchmarkResults()
@@ -70,6 +72,22 @@ class MultiLAV(LAV):
     def _callback_results(self, results: dict[str, Any]) -> dict[str, Any]:
         voted: dict[str, Any] = results[VOTED]
         return voted
+
+
+def _names_of(paths: Sequence[str | Path]) -> list[str]:
+    """Return the names of models in the results: their paths, none of which is that of the vote.
+
+    Raises:
+        UsageError: if two paths lead to one model, which would vote twice and have one result.
+    """
+    known: dict[Path, str] = {}
+    for path in map(str, paths):
+        place = Path(path).resolve()
+        if place in known:
+            others = "" if known[place] == path else f", also as {shorten_text(known[place])}"
+            raise UsageError(f"the model {shorten_text(path)} is given twice{others}: give each model once")
+        known[place] = path
+    return [f"./{path}" if path == VOTED else path for path in known.values()]
 
 
 class VotingEvaluation:

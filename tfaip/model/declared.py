@@ -15,6 +15,7 @@ from tfaip.errors import UsageError
 from tfaip.model.keras_objects.base import CustomObject, KerasObject
 from tfaip.model.keras_objects.losses import Loss
 from tfaip.model.keras_objects.metrics import AccuracyByShape, Metric
+from tfaip.model.shapeerrors import shapes_named
 from tfaip.params.names import did_you_mean
 from tfaip.params.trust import UntrustedName, top_package
 from tfaip.util.text import shorten
@@ -56,6 +57,7 @@ class DeclaredLosses:
 
     def __init__(self, model: Any, targets: TensorDict, outputs: TensorDict) -> None:
         owner, package = type(model).__name__, top_package(type(model).__module__)
+        self._owner = owner
         losses = _by_output(declared(model, LOSS), outputs, f"{owner}.loss")
         missing = [name for name in outputs if name not in losses]
         if missing:
@@ -80,7 +82,8 @@ class DeclaredLosses:
         """Return the losses of a batch: per sample, or a scalar where the loss reduces them in its own way."""
         values = {}
         for name, (target, output, loss) in self._losses.items():
-            values[name] = _loss_values(loss, targets[target], outputs[output])
+            with shapes_named(f"{self._owner}.loss", {target: targets[target]}, {output: outputs[output]}):
+                values[name] = _loss_values(loss, targets[target], outputs[output])
         return values
 
     def _weights_by_loss(self, given: Any, outputs: TensorDict, owner: str) -> dict[str, float] | None:

@@ -35,16 +35,9 @@ class EvaluationModel(TrainingModel):
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         return full_precision(self.graph.predict(inputs[0]))
 
-    def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> Tensor:
+    def _total_loss(self, x: Any, y_pred: TensorDict, training: bool) -> Tensor:
         """Return the loss as in training, or zero if the losses need an output that the prediction graph has not."""
-        compute = partial(super().compute_loss, x, y, sample_weight=sample_weight, training=training)
+        compute = partial(super()._total_loss, x, training=training)
         try:
             return compute(y_pred=y_pred)
         except KeyError:

@@ -16,6 +16,7 @@ from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outp
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.metriccalls import called_metrics
 from tfaip.model.modelbase import ModelBase
+from tfaip.model.shapeerrors import shapes_named
 from tfaip.util.typing import Logs, Tensor, TensorDict
 
 TOTAL_LOSS = "loss"
@@ -83,6 +84,16 @@ class TrainingModel(keras_private.BuiltModel):
     def loss_names(self) -> list[str]:
         """Names of the losses of the model, once it is built."""
         return self._values.loss_names
+
+    @property
+    def only_loss(self) -> str | None:
+        """Name of the loss that the total consists of by definition, without weight or further terms; None: none."""
+        names = self.loss_names
+        has_more = self._loss_weights or self._penalty is not None or REGULARIZATION in self._values.loss_means
+        if len(names) != 1 or names[0] == TOTAL_LOSS or has_more:
+            return None
+        weight = (self.model_base._loss_weights() or {}).get(names[0], 1)
+        return names[0] if isinstance(weight, int | float) and weight == 1 else None
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -184,6 +195,9 @@ class TrainingModel(keras_private.BuiltModel):
 
         Several replicas of TensorFlow return their shares of it, which Keras adds up.
         """
+        return self._total_loss(x, y_pred, training)
+
+    def _total_loss(self, x: Any, y_pred: TensorDict, training: bool) -> Tensor:
         batch_size = _batch_size(x)
         losses = self._weighted_losses(x, y_pred)
         total = ops.zeros((), dtype="float32")
@@ -222,7 +236,8 @@ class TrainingModel(keras_private.BuiltModel):
     def _weighted_losses(self, x: Any, y_pred: TensorDict) -> dict[str, tuple[Any, Tensor]]:
         """Return weight and values (with the weights of the samples) of each loss by name."""
         inputs, targets = self._loss_arguments(x, y_pred)
-        losses = self.model_base._loss(inputs, targets, y_pred)
+        with shapes_named(f"{type(self.model_base).__name__}._loss", targets, y_pred):
+            losses = self.model_base._loss(inputs, targets, y_pred)
         self._check_loss_names(losses)
         self._values.loss_names = list(losses)
         weights = {

@@ -24,6 +24,13 @@ def is_value_word(word: str) -> bool:
     return not is_flag_word(word) and _DASH_WORD.match(word) is None
 
 
+def refuse_nul(argv: Sequence[str]) -> None:
+    """Raise a UsageError if an argument holds a NUL character, which only a Python program can pass."""
+    for word in argv:
+        if "\0" in word:
+            raise UsageError(f"the argument {shorten(word)} holds a NUL character")
+
+
 class Words(list[str]):
     """Words after a flag; empty for a bare flag."""
 
@@ -71,9 +78,8 @@ def split_arguments(
     """
     found: dict[str, Words] = {}
     current: Words | None = None
+    refuse_nul(argv)
     for word in argv:
-        if "\0" in word:
-            raise UsageError(f"the argument {shorten(word)} holds a NUL character")
         if word in short:
             word = f"--{short[word]}"
         shown = shorten_text(word)

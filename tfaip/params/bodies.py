@@ -25,8 +25,9 @@ _CLASS_VARIABLE = re.compile(r"(\w+\.)?ClassVar\b")
 
 def prepare_body(cls: type) -> None:
     """Turn the attributes of a new class into what `@dataclass` expects, before it runs."""
-    _take_new_defaults(cls)
-    bind_fields(cls)
+    fields = inherited_fields(cls)
+    _take_new_defaults(cls, fields)
+    bind_fields(cls, fields)
     for name, annotation in inspect.get_annotations(cls).items():
         if not _is_class_variable(annotation):
             if name.startswith("__") and name.endswith("__"):  # in JSON, `__cls__` would name another class
@@ -35,13 +36,13 @@ def prepare_body(cls: type) -> None:
             _read_annotated(cls, name, annotation)
 
 
-def _take_new_defaults(cls: type) -> None:
+def _take_new_defaults(cls: type, fields: Mapping[str, dataclasses.Field[Any]]) -> None:
     """Give the class its own version of the inherited fields for which its body has a value only."""
     own = dict(inspect.get_annotations(cls))
     retained = {}
-    for name, inherited in inherited_fields(cls).items():
-        value = vars(cls).get(name, dataclasses.MISSING)
-        if name in own or not _is_default(value):
+    for name in [name for name in vars(cls) if name in fields and name not in own]:
+        value = vars(cls)[name]
+        if not _is_default(value):
             continue
         if isinstance(value, type) and dataclasses.is_dataclass(value):
             raise TypeError(
@@ -50,7 +51,7 @@ def _take_new_defaults(cls: type) -> None:
             )
         owner, annotation = declaration(cls.__mro__[1:], name)
         retained[name] = anchored(annotation, owner.__module__)
-        setattr(cls, name, _with_default(inherited, value))
+        setattr(cls, name, _with_default(fields[name], value))
     if retained:
         cls.__annotations__ = own | retained
         # Their types are those of the class that annotates them, with its type parameters.

@@ -12,25 +12,21 @@ loops over containers would be left to them.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path, PurePath
 from typing import Any, Literal, get_args, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params import names
-from tfaip.params.arguments import Text, Word, Words
+from tfaip.params.arguments import Word, Words
 from tfaip.params.encoding import CLASS_KEY, encode
 from tfaip.params.fieldtext import FieldText
 from tfaip.params.fieldtypes import (
     DICT_TYPES,
     LIST_TYPES,
     SEQUENCE_TYPES,
-    expected,
     is_node_type,
     is_subclass,
     is_union,
@@ -44,12 +40,19 @@ from tfaip.params.jsonoptions import JsonOptions, decode_with, options_of
 from tfaip.params.limits import FieldError
 from tfaip.params.objects import ObjectName, check_object_name, from_name
 from tfaip.params.resource import Resource
+from tfaip.params.scalars import (
+    distance,
+    is_none,
+    mismatch,
+    only_word,
+    parse_any,
+    parse_json,
+    parse_word,
+    plain,
+    same,
+)
 from tfaip.params.trust import UntrustedName, check_function, check_text, find_class, trusted_packages
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
-
-_TRUE = {"true", "yes", "y", "on", "1"}
-_FALSE = {"false", "no", "n", "off", "0"}
-_NONE = {"none", "null"}
 
 
 def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
@@ -119,9 +122,9 @@ class Decoder:
         origin = origin_of(declared)
         is_container = origin in SEQUENCE_TYPES or origin in DICT_TYPES
         if isinstance(value, Words) and not is_container:
-            value = _only_word(value, declared, place)
+            value = only_word(value, declared, place)
         if isinstance(value, Word) and (is_container or is_node_type(declared)):
-            value = _parse_json(value, declared, place)
+            value = parse_json(value, declared, place)
         if declared is Any or declared is object:
             return self._decode_any(value, place)
         if is_node_type(declared):
@@ -131,12 +134,12 @@ class Decoder:
         if origin in DICT_TYPES:
             return self._decode_dict(value, declared, place)
         if isinstance(value, Word):
-            return _parse_word(value, declared, place)
+            return parse_word(value, declared, place)
         return self._decode_scalar(value, declared, place)
 
     def _decode_any(self, value: Any, place: str) -> Any:
         if isinstance(value, Word):
-            return _parse_any(value, place)
+            return parse_any(value, place)
         if isinstance(value, Mapping):
             if CLASS_KEY in value:
                 return self._decode_node(value, object, place)
@@ -147,10 +150,10 @@ class Decoder:
 
     def _decode_union(self, value: Any, declared: Any, place: str) -> Any:
         members, optional = members_of(declared)
-        if optional and _is_none(value):
+        if optional and is_none(value):
             return None
         failure: UsageError | None = None
-        for member in sorted(members, key=lambda member: _distance(value, member)):
+        for member in sorted(members, key=lambda member: distance(value, member)):
             try:
                 return self.decode(value, member, place)
             except UntrustedName:
@@ -164,14 +167,14 @@ class Decoder:
         is_name = isinstance(value, str) and not is_text and FunctionName in members
         if failure is not None and (len(members) == 1 or isinstance(value, Mapping) or is_name):
             raise failure
-        raise _mismatch(value, declared, place)
+        raise mismatch(value, declared, place)
 
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
         named = self._from_name(value, declared, place)
         if named is not value:
             return named
         if not isinstance(value, Mapping):
-            raise _mismatch(value, declared, place)
+            raise mismatch(value, declared, place)
         cls = declared
         if CLASS_KEY in value:
             found = self._find_class(value[CLASS_KEY], declared, place)
@@ -205,7 +208,7 @@ class Decoder:
 
     def _decode_sequence(self, value: Any, declared: Any, place: str) -> Any:
         if not isinstance(value, list | tuple):
-            raise _mismatch(value, declared, place)
+            raise mismatch(value, declared, place)
         origin, arguments = origin_of(declared), get_args(declared)
         if origin is not tuple or not arguments or arguments[-1] is Ellipsis:
             arguments = (arguments[0] if arguments else Any,) * len(value)
@@ -226,7 +229,7 @@ class Decoder:
         if isinstance(value, Words):
             return self._decode_pairs(value, declared, place)
         if not isinstance(value, Mapping):
-            raise _mismatch(value, declared, place)
+            raise mismatch(value, declared, place)
         key_type, item_type = get_args(declared) or (Any, Any)
         found = {}
         for key, item in value.items():
@@ -253,19 +256,19 @@ class Decoder:
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         if get_origin(declared) is Literal:
             for choice in get_args(declared):
-                if _same(choice, value):
+                if same(choice, value):
                     return choice
         elif is_subclass(declared, Enum):
             for member in declared:
-                if _same(encode(member.value), value) or member.name == value:
+                if same(encode(member.value), value) or member.name == value:
                     return member
         elif declared in (int, float, bool, str, type(None)):
-            return _plain(value, declared, place)
+            return plain(value, declared, place)
         elif isinstance(value, str) and is_subclass(
             declared, PurePath | Resource | FunctionName | ObjectName | FieldText
         ):
             return self._decode_name(value, declared, place)
-        raise _mismatch(value, declared, place)
+        raise mismatch(value, declared, place)
 
     def _decode_name(self, value: str, declared: Any, place: str) -> Any:
         if issubclass(declared, FunctionName):
@@ -315,122 +318,7 @@ def _by_field(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return {fields.get(key, key): item for key, item in values.items() if key not in unused}
 
 
-def _only_word(words: Words, declared: Any, flag: str) -> Any:
-    if isinstance(words, Text):
-        return Word(words.text)
-    if declared is bool and not words:
-        return True
-    if not words:
-        raise UsageError(f"{flag} needs a value: expected {expected(declared)}")
-    if len(words) > 1:
-        raise UsageError(f"{flag} takes one value, got {len(words)}: {shorten_text(' '.join(words))}")
-    return Word(words[0])
-
-
-def _parse_word(word: Word, declared: Any, flag: str) -> Any:
-    choices: dict[str, Any] = {}
-    if declared is bool:
-        if word.lower() in _TRUE | _FALSE:
-            return word.lower() in _TRUE
-    elif get_origin(declared) is Literal:
-        choices = {str(choice): choice for choice in get_args(declared)}
-    elif is_subclass(declared, Enum):
-        choices = {member.name: member for member in declared}
-        choices |= {str(member.value): member for member in declared}
-    elif declared in (int, float):
-        return _parse_number(word, declared, flag)
-    elif is_subclass(declared, str | PurePath | Resource):
-        return declared(word)
-    if word not in choices:
-        raise _mismatch(word, declared, flag)
-    return choices[word]
-
-
-def _parse_number(word: Word, declared: Any, flag: str) -> Any:
-    number = _convert(word, declared, declared, flag)
-    _check_number(number, flag)
-    # float("1e400") is infinite.
-    if isinstance(number, float) and math.isinf(number) and "inf" not in word.lower():
-        raise UsageError(f"{flag}: {shorten_text(word)} is too large for a float")
-    return number
-
-
-def _parse_any(word: Word, flag: str) -> Any:
-    if _is_none(word):
-        return None
-    for number in (int, float):
-        with contextlib.suppress(ValueError):
-            number(word)
-            return _parse_number(word, number, flag)
-    return {"true": True, "false": False}.get(word.lower(), str(word))
-
-
-def _parse_json(word: Word, declared: Any, flag: str) -> Any:
-    return _convert(word, json.loads, declared, flag)
-
-
-def _convert(word: Word, function: Callable[[str], Any], declared: Any, flag: str) -> Any:
-    try:
-        return function(word)
-    except ValueError:
-        raise _mismatch(word, declared, flag) from None
-    except RecursionError:
-        raise UsageError(f"{flag}: the value is nested too deeply") from None
-
-
-def _check_number(value: Any, place: str) -> None:
-    # More bits fit neither into the arrays nor into the files that params end up in.
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise UsageError(f"{place}: expected an int of at most 64 bits, got {shorten(value)}")
-
-
-def _plain(value: Any, declared: Any, place: str) -> Any:
-    """Return a number, string or None; what the type can hold without loss is converted."""
-    if declared is float and type(value) is int:
-        try:
-            return float(value)
-        except OverflowError:
-            raise _mismatch(value, declared, place) from None
-    _check_number(value, place)
-    if type(value) is declared:
-        return value
-    if declared is int and type(value) is float and value.is_integer():
-        _check_number(int(value), place)
-        return int(value)
-    if declared is bool and type(value) is int and value in (0, 1):
-        return bool(value)
-    raise _mismatch(value, declared, place)
-
-
-def _is_none(value: Any) -> bool:
-    if isinstance(value, Words):
-        return len(value) == 1 and value[0].lower() in _NONE
-    return value is None or (isinstance(value, Word) and value.lower() in _NONE)
-
-
-def _distance(value: Any, member: Any) -> int:
-    """Return how far a member of a union is from the type of a value; 0: it is this type."""
-    if isinstance(value, Words | Word):
-        # In the order of the union; but any word can be meant for the name of a function.
-        return int(member is FunctionName)
-    if type(value) is member:
-        return 0
-    # 3 is an int before it is a float, and a float before it is a bool, whatever the order of the
-    # union.
-    return 1 if type(value) in (int, float) and member in (int, float) else 2
-
-
 def _required(cls: Any) -> list[str]:
     missing = dataclasses.MISSING
     fields = dataclasses.fields(cls)
     return [f.name for f in fields if f.init and f.default is missing and f.default_factory is missing]
-
-
-def _same(a: Any, b: Any) -> bool:
-    # 1 == True == 1.0
-    return type(a) is type(b) and bool(a == b)
-
-
-def _mismatch(value: Any, declared: Any, place: str) -> UsageError:
-    shown = " ".join(value) if isinstance(value, Words) else value
-    return UsageError(f"{place}: expected {shorten_text(expected(declared), 120)}, got {shorten(shown)}")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import inspect
 import sys
 import typing
 from collections.abc import Mapping
@@ -100,7 +99,7 @@ def resolve_annotation(
 def declaration(mro: tuple[type, ...], name: str) -> tuple[type, Any]:
     """Return the nearest class that annotates the field, and its annotation as written."""
     for owner in mro:
-        annotations = inspect.get_annotations(owner)
+        annotations = vars(owner).get("__annotations__", {})
         if name in annotations and name not in vars(owner).get("__retained_types__", ()):
             return owner, annotations[name]
     raise TypeError(f"no class in {[c.__name__ for c in mro]} declares the field {name!r}")
@@ -206,14 +205,18 @@ def bound_field(metadata: Mapping[str, Any] | None = None) -> Any:
     return dataclasses.field(default_factory=BoundDefault(), metadata=metadata)
 
 
-def bind_fields(cls: type) -> None:
+def bind_fields(cls: type, fields: Mapping[str, dataclasses.Field[Any]]) -> None:
     """Give a new subclass its own version of the inherited fields whose TypeVars it binds.
+
+    Args:
+        cls: the new class.
+        fields: its inherited fields, by name.
 
     Called before `@dataclass` processes the class, as if the fields were written in the class body.
     """
-    own = inspect.get_annotations(cls)
+    own = dict(vars(cls).get("__annotations__", {}))
     retained = {name for base in cls.__mro__ for name in vars(base).get("__retained_types__", ())}
-    for name, inherited in inherited_fields(cls).items():
+    for name, inherited in fields.items():
         if name in retained:
             continue  # a default that was given explicitly wins
         if name in own:

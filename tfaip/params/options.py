@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from tfaip.params.common import COMMON
 from tfaip.params.declaration import pai_meta
@@ -17,6 +17,19 @@ T = TypeVar("T")
 class _NotGiven:
     def __repr__(self) -> str:
         return "<not given>"
+
+
+class _FlagOptions(TypedDict, total=False):
+    """Further arguments of `pai_meta`."""
+
+    mode: str
+    separator: str
+    required: bool | None
+    nargs: str
+    enforce_choices: bool | None
+    disable_subclass_check: bool
+    fix_dc: bool
+    tuple_like: bool
 
 
 _NOT_GIVEN: Final = _NotGiven()
@@ -39,15 +52,8 @@ def option(
     also: Mapping[Any, str] = _NO_MEANINGS,
     choices: Sequence[Any] | None = None,
     text: Callable[[Any], str | None] | None = None,
-    mode: str = "snake",
-    separator: str = ".",
-    required: bool | None = None,
-    nargs: str = "*",
-    enforce_choices: bool | None = None,
-    disable_subclass_check: bool = False,
-    fix_dc: bool = False,
-    tuple_like: bool = False,
     common: bool = False,
+    **flag: Unpack[_FlagOptions],
 ) -> T:
     """Declare a field of a params class: `height: int = option(16, "Height in pixels", low=1)`.
 
@@ -63,31 +69,13 @@ def option(
         also: further values with their meaning: `{-1: "automatic"}`.
         choices: allowed values, or params classes that may be chosen.
         text: for a text: returns in words what is allowed instead, or None.
-        mode: of the flag; this and the following as in `pai_meta`. "ignore": there is no flag.
-        separator: between the flag of a node and the flags of its fields.
-        required: the value must be given.
-        nargs: "+" if a list must have at least one value.
-        enforce_choices: accept nothing but the choices; None: only if they are values.
-        disable_subclass_check: accept classes that do not derive from the type of the field.
-        fix_dc: the class cannot be chosen.
-        tuple_like: the flag of the node takes the values of its first fields.
         common: `--help` shows the option, as one that most users set.
+        flag: further arguments of `pai_meta`, among them `mode`: "ignore" makes no flag.
 
     Raises:
         ValueError: if an argument has no meaning, or both `default` and `factory` are given.
     """
-    metadata = pai_meta(
-        help=help or None,
-        separator=separator,
-        mode=mode,
-        required=required,
-        nargs=nargs,
-        choices=choices,
-        disable_subclass_check=disable_subclass_check,
-        enforce_choices=enforce_choices,
-        fix_dc=fix_dc,
-        tuple_like=tuple_like,
-    )
+    metadata = pai_meta(help=help or None, choices=choices, **flag)
     if common:
         metadata |= COMMON
     values = tuple(choices or ()) if metadata["enforce_choices"] else ()

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
-import keras
-
+from tfaip.backend.active import backend
 from tfaip.backend.selection import compiles_each_shape
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
@@ -159,7 +158,7 @@ def samples_of(batch: Batch, outputs: Mapping[str, Any]) -> list[Sample]:
     Raises:
         TfaipError: if an output does not have one row per sample.
     """
-    arrays = {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
+    arrays = {name: backend.to_numpy(value) for name, value in outputs.items()}
     for name, array in arrays.items():
         if array.ndim == 0 or len(array) != batch.size:
             raise TfaipError(

@@ -1,34 +1,24 @@
-"""Params classes that are made from the parts of a scenario; see `tfaip.scenario.scenario.Scenario`."""
+"""Parts of a scenario as the body of its class declares them; see `tfaip.scenario.scenario.Scenario`."""
 
 from __future__ import annotations
 
 import difflib
-import sys
-import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tfaip.components.params import ScenarioBaseParams
-from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
-from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params import ParamsBase, option
-from tfaip.params.declaration import pai_meta
-from tfaip.params.generics import bound_field
 from tfaip.params.part import is_part
-from tfaip.params.trust import SCENARIO_MARK
-from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams
-from tfaip.trainer.params import TrainerParams
 from tfaip.util.text import shorten
 
-TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
-TLav = TypeVar("TLav", bound=DataGeneratorParams)
+if TYPE_CHECKING:
+    from tfaip.trainer.params import TrainerParams
 
 # Attribute of a scenario -> the params that it may be, as a class or as an object.
 _KINDS: Mapping[str, type] = {
@@ -44,38 +34,6 @@ _PROCESSORS = ("processors", "post_processors")
 NAMES = (*_KINDS, *_PROCESSORS, "best", "defaults")
 # Those that the params classes depend on.
 PARTS = tuple(_KINDS)
-
-
-class TrainingOnlyParams(TrainerPipelineParamsBase[TTrain, DataGeneratorParams], Generic[TTrain]):
-    """One generator for training, and no validation."""
-
-    train: TTrain = bound_field(pai_meta(mode="ssnake", help="Generator of the training data"))
-
-    def train_gen(self) -> TTrain:
-        return self.train
-
-    def val_gen(self) -> None:
-        return None
-
-
-class WithLAV(ParamsBase, Generic[TLav]):
-    """Generator of its own for LAV."""
-
-    lav: TLav = bound_field(pai_meta(mode="ssnake", help="Generator of the data to load and validate on"))
-
-    def lav_gen(self) -> Iterable[DataGeneratorParams]:
-        return [self.lav]
-
-
-class WithSeveralLAV(ParamsBase):
-    """Several generators for LAV."""
-
-    lav: list[DataGeneratorParams] = option(
-        factory=list, help="Generators of the data to load and validate on, each separately", mode="ssnake"
-    )
-
-    def lav_gen(self) -> Iterable[DataGeneratorParams]:
-        return self.lav
 
 
 def take_declared(scenario: type) -> dict[str, Any]:
@@ -123,7 +81,7 @@ def _checked(place: str, name: str, value: Any) -> Any:
         if isinstance(value, list | tuple):
             for item in value:
                 _require_kind(place, DataProcessorParams, item)
-            return SequentialProcessorPipelineParams(processors=list(map(_object, value)))
+            return SequentialProcessorPipelineParams(processors=list(map(as_object, value)))
         if isinstance(value, DataProcessorPipelineParams):
             return value
         raise TypeError(f"{place} is {shorten(value)}, expected a list of processors")
@@ -132,7 +90,7 @@ def _checked(place: str, name: str, value: Any) -> Any:
     if name == "lav" and isinstance(value, list | tuple):
         for item in value:
             _require_kind(place, _KINDS[name], item)
-        return list(map(_object, value))
+        return list(map(as_object, value))
     if name != "evaluator" or not has_own_params(value):
         _require_kind(place, _KINDS[name], value)
     return value
@@ -169,99 +127,17 @@ class ParamsClasses:
     trainer: type[TrainerParams[Any, Any]] | None = None
 
 
+def params_class_names(scenario: type) -> list[str]:
+    """Return the names of the params classes that are made for a scenario: of scenario, pipelines, trainer."""
+    stem = scenario.__name__.removesuffix("Scenario") or scenario.__name__
+    return [f"{stem}{kind}" for kind in ("ScenarioParams", "PipelineParams", "TrainerParams")]
+
+
 def missing_parts(declared: Mapping[str, Any], given: ParamsClasses) -> list[str]:
     """Return the parts that are not declared, and without which not all params classes can be made."""
     needed = {"data": given.scenario, "model": given.scenario, "train": given.trainer}
     return [name for name, made in needed.items() if made is None and declared.get(name) is None]
 
 
-def make_params_classes(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> ParamsClasses:
-    """Make the params classes of a scenario, and define them in its module.
-
-    Args:
-        scenario: the class of the scenario.
-        declared: its parts; none is missing.
-        given: classes that the scenario is declared with (`Scenario[MyScenarioParams, ...]`).
-
-    Raises:
-        TypeError: if the module has one of their names already, or a part belongs to a class that is
-            given.
-    """
-    made_from: dict[str, Any] = {"data": given.scenario, "model": given.scenario, "evaluator": given.scenario}
-    made_from |= {"train": given.trainer, "val": given.trainer, "lav": given.trainer}
-    for part, cls in made_from.items():
-        if cls is not None and part in declared:
-            raise TypeError(f"{scenario.__qualname__}.{part} is declared by {cls.__name__}: set its default there")
-    params, trainer = given.scenario, given.trainer
-    base: Any
-    if params is None:
-        base = ScenarioBaseParams
-        parts = {name: declared.get(name) for name in ("data", "model", "evaluator")}
-        if parts["evaluator"] is not None and not has_own_params(parts["evaluator"]):
-            parts["evaluator"] = _object(parts["evaluator"])
-        bases = (base[_class(declared["data"]), _class(declared["model"])],)
-        params = _make(scenario, "ScenarioParams", bases, f"Data and model of {scenario.__name__}.", _objects(parts))
-    if trainer is None:
-        base = TrainerParams
-        bases = (base[params, _make_pipeline(scenario, declared)],)
-        trainer = _make(scenario, "TrainerParams", bases, f"Training of {scenario.__name__}.", {})
-    return ParamsClasses(params, trainer)
-
-
-def _make_pipeline(scenario: type, declared: Mapping[str, Any]) -> type:
-    train, val, lav = declared["train"], declared.get("val"), declared.get("lav")
-    defaults = _objects({"train": train, "val": val, "lav": lav})
-    base: Any
-    if lav is None and _class(train) is _class(val) and issubclass(_class(train), ListsFileGeneratorParams):
-        bases: list[Any] = [ListFilePipelineParams[_class(train)]]  # type: ignore[misc]
-    elif val is None:
-        base = TrainingOnlyParams
-        bases = [base[_class(train)]]
-    else:
-        base = TrainerPipelineParams
-        bases = [base[_class(train), _class(val)]]
-    if isinstance(lav, list):
-        bases.insert(0, WithSeveralLAV)
-    elif lav is not None:
-        base = WithLAV
-        bases.insert(0, base[_class(lav)])
-    return _make(scenario, "PipelineParams", tuple(bases), f"Data of {scenario.__name__}.", defaults)
-
-
-def _make(scenario: type, kind: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any]) -> Any:
-    """Make a params class beside a scenario, whose inherited fields have the given defaults."""
-    name = f"{scenario.__name__.removesuffix('Scenario') or scenario.__name__}{kind}"
-    path, dot, _ = scenario.__qualname__.rpartition(".")
-    body = {
-        "__module__": scenario.__module__,
-        "__qualname__": f"{path}{dot}{name}",
-        "__doc__": doc,
-        SCENARIO_MARK: scenario.__qualname__,
-        **defaults,
-    }
-    made = types.new_class(name, bases, exec_body=lambda namespace: namespace.update(body))
-    module = sys.modules.get(scenario.__module__)
-    if dot or module is None:
-        return made  # inside a function or a class: no name leads to it
-    taken = vars(module).get(name)
-    # A cell of a notebook, or a module that is loaded again, replaces its own classes.
-    if taken is not None and vars(taken).get(SCENARIO_MARK) != scenario.__qualname__:
-        raise TypeError(
-            f"{scenario.__qualname__} makes the params class {name}, but {scenario.__module__} defines {name} already: "
-            "rename one of them"
-        )
-    setattr(module, name, made)
-    return made
-
-
-def _class(value: Any) -> Any:
-    return value if isinstance(value, type) else type(value)
-
-
-def _object(value: Any) -> Any:
+def as_object(value: Any) -> Any:
     return value() if isinstance(value, type) else value
-
-
-def _objects(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts that are objects, which hold defaults."""
-    return {name: value for name, value in parts.items() if value is not None and not isinstance(value, type)}

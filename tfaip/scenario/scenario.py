@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from tfaip.components.params import ScenarioBaseParams
@@ -16,15 +17,17 @@ from tfaip.scenario.declared import (
     PARTS,
     ParamsClasses,
     has_own_params,
-    make_params_classes,
     missing_parts,
+    params_class_names,
     take_declared,
 )
+from tfaip.scenario.ondemand import are_made_on_demand
 from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.trainer.params import TrainerParams
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
+
+    from tfaip.trainer.params import TrainerParams
 
     # Without type arguments, the params are those of any scenario.
     SP = TypeVar("SP", bound=ScenarioBaseParams[Any, Any], default=ScenarioBaseParams[Any, Any])
@@ -91,7 +94,8 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
             return super().__class_getitem__(arguments if isinstance(arguments, tuple) else (arguments, Any))
 
     _declared: ClassVar[Mapping[str, Any]] = {}
-    _params_classes: ClassVar[ParamsClasses] = ParamsClasses()
+    # Makes them when it is first called.
+    _params_classes: ClassVar[Callable[[], ParamsClasses]] = ParamsClasses
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -105,9 +109,12 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
         if "evaluator" in own:
             cls._set_evaluator(own["evaluator"])
         given = ParamsClasses(_type_argument(cls, 0), _type_argument(cls, 1))
-        is_changed = bool(own.keys() & set(PARTS)) or cls._params_classes.scenario is None
+        is_changed = bool(own.keys() & set(PARTS)) or cls._params_classes is ParamsClasses
         if is_changed and not missing_parts(cls._declared, given):
-            cls._params_classes = make_params_classes(cls, cls._declared, given)
+            make = cache(partial(_make_params_classes, cls, given))
+            cls._params_classes = staticmethod(make)
+            if not are_made_on_demand(cls, params_class_names(cls), make):
+                make()
 
     @classmethod
     def _set_evaluator(cls, evaluator: Any) -> None:
@@ -119,17 +126,17 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
 
     @classmethod
     def params_cls(cls) -> type[SP]:
-        params_cls: Any = cls._params_classes.scenario or cls._refuse_missing()
+        params_cls: Any = cls._params_classes().scenario or cls._refuse_missing()
         return params_cls
 
     @classmethod
     def trainer_params_cls(cls) -> type[TP]:
-        params_cls: Any = cls._params_classes.trainer or cls._refuse_missing()
+        params_cls: Any = cls._params_classes().trainer or cls._refuse_missing()
         return params_cls
 
     @classmethod
     def _refuse_missing(cls) -> None:
-        missing = missing_parts(cls._declared, cls._params_classes)
+        missing = missing_parts(cls._declared, cls._params_classes())
         names = " and ".join(missing)
         raise TypeError(f"{cls.__qualname__} does not declare {names}: write {missing[0]} = ... in its body")
 
@@ -166,6 +173,13 @@ class Scenario(ScenarioBase[SP, TP], Generic[SP, TP]):
 
     def best_logging_settings(self) -> tuple[str, str]:
         return self._declared.get("best") or super().best_logging_settings()
+
+
+def _make_params_classes(cls: type[Scenario[Any, Any]], given: ParamsClasses) -> ParamsClasses:
+    # Imported here, since it needs the params of trainings.
+    from tfaip.scenario.paramsclasses import make_params_classes
+
+    return make_params_classes(cls, cls._declared, given)
 
 
 def _type_argument(cls: type[Scenario[Any, Any]], index: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,6 +61,8 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     defaults = _default_data(models)
     predict = PredictorParams()
     models.use_training_pipeline(predict)
+    # A training may leave out the last few samples; of a prediction they would be missing without a word.
+    predict.pipeline = replace(predict.pipeline, batch_drop_remainder=False)
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
     parser = CommandParser(prog, f"Apply {described(models.scenario)}", models.all_trusted(), ["dump"], models.scenario)
     parser.add_params("predict", PredictorParams, default=predict, metadata={"fix_dc": True})

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ SCENARIO  a module or package (pkg.scenario, pkg), with :Class if it defines sev
           tfaip.scenario.tutorial.full
 
   --dry_run              take one batch through everything, print the plan, write nothing
+  --summary              print layers, shapes and parameters of the model, train nothing
   --trust PKG [PKG ...]  {command.TRUST_CONFIG}
 
 {PROG} SCENARIO --help shows the flags of a scenario (--help all: every one), --print_config
@@ -70,7 +72,8 @@ def train_with_flags(
         default: trainer params to start from; None: those of the scenario.
     """
     args = _parse(prog, scenario, flags, permission, default)
-    _check_output_dir(args.trainer)
+    if not args.summary:
+        _check_output_dir(args.trainer)
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
@@ -84,7 +87,9 @@ def train_with_flags(
     with user_logs(scenario, args.trainer):
         trainer = scenario.create_trainer(args.trainer)
         trainer.permission = permission
-        if args.dry_run:
+        if args.summary:
+            print("\n".join(trainer.summary()))
+        elif args.dry_run:
             if len(plan) > 1:
                 print("\n".join(plan_table(plan)))
             trainer.dry_run()
@@ -96,12 +101,18 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permissio
     from tfaip.params.help import described
     from tfaip.scripts.common.parser import CommandParser
 
-    trusted = [*scenario.declared_packages(), *permission.packages]
+    made = scenario.default_trainer_params() if default is None else None
+    trusted = [*scenario.declared_packages(made), *permission.packages]
     parser = CommandParser(prog, f"Train {described(scenario)}", trusted, scenario=scenario)
-    if default is None:
-        default = scenario.default_trainer_params()
+    default = made if default is None else default
+    parser.add_option("--summary", help="Print layers, shapes and parameters of the model, train nothing")
+    if "--summary" in flags:
+        default.output_dir = default.output_dir or "unused"  # a training requires it
     parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
-    return parser.parse(flags)
+    args = parser.parse(flags)
+    if "--summary" in flags and not args.summary:
+        raise UsageError("--summary takes no value: leave it out to train")
+    return args
 
 
 def _check_output_dir(params: Any) -> None:

@@ -13,7 +13,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
 from tfaip.params.flagnames import flag_of
-from tfaip.params.limits import below
+from tfaip.params.limits import FieldAdvice, below
 from tfaip.params.tree import Change, diff, is_hidden
 from tfaip.trainer.params import TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
@@ -125,9 +125,10 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
         return False
     given = ", ".join(f"{flag_of(generator, 'val', option.path)} {shorten(option.new)}" for option in options)
     source = shorten_text(given, OPTIONS_LIMIT) or f"val_gen returns {type(generator).__name__}"
-    raise UsageError(
+    raise FieldAdvice(
         f"the validation data have no sample ({source}): correct that, give no validation data at all, or switch the "
-        "validation off with --trainer.val_every_n 0"
+        "validation off with {val_every_n} 0",
+        "val_every_n",
     )
 
 

@@ -13,7 +13,8 @@ from tfaip.params.storable import flags_of
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord
-from tfaip.trainer.reporting.progress import result_line
+from tfaip.trainer.reporting.epochtable import EpochResult
+from tfaip.trainer.reporting.progress import log_epoch
 from tfaip.trainer.run.names import TRAIN
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stepcallbacks import UserCallbacks
@@ -40,6 +41,7 @@ class TrainingLoop:
         self._setup = setup
         self._params = setup.params
         self._progress = setup.state.progress
+        self._table = setup.epoch_table()
         self._callbacks = UserCallbacks(callbacks, setup.model, setup.params.epochs, setup.epoch_steps())
 
     def run(self) -> Logs:
@@ -163,7 +165,8 @@ class TrainingLoop:
         setup.output.save_checkpoint(setup.state.capture, number)
         setup.output.save_history(progress.history)
         setup.events.write_epoch(number, logs, measured.drawings, layer_values)
-        log.info("%s", result_line(number, logs))
+        seconds = progress.history[number].meta["seconds"]
+        log_epoch(EpochResult(number, logs, seconds, setup.best.is_best(progress.history, number)), self._table)
         dropped = DropCounts(*progress.position.dropped)
         if dropped.total:
             log.info("dropped training samples so far: %s", dropped)

@@ -20,6 +20,7 @@ from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects.base import RefusedObject, find_params
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import model_structure
+from tfaip.model.summary import summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
 from tfaip.params.encoding import encode
@@ -31,7 +32,7 @@ from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.logging import logger
+from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import shorten
 
 # Flags of the layers of graphs that are frozen in parts; layers come before those below them.
@@ -85,6 +86,8 @@ def build_training_model(
         with below("warmstart"):
             _start_warm(warmstarter, model, scenario)
     _compile(model, params, scenario, epoch_steps, devices)
+    summary = summary_lines(graph)
+    log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
     return model
 
 

@@ -52,6 +52,7 @@ class ProgressBarMode(StrEnum):
 
     AUTO = "auto"
     BAR = "bar"
+    LINES = "lines"
     PLAIN = "plain"
 
 
@@ -93,7 +94,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         common=True,
     )
     lav_min_epoch: int = option(0, "First epoch in which LAV may run", low=0)
-    lav_silent: bool = option(False, "Do not print samples in LAV")
+    lav_silent: bool = option(True, "Print no samples in LAV (False: print_eval_limit of them)")
     write_checkpoints: bool = option(True, "Write checkpoints to resume from")
     checkpoint_sub_dir: str = option(
         "checkpoint",
@@ -144,7 +145,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     skip_model_load_test: bool = option(False, "Skip exporting, loading and comparing the model before the first epoch")
     progress_bar_mode: ProgressBarMode = option(
         ProgressBarMode.AUTO,
-        "auto: a bar on a terminal, else plain; plain: only the line per epoch",
+        "auto: a bar on a terminal, else lines; lines: a line per minute; plain: only the row per epoch",
     )
     # Keras counts them in 32 bits.
     steps_per_execution: int | None = option(

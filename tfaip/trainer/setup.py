@@ -14,15 +14,17 @@ from tfaip.device.devices import Devices
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
-from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.trainingmodel import INPUT_GRADIENT, TrainingModel
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.datasetup import Params, Scenario, create_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.modelsetup import build_training_model, built_from
+from tfaip.trainer.reporting.epochcolumns import LoggedNames
+from tfaip.trainer.reporting.epochtable import EpochTable
 from tfaip.trainer.reporting.profiling import Profiler
-from tfaip.trainer.reporting.progress import ProgressDisplay, create_progress_display
+from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
-from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX
+from tfaip.trainer.run.names import EPOCH_MEAN, LAV_NAME, LOG_FILE, VALIDATION_PREFIX
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.signals import StopRequest
@@ -31,7 +33,7 @@ from tfaip.trainer.stages.records import place_of
 from tfaip.trainer.state import TrainingProgress, TrainState
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.util.logging import logger
+from tfaip.util.logging import logger, timed
 
 # JAX counts in 32 bits.
 LARGEST_COUNT = 2**31 - 1
@@ -91,6 +93,20 @@ class TrainingSetup:
         left = self.epoch_samples() - progress.samples
         return progress.step + (self.train_data.num_batches(left) if left > 0 else 0)
 
+    def epoch_table(self) -> EpochTable:
+        """Return the table of the epochs from here on; values of LAV are known if an epoch so far has some."""
+        names, history = LoggedNames(self.model.only_loss), self.state.progress.history
+        trained = list(self.model.get_metrics_result())
+        names.add(trained)
+        if self.evaluation.val is not None and self.params.val_every_n > 0:
+            names.add(f"{VALIDATION_PREFIX}{name}" for name in trained if name != INPUT_GRADIENT)
+        if self.params.lav_every_n > 0:
+            for epoch in history.epochs:
+                if epoch >= self.stage.first_epoch:
+                    names.add(name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
+        complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
+        return EpochTable(names, self.best.monitor, complete, self.events.stage)
+
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Keep data workers from epoch to epoch in the block, and close all files after it."""
@@ -139,11 +155,14 @@ def set_up_training(
         model = before.model
         model.set_loss_weights(params.loss_weights)
     else:
-        model = build_training_model(params, scenario, steps, devices, warmstarter, losses)
+        with timed(log, "building the model"):
+            model = build_training_model(params, scenario, steps, devices, warmstarter, losses)
     validates = val_data is not None and params.val_every_n > 0
     best = _choose_best_model(params, scenario, model, validates, stage.first_epoch)
     sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
-    display = create_progress_display(params.progress_bar_mode) if devices.is_chief else ProgressDisplay()
+    display = ProgressDisplay()
+    if devices.is_chief:
+        display = TimedStart(create_progress_display(params.progress_bar_mode))
     name = stage.name if run.has_stages else None
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
     if run.output.directory is not None:
@@ -226,5 +245,6 @@ def _create_model_writer(
     models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data}, EXPORT_ADVICE)
     if models.formats is not None and sample_data is not None and not params.skip_model_load_test:
         # What cannot be exported is known before the first epoch instead of after the last.
-        models.formats.check(first_batch(sample_data).inputs)
+        with timed(log, "exporting and loading the model for a check"):
+            models.formats.check(first_batch(sample_data).inputs)
     return models

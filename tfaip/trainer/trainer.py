@@ -19,6 +19,7 @@ from tfaip.data.data import DataBase
 from tfaip.device.collectives import barrier, broadcast, check_equal, explain_lost_process, run_on_chief
 from tfaip.device.devices import Devices, open_devices
 from tfaip.errors import UsageError
+from tfaip.model.summary import summary_lines
 from tfaip.params.flagnames import flag_of
 from tfaip.params.generics import type_argument
 from tfaip.params.sharing import fill_shared
@@ -26,6 +27,7 @@ from tfaip.params.storable import flags_of, prepare, require_readable
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history_file
+from tfaip.trainer.modelsetup import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.resume import StartState, checkpoint_to_resume, load_history, log_changes, state_before_stage
@@ -253,6 +255,16 @@ class Trainer(Generic[P]):
                 keras.backend.backend(),
             )
             log.info("one batch%s went through training, validation, export and resume; nothing was kept", stages)
+
+    def summary(self) -> list[str]:
+        """Build the model, without data; return a table of its layers, output shapes and parameters."""
+        self._check_params()
+        with ExitStack() as stack:
+            stack.enter_context(only_warnings())
+            devices = self._enter_devices(stack)
+            with flags_of(self._params, "trainer"):
+                build_training_model(self._params, self._scenario, 1, devices)
+            return summary_lines(self._scenario.graph)
 
     def _trial_params(self, directory: Path) -> P:
         """Return params of a training that writes elsewhere."""

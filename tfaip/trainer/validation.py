@@ -15,18 +15,22 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.sharding import Shard, shard_batch
 from tfaip.device.devices import Devices
-from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation
 from tfaip.model.predictionscoring import UnevenBatches
 from tfaip.model.trainingmodel import INPUT_GRADIENT, TOTAL_LOSS, TrainingModel
+from tfaip.params.flagnames import flag_of
+from tfaip.params.limits import FieldAdvice
 from tfaip.trainer.feed import Feed
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.reporting.progress import ProgressDisplay
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stepcallbacks import UserCallbacks, ValidationSteps, python_logs
+from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
+
+log = logger(__name__)
 
 
 def with_epoch_mean(logs: Logs) -> Logs:
@@ -77,6 +81,9 @@ class EpochEvaluation:
 
     def __post_init__(self) -> None:
         self._lav_generators = _lav_generators(self.params) if self.params.lav_every_n else []
+        if self._lav_generators and self.params.lav_min_epoch > self.params.epochs:
+            flag = flag_of(self.params, self.params.flag_root, "lav_min_epoch")
+            log.warning("LAV never runs: %s is %d, after the last epoch", flag, self.params.lav_min_epoch)
         self._prediction: PredictionEvaluation | None = None
 
     def validates_after(self, epoch: int) -> bool:
@@ -167,9 +174,10 @@ class EpochEvaluation:
 def _lav_generators(params: TrainerParams[Any, Any]) -> Sequence[DataGeneratorParams]:
     generators = list(params.gen.lav_gen())
     if not generators or any(_is_empty(generator) for generator in generators):
-        raise UsageError(
-            f"lav_every_n is {params.lav_every_n}, but there are no data for LAV (by default those of the validation): "
-            "give some, or leave out --trainer.lav_every_n"
+        raise FieldAdvice(
+            f"{{lav_every_n}} is {params.lav_every_n}, but there are no data for LAV (by default those of the "
+            "validation): give some, or leave it out",
+            "lav_every_n",
         )
     return generators
 

@@ -7,7 +7,8 @@ import logging
 import logging.handlers
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -17,7 +18,11 @@ from tfaip.util.origin import is_foreseen, without_styles
 ROOT = "tfaip"
 # Attribute of an error: the log file that has its traceback.
 LOG_FILE = "tfaip_log_file"
+# Attribute of a record: its text on the console, instead of the message; pass it as `extra`.
+CONSOLE_TEXT = "console_text"
 LEVELS = ("debug", "info", "warning", "error", "critical")
+# Work that takes less is not worth a line.
+LONG_S = 1.0
 
 
 def logger(name: str) -> logging.Logger:
@@ -63,6 +68,26 @@ def only_warnings() -> Iterator[None]:
         root.setLevel(level)
 
 
+def log_duration(log: logging.Logger, work: str, seconds: float) -> None:
+    """Log `building the model took 3.2 s`, unless it took less than a second."""
+    if seconds >= LONG_S:
+        log.info("%s took %.1f s", work, seconds)
+
+
+@contextlib.contextmanager
+def timed(log: logging.Logger, work: str, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """Context that logs how long its block took, unless it failed or took less than a second.
+
+    Args:
+        log: logger of the module.
+        work: begins the line, as in "building the model".
+        clock: returns a time in seconds.
+    """
+    begin = clock()
+    yield
+    log_duration(log, work, clock() - begin)
+
+
 class ConsoleHandler(logging.StreamHandler):
     """Handler that prints to the current `sys.stdout`, so that later redirections are followed."""
 
@@ -82,7 +107,7 @@ class ConsoleHandler(logging.StreamHandler):
 
 class _ConsoleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        message = super().format(record)
+        message = str(getattr(record, CONSOLE_TEXT, None) or super().format(record))
         return message if record.levelno < logging.WARNING else f"{record.levelname.lower()}: {message}"
 
 

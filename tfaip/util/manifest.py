@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -118,5 +117,7 @@ def _files_below(directory: Path) -> list[str]:
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
+    import hashlib  # loads OpenSSL, which only commands that write or read models need
+
     with open_file(path) as file:
         return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

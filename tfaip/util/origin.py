@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tfaip.errors import TfaipError
 
 _OURS = Path(__file__).resolve().parents[1]
-# Also the scripts that start our commands.
-_STANDARD = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "scripts"))
 _INSTALLED = ("site-packages", "dist-packages")
 # Installed packages that are never the user's own; an installed scenario may be.
 LIBRARIES = frozenset(
@@ -124,7 +122,15 @@ def _is_users(file: str) -> bool:
     if not path.is_file() or set(_INSTALLED) & set(path.parts):
         return False
     path = path.resolve()
-    return not any(path.is_relative_to(root) for root in (_OURS, *_STANDARD))
+    return not any(path.is_relative_to(root) for root in (_OURS, *_standard_directories()))
+
+
+@cache
+def _standard_directories() -> list[Path]:
+    """Return the directories of Python's own modules, and of the scripts that start our commands."""
+    import sysconfig
+
+    return [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "scripts")]
 
 
 def _is_installed(file: str) -> bool:

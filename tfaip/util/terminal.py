@@ -1,9 +1,9 @@
-"""Tables, curves and progress bars on the terminal."""
+"""Tables, curves and progress bars on the terminal; its width and colours."""
 
 from __future__ import annotations
 
 import math
-import statistics
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +14,88 @@ Curve = Sequence[tuple[float, float]]
 
 REFRESH_S = 0.2
 MARKS = "*o+x"
+WIDTH = 80
+BOLD, GREEN = "1", "1;32"
+
+
+def is_terminal() -> bool:
+    """Return True if stdout is a terminal; programs may have replaced it by an object that cannot tell."""
+    try:
+        return bool(sys.stdout.isatty())
+    except (AttributeError, ValueError):  # closed, or no file
+        return False
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal: those in `COLUMNS`, else those of stdout, 80 without a terminal."""
+    try:
+        given = int(os.environ.get("COLUMNS", ""))
+    except ValueError:
+        given = 0
+    if given > 0:
+        return given
+    if not is_terminal():
+        return WIDTH
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
+    except (OSError, AttributeError):  # it only pretends to be one
+        return WIDTH
+
+
+def has_colors() -> bool:
+    """Return True if stdout is a terminal that shows colours, and `NO_COLOR` does not forbid them."""
+    return is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def styled(text: str, style: str) -> str:
+    """Return `text` in a style (`BOLD`, `GREEN`), or unchanged where there are no colours."""
+    return f"\033[{style}m{text}\033[0m" if text and has_colors() else text
+
+
+def text_width(text: str) -> int:
+    """Return the columns that a text takes: two for each wide character, none for a combining one."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def fit(text: str, width: int) -> str:
+    """Return `text` without its middle if it takes more than `width` columns: `worst_class_acc` -> `worst_..acc`.
+
+    Args:
+        text: one line.
+        width: at least 4.
+    """
+    from rich.cells import set_cell_size
+
+    if text_width(text) <= width:
+        return text
+    tail = text
+    while text_width(tail) > (width - 2) // 3:
+        tail = tail[1:]
+    return set_cell_size(text, width - 2 - text_width(tail)).rstrip() + ".." + tail
+
+
+def cut(text: str, width: int) -> str:
+    """Return `text` without its end if it takes more than `width` columns: `a, b, c` -> `a, ...`.
+
+    Args:
+        text: one line.
+        width: at least 4.
+    """
+    from rich.cells import set_cell_size
+
+    return text if text_width(text) <= width else set_cell_size(text, width - 3) + "..."
+
+
+def align_right(text: str, width: int) -> str:
+    """Return `text` with spaces before it, so that it takes at least `width` columns."""
+    return " " * (width - text_width(text)) + text
+
+
+def align_left(text: str, width: int) -> str:
+    """Return `text` with spaces after it, so that it takes at least `width` columns."""
+    return text + " " * (width - text_width(text))
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -23,7 +105,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         header: names of the columns.
         rows: cells; the first column is aligned left, the others right.
     """
-    if sys.stdout.isatty():
+    if is_terminal():
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
@@ -35,10 +117,10 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             table.add_row(*map(Text, row))  # as text: brackets would be read as markup
         Console().print(table)
         return
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    widths = [max(map(text_width, column)) for column in zip(header, *rows, strict=True)]
     for row in [header, *rows]:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        cells[0] = row[0].ljust(widths[0])
+        cells = [align_right(cell, width) for cell, width in zip(row, widths, strict=True)]
+        cells[0] = align_left(row[0], widths[0])
         print("  ".join(cells).rstrip())
 
 
@@ -108,7 +190,7 @@ def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) ->
 
 def needs_log_scale(values: Sequence[float]) -> bool:
     """Return True if half of the values are below a tenth of the largest one."""
-    return min(values) > 0 and statistics.median(values) * 10 < max(values)
+    return min(values) > 0 and sorted(values)[len(values) // 2] * 10 < max(values)
 
 
 def _cell(value: float, low: float, high: float, cells: int) -> int:

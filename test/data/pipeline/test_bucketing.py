@@ -294,7 +294,8 @@ def test_batches_from_the_generator_have_no_buckets() -> None:
             r"bucket_batch_sizes is \[4\], expected one number per bucket \(2, one more than",
         ),
         ([2], [4, 0], r"bucket_batch_sizes\[1\] is 0, expected at least 1"),
-        ([], [4, 2], r"expected one number per bucket \(1, "),
+        ([], [4, 2], r"bucket_batch_sizes is \[4, 2\], expected bucket_boundaries beside it"),
+        ([], [4], r"bucket_batch_sizes is \[4\], expected bucket_boundaries beside it"),
     ],
 )
 def test_impossible_buckets_are_refused(boundaries: list[int], sizes: list[int] | None, message: str) -> None:

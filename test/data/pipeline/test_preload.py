@@ -261,6 +261,16 @@ def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> N
     assert (preloaded.dropped.invalid, plain.dropped.failed) == (1, 1)
 
 
+def test_samples_that_fail_are_counted_once_if_a_later_processor_draws_random_numbers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    processors = [AddParams(kind="fails"), NoiseParams()]
+    # The first sample fails, the second one draws, so that the work begins again.
+    make_pipeline(rows(4)[2:], processors, on_error="skip:1", num_processes=0).as_preloaded()
+    assert calls("fails") == [2, 3, 2, 3]
+    assert caplog.text.count("left out a sample") == 1
+
+
 class Damaged(RawDataGenerator):
     def __getitem__(self, index: int) -> Sample:
         if index in (1, 2):

@@ -19,7 +19,10 @@ from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.progress import (
     ProgressBar,
     ProgressDisplay,
+    ProgressLines,
+    TimedStart,
     create_progress_display,
+    duration_text,
     log_summary,
     result_line,
 )
@@ -33,7 +36,8 @@ pytestmark = pytest.mark.backend
     ("mode", "is_terminal", "expected"),
     [
         (ProgressBarMode.AUTO, True, ProgressBar),
-        (ProgressBarMode.AUTO, False, ProgressDisplay),
+        (ProgressBarMode.AUTO, False, ProgressLines),
+        (ProgressBarMode.LINES, True, ProgressLines),
         (ProgressBarMode.BAR, False, ProgressBar),
         (ProgressBarMode.PLAIN, True, ProgressDisplay),
     ],
@@ -87,6 +91,69 @@ def test_no_progress_reads_no_values() -> None:
     quiet.start("Epoch", 1, 0)
     quiet.advance(1, lambda: 1 / 0)  # type: ignore[arg-type, return-value]
     quiet.stop()
+
+
+class Clock:
+    """Time that passes only when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_without_a_terminal_a_line_per_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """Batches 100 to 400 at one per second: lines after 60, 120 ... seconds, the last batch has none."""
+    clock, read = Clock(), []
+    lines = ProgressLines(clock)
+    lines.start("Epoch 3/10", total=400, done=100)
+    with caplog.at_level(logging.INFO, logger="tfaip"):
+        for done in range(101, 401):
+            clock.seconds += 1
+            lines.advance(done, lambda done=done: read.append(done) or {"loss": 0.25, "lr": 1e-4})  # type: ignore[misc]
+        lines.stop()
+    assert caplog.messages == [
+        f"Epoch 3/10: batch {done} of 400, 1 batches/s, {left} left, loss 0.2500, lr 1.00e-4"
+        for done, left in ((160, "4:00"), (220, "3:00"), (280, "2:00"), (340, "1:00"))
+    ]
+    assert read == [160, 220, 280, 340]  # reading values waits for the device
+
+
+def test_a_minute_begins_with_each_epoch(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    lines = ProgressLines(clock)
+    with caplog.at_level(logging.INFO, logger="tfaip"):
+        for _ in range(3):
+            lines.start("Validation", total=None, done=0)
+            clock.seconds += 59
+            lines.advance(1, lambda: {})
+        assert caplog.messages == []
+        clock.seconds += 2
+        lines.advance(122, lambda: {})
+    assert caplog.messages == ["Validation: batch 122, 2 batches/s"]
+
+
+def test_durations() -> None:
+    assert [duration_text(seconds) for seconds in (0, 59.6, 3599, 3600, 90061)] == [
+        *("0:00", "1:00", "59:59", "1:00:00", "25:01:01")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "messages"), [(0.9, []), (12.34, ["tracing, compiling and the first batches took 12.3 s"])]
+)
+def test_the_first_batches_are_timed(seconds: float, messages: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    display = TimedStart(ProgressDisplay(), clock)
+    with caplog.at_level(logging.INFO, logger="tfaip"):
+        for _ in range(2):  # the second epoch is not the start
+            display.start("Epoch", 2, 0)
+            for done in (1, 2):
+                clock.seconds += seconds
+                display.advance(done, lambda: {})
+            display.stop()
+    assert caplog.messages == messages
 
 
 def test_the_line_of_an_epoch_is_what_tools_parse() -> None:

@@ -130,6 +130,9 @@ class DataPipelineParams(ParamsBase):
         boundaries, sizes = self.bucket_boundaries, self.bucket_batch_sizes
         if boundaries != sorted(set(boundaries)):
             raise FieldError("bucket_boundaries", boundaries, "rising lengths from 1")
+        if sizes is not None and not boundaries:
+            # One number would fit one bucket, and change nothing.
+            raise FieldError("bucket_batch_sizes", sizes, "bucket_boundaries beside it", others=["bucket_boundaries"])
         if sizes is not None and len(sizes) != len(boundaries) + 1:
             expected = f"one number per bucket ({len(boundaries) + 1}, one more than bucket_boundaries)"
             raise FieldError("bucket_batch_sizes", sizes, expected, others=["bucket_boundaries"])

@@ -84,12 +84,13 @@ def preload(
         FieldAdvice: if the number of samples is not known, and there is no limit.
     """
     processors = _preloadable(params, data_params)
+    # One policy for all attempts: a sample that fails in each of them is logged once, and counts once.
+    failures = FailurePolicy(params.allowed_failures(), DropCounts())
     while True:
         if not processors and isinstance(generator, BatchAccess):
             return None, 0
         for processor in processors:
             processor._random = _NoRandomness()  # type: ignore[assignment]
-        failures = FailurePolicy(params.allowed_failures(), DropCounts())
         samples: list[Sample] = []
         try:
             # Samples keep their numbers, which select the random numbers of the other processors.

@@ -16,11 +16,12 @@ from typing import Any, NoReturn
 from tfaip.backend.distributed import leave_at_once
 from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
+from tfaip.params.arguments import refuse_nul
 from tfaip.params.trust import check_packages
 from tfaip.scripts.common.commandline import CommandLine, take_words as take_words
 from tfaip.scripts.common.failure import report_failure
 from tfaip.util.logging import setup_console
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import shorten_text
 
 Main = Callable[..., int]
 
@@ -58,9 +59,7 @@ def entry_point(
     def decorate(work: Callable[..., None]) -> Main:
         def start(argv: Sequence[str]) -> None:
             subject: str | list[str]
-            for word in argv:
-                if "\0" in word:
-                    raise UsageError(f"the argument {shorten(word)} holds a NUL character")
+            refuse_nul(argv)
             if COMPLETION in os.environ:
                 from tfaip.scripts.common.completing import complete
 
@@ -70,9 +69,10 @@ def entry_point(
                 subject, flags = _take_first(argv)
             else:
                 subject, flags = take_words(flag, f"a {noun}; {expected}", argv)
-            if subject:
+            # The usage names all flags of a command whose argument decides about none.
+            if subject and (choices is None or not {"-h", "--help"} & set(flags)):
                 work(subject, flags)
-            elif flags and flags[0] in ("-h", "--help"):
+            elif subject or flags and flags[0] in ("-h", "--help"):
                 print(usage)
             elif flags and flag is None:
                 raise UsageError(f"which {noun}? it comes first, got {flags[0]}; {expected}")

@@ -47,7 +47,7 @@ class Models:
         return [*self.scenario.declared_packages(), *self.trusted]
 
     def use_training_pipeline(self, params: Any) -> None:
-        """Use the pipeline and the seed of the training's validation for a prediction, if known."""
+        """Use the pipeline and the seed of the training's validation, if known, for LAV or a prediction."""
         if self.training_data is not None:
             params.pipeline = self.training_data.gen.setup.val
             params.random_seed = self.training_data.random_seed

@@ -1,18 +1,20 @@
-"""Progress and results of a training as text: a bar on a terminal, a line per epoch, a summary."""
+"""Progress and results of a training as text: a bar on a terminal, results of epochs, a summary."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfaip.trainer.params import ProgressBarMode
-from tfaip.util.logging import logger
+from tfaip.trainer.reporting.epochtable import EpochResult, EpochTable, value_text
+from tfaip.util.logging import CONSOLE_TEXT, log_duration, logger
+from tfaip.util.terminal import is_terminal
 from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
 
 REFRESH_S = 0.2
+LINE_EVERY_S = 60.0
 
 log = logger(__name__)
 
@@ -73,14 +75,84 @@ class ProgressBar(ProgressDisplay):
             self._progress = None
 
 
+class ProgressLines(ProgressDisplay):
+    """A line per minute, for output that is no terminal.
+
+    Args:
+        clock: returns a time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+
+    def start(self, description: str, total: int | None, done: int) -> None:
+        self._description, self._total, self._done_before = description, total, done
+        self._started = self._clock()
+        self._next_line = self._started + LINE_EVERY_S
+
+    def advance(self, done: int, values: Callable[[], Logs]) -> None:
+        now = self._clock()
+        if now < self._next_line or done == self._total:
+            return
+        self._next_line = now + LINE_EVERY_S
+        rate = (done - self._done_before) / (now - self._started)
+        texts = [f"batch {done}", f"{rate:.3g} batches/s"]
+        if self._total is not None:
+            texts[0] += f" of {self._total}"
+            if rate > 0:
+                texts.append(f"{duration_text((self._total - done) / rate)} left")
+        texts += [f"{name} {value_text(value)}" for name, value in values().items()]
+        log.info("%s: %s", self._description, ", ".join(texts))
+
+
+def duration_text(seconds: float) -> str:
+    """Return `1:02:03`, or `2:03` below an hour."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class TimedStart(ProgressDisplay):
+    """Display that logs how long the first batches of a training took, if that was long.
+
+    They are traced and compiled, and wait for the first data.
+
+    Args:
+        display: shows the progress.
+        clock: returns a time in seconds.
+    """
+
+    def __init__(self, display: ProgressDisplay, clock: Callable[[], float] = time.monotonic) -> None:
+        self.display = display
+        self._clock = clock
+        self._started: float | None = None
+        self._is_first = True
+
+    def start(self, description: str, total: int | None, done: int) -> None:
+        if self._is_first:
+            self._started = self._clock()
+        self.display.start(description, total, done)
+
+    def advance(self, done: int, values: Callable[[], Logs]) -> None:
+        if self._is_first and self._started is not None:
+            self._is_first = False
+            log_duration(log, "tracing, compiling and the first batches", self._clock() - self._started)
+        self.display.advance(done, values)
+
+    def stop(self) -> None:
+        self.display.stop()
+
+
 def shows_bar(mode: ProgressBarMode) -> bool:
     """Return True if `trainer.progress_bar_mode` asks for a bar; automatic: on a terminal."""
-    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and sys.stdout.isatty())
+    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and is_terminal())
 
 
 def create_progress_display(mode: ProgressBarMode) -> ProgressDisplay:
     """Return the display that `trainer.progress_bar_mode` asks for."""
-    return ProgressBar() if shows_bar(mode) else ProgressDisplay()
+    if shows_bar(mode):
+        return ProgressBar()
+    return ProgressDisplay() if mode is ProgressBarMode.PLAIN else ProgressLines()
 
 
 def result_line(epoch: int, logs: Logs) -> str:
@@ -90,6 +162,12 @@ def result_line(epoch: int, logs: Logs) -> str:
     """
     values = " - ".join(f"{name}: {number_text(value)}" for name, value in sorted(logs.items()))
     return f"Results of epoch {epoch:04d} {values}"
+
+
+def log_epoch(result: EpochResult, table: EpochTable) -> None:
+    """Log the results of an epoch: the line that tools parse, and on the console the row of the table."""
+    line = result_line(result.epoch, {**result.values, **result.scheduled})
+    log.info("%s", line, extra={CONSOLE_TEXT: table.add(result)})
 
 
 def log_summary(rows: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ from tfaip.model.weights import variable_arrays
 from tfaip.params.flags import flag_values
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import LAV_NAME, TRAIN, VALIDATION, VALIDATION_PREFIX
+from tfaip.trainer.run.names import TRAIN, VALIDATION, split_name
 from tfaip.util.typing import Logs
 
 
@@ -84,7 +84,7 @@ class TensorBoardEvents:
             if self.stage is not None:
                 self._writer(self.directory, TRAIN).text("stage", self.stage, epoch)
         for name, value in values.items():
-            kind, tag = _kind_and_tag(name)
+            kind, tag = split_name(name)
             self._writer(self.directory, kind).scalars({tag: value}, epoch)
         for kind, drawn in drawings.items():
             for tag, drawing in drawn.items():
@@ -109,14 +109,6 @@ class TensorBoardEvents:
         if kind not in self._writers:
             self._writers[kind] = EventWriter(directory.events(kind))
         return self._writers[kind]
-
-
-def _kind_and_tag(name: str) -> tuple[str, str]:
-    """Return directory and tag of a logged value: `val_loss` -> validation, loss; `lav_l0_acc` -> lav_l0, acc."""
-    if name.startswith(VALIDATION_PREFIX):
-        return VALIDATION, name.removeprefix(VALIDATION_PREFIX)
-    lav = LAV_NAME.fullmatch(name)
-    return (lav[1], lav[2]) if lav else (TRAIN, name)
 
 
 def _hyper_parameters(params: TrainerParams[Any, Any]) -> dict[str, float | str | bool]:

@@ -53,6 +53,14 @@ def lav_prefix(index: int) -> str:
     return f"{lav_events(index)}_"
 
 
+def split_name(name: str) -> tuple[str, str]:
+    """Return events directory and rest of the name of a logged value: `val_loss` -> `validation`, `loss`."""
+    if name.startswith(VALIDATION_PREFIX):
+        return VALIDATION, name.removeprefix(VALIDATION_PREFIX)
+    lav = LAV_NAME.fullmatch(name)
+    return (lav[1], lav[2]) if lav else (TRAIN, name)
+
+
 def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
     """Return the parts of the path of the checkpoints, relative to the run directory.
 

@@ -64,3 +64,76 @@ def test_interactive_classes_stay_in_their_process() -> None:
     result = finish_command(start_python("-c", f"{SCRIPT}main()"))
     assert (result.rc, result.stdout) == (0, "0 samples in workers\n"), result
     assert "classes that were defined interactively exist only in this process: move them to a module" in result.stderr
+
+
+SCENARIO = """
+import os, sys
+import numpy as np
+from tfaip import Data, Generator, ModelBaseParams, Sample, Scenario, Spec
+
+
+class Numbers(Data):
+    inputs = {"x": Spec(1)}
+
+
+class Count(Generator):
+    look_up: str = ""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        if self.look_up:
+            getattr(sys.modules[__name__], self.look_up)().to_json()
+        needed = "tfaip.trainer.params" in sys.modules
+        return Sample(inputs={"x": np.ones(1)}, meta=(os.getpid(), needed, NAME in globals()))
+
+
+class Model(ModelBaseParams, cls=".none:None"):
+    pass
+
+
+class CountScenario(Scenario):
+    data, model, train = Numbers, Model, Count()
+
+
+NAME = "CountTrainerParams"
+"""
+USE_OF_SCENARIO = """
+import os
+import sys
+from dataclasses import replace
+import counting
+from tfaip.imports import DataPipelineParams, PipelineMode
+
+
+def main():
+    assert hasattr(counting, "CountTrainerParams")
+    params = DataPipelineParams(mode=PipelineMode.EVALUATION, num_processes=1)
+    data = counting.Numbers()
+    for generator in (counting.Count(), counting.Count(look_up="CountPipelineParams")):
+        with data.create_pipeline(params, generator).generate_input_samples() as samples:
+            pids, *facts = zip(*(sample.meta for sample in samples))
+        print(os.getpid() in pids, *facts)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "facts"),
+    [
+        ("", "False (False, False) (False, False)\nFalse (True, True) (True, True)\n"),
+        ("def defaults():\n    return CountTrainerParams()\n", "False (True, True) (True, True)\n" * 2),
+    ],
+    ids=["found by their names", "used in the module"],
+)
+def test_workers_make_params_classes_of_a_scenario_only_if_they_are_needed(
+    end: str, facts: str, tmp_path: Path
+) -> None:
+    (tmp_path / "counting.py").write_text(SCENARIO + end)
+    (tmp_path / "script.py").write_text(USE_OF_SCENARIO)
+    result = finish_command(start_python(tmp_path / "script.py"))
+    assert (result.rc, result.stdout, result.stderr) == (0, facts, "")

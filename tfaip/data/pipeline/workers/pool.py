@@ -20,12 +20,15 @@ from tfaip.data.pipeline.workers.process import WorkerProcess
 from tfaip.data.pipeline.workers.sharedmemory import pack, unpack
 from tfaip.data.pipeline.workers.spec import WorkerSpec, main_script
 from tfaip.data.pipeline.workers.worker import ALIVE, Answer, Task
+from tfaip.util.logging import log_duration, logger
 
 BLOCKS_PER_WORKER = 4
 MAX_BYTES_AHEAD = 128 * 2**20
 HEALTH_CHECK_S = 1.0
 # A start imports NumPy and the user's modules, which a busy machine or a network disk delays.
 START_TIMEOUT_S = 60.0
+
+log = logger(__name__)
 
 
 @dataclass(slots=True)
@@ -191,7 +194,10 @@ class WorkerPool:
         while (result := self._done[number]) is None:
             self._wait(since)
         del self._done[number]
-        self.stats.wait_s += time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        if number == 0:
+            log_duration(log, f"starting {len(self._workers)} data workers", seconds)
+        self.stats.wait_s += seconds
         return result
 
     def _wait(self, since: float) -> None:

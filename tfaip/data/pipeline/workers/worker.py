@@ -21,6 +21,7 @@ from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult, FailedSample
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
 from tfaip.data.pipeline.workers.sharedmemory import Slot, pack, unpack
 from tfaip.errors import TfaipError
+from tfaip.util.dataworker import mark_data_worker
 
 ALIVE = b""
 """Sent at intervals while a block takes long."""
@@ -95,6 +96,7 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+    mark_data_worker()
     connection = Connection(connection_descriptor)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     # A thread receives messages, so that the sender never waits, and so that a closed connection,

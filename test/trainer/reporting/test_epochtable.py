@@ -1,0 +1,342 @@
+"""The table of epochs: numbers, columns, headers, rows; and a training that prints it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from test.trainer.line import line_params, train
+from tfaip.trainer.reporting.epochcolumns import LoggedNames, choose_columns
+from tfaip.trainer.reporting.epochtable import EpochResult, EpochTable, seconds_text, setting_text, value_text
+from tfaip.util.terminal import text_width
+from tfaip.util.typing import Logs
+
+BASE = ["loss", "acc"]
+ALL = ["acc", "loss", "loss/mean_epoch", "ce"]
+
+
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+def names_of(*names: str, only_loss: str | None = None) -> LoggedNames:
+    known = LoggedNames(only_loss)
+    known.add(names)
+    return known
+
+
+def table(*names: str, monitor: str = "val_loss", only_loss: str | None = None, stage: str | None = None) -> EpochTable:
+    return EpochTable(names_of(*names, only_loss=only_loss), monitor, "train.log", stage)
+
+
+def result(epoch: int, values: Logs, is_best: bool = False, scheduled: Logs | None = None) -> EpochResult:
+    return EpochResult(epoch, {**values, "lr": 3.1e-05}, 4.25, is_best, scheduled or {})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.57, "0.5700"),
+        (0.0570049, "0.0570"),
+        (0.0057, "0.00570"),
+        (0.00057, "5.70e-4"),
+        (-0.0057, "-5.7e-3"),
+        (1.5528, "1.553"),
+        (0.99996, "1.0000"),
+        (12.345, "12.35"),
+        (-123.44, "-123.4"),
+        (123456, "123456"),
+        (12345678, "1.23e7"),
+        (1.5e-12, "1.5e-12"),
+        (-1.5e-300, "-2e-300"),
+        (0.0, "0"),
+        (-0.0, "0"),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+    ],
+)
+def test_values_have_three_or_four_digits(value: float, text: str) -> None:
+    assert value_text(value) == text
+
+
+@given(st.floats())
+def test_every_value_fits_its_column(value: float) -> None:
+    assert len(value_text(value)) <= 7
+    assert len(setting_text(value)) <= 8
+
+
+@given(st.floats(min_value=1e-30, max_value=1e9))
+def test_values_are_exact_to_half_a_unit_of_the_third_digit(value: float) -> None:
+    digits = 2 if 0 < value < 1e-9 else 3  # a long exponent takes the place of a digit
+    assert float(value_text(value)) == pytest.approx(value, rel=0.5001 * 10 ** (1 - digits))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.001, "0.001"),
+        (3.1e-05, "3.1e-05"),
+        (3.124e-05, "3.12e-05"),
+        (0.000279, "0.000279"),
+        (-3.124e-05, "-3.1e-05"),
+        (1.0, "1"),
+        (2000000, "2000000"),
+        (123456789, "1.23e+08"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_rates_and_other_settings(value: float, text: str) -> None:
+    assert setting_text(value) == text
+
+
+def test_seconds() -> None:
+    assert [seconds_text(s) for s in (0, 4.25, 999.94, 999.96, 86400)] == ["0.0", "4.2", "999.9", "1000", "86400"]
+
+
+COMPLETE = """\
+* new best val_acc; loss is ce
+       |      train      |   validation    |           LAV            |   rate   |
+epoch  |    loss     acc |    loss     acc |    loss     acc eval_acc |       lr |    sec
+-------+-----------------+-----------------+--------------------------+----------+-------
+    7* |   1.553  0.5699 |  0.6481  0.8694 |  0.6481  0.8694   0.9000 |  3.1e-05 |    4.2"""
+
+
+def test_columns_are_grouped_and_names_of_the_loss_are_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    train_values = {"acc": 0.5699, "ce": 1.5528, "loss": 1.5528, "loss/mean_epoch": 1.5528}
+    test_values = {"ce": 0.6481, "loss": 0.6481, "loss/mean_epoch": 0.6481, "acc": 0.8694}
+    values = dict(train_values)
+    values |= {f"lav_l0_{name}": value for name, value in {"eval_acc": 0.9, **test_values}.items()}
+    values |= {f"val_{name}": value for name, value in test_values.items()}
+    assert table(monitor="val_acc", only_loss="ce").add(result(7, values, is_best=True)) == COMPLETE
+
+
+def test_equal_values_hide_nothing() -> None:
+    """Names are hidden since they mean the same, whatever the values are."""
+    same = dict.fromkeys(["loss", "loss/mean_epoch", "ce", "acc"], 1.0)
+    different = {"loss": 1.0, "loss/mean_epoch": 2.0, "ce": 3.0, "acc": 4.0}
+    assert "|    loss      ce     acc |" in table(monitor="loss").add(result(1, same))
+    assert "|    loss     acc |" in table(monitor="loss", only_loss="ce").add(result(1, different))
+
+
+def test_a_name_of_the_loss_is_shown_where_there_is_no_loss() -> None:
+    """An evaluator may return it, of a graph without losses."""
+    shown = table(monitor="loss", only_loss="ce").add(
+        result(1, {"loss": 1.0, "lav_l0_ce": 2.0, "lav_l0_loss/mean_epoch": 3})
+    )
+    assert "|      ce loss/mean_epoch |" in shown
+    assert "|   2.000           3.000 |" in shown
+
+
+NARROW = """\
+* new best val_loss
+3 more in train.log: lav_l0_eval_acc, lav_l0_worst_class, lav_l0_worst_class_acc
+       |      train      |   validation    |       LAV       |   rate   |
+epoch  |    loss     acc |    loss     acc |    loss     acc |       lr |    sec
+-------+-----------------+-----------------+-----------------+----------+-------"""
+
+
+def test_what_does_not_fit_is_left_out_by_turns() -> None:
+    """80 columns: the monitored value, the rate, the first of each group, the second of each group."""
+    evaluator = ["lav_l0_eval_acc", "lav_l0_worst_class", "lav_l0_worst_class_acc"]
+    names = [*BASE, "val_loss", "val_acc", *evaluator, "lav_l0_loss", "lav_l0_acc"]
+    header = table(*names).add(result(1, {})).splitlines()[:-1]
+    assert header == NARROW.splitlines()
+    assert {len(line) for line in header[2:]} == {80, 73}  # the titles end with the bar before the seconds
+
+
+def test_names_are_shortened_before_a_value_is_left_out() -> None:
+    names = ["loss", "distance", "val_loss", "val_distance", "lav_l0_loss", "lav_l0_distance"]
+    assert "|    loss dist..e |    loss dist..e |    loss dist..e |" in table(*names).add(result(1, {}))
+    # With 83 columns all names have room.
+    for width, count in ((82, 0), (83, 3)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", str(width))
+            assert table(*names).add(result(1, {})).count("loss distance") == count
+
+
+def test_the_monitored_value_is_always_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = [f"metric_{number}" for number in range(20)]
+    names = ["loss", *metrics, "val_loss", *(f"val_{name}" for name in metrics)]
+    monkeypatch.setenv("COLUMNS", "40")
+    columns = choose_columns(names_of(*names), "val_metric_13", 40)
+    assert [column.name for group in columns.groups for column in group.columns] == ["val_metric_13", "lr"]
+    assert columns.left_out == tuple(name for name in names if name != "val_metric_13")
+    shown = table(*names, monitor="val_metric_13").add(result(1, {"val_metric_13": 0.5}))
+    assert shown.splitlines()[1] == "41 more in train.log: loss, metric_0,..."
+
+
+@given(
+    st.lists(st.text(max_size=30), max_size=25),
+    st.integers(min_value=27, max_value=200),
+)
+def test_no_name_makes_a_line_longer_than_the_terminal(bases: list[str], width: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        values = {f"{kind}{base}": 0.1 for base in bases for kind in ("", "val_", "lav_l0_", "lav_l1_")}
+        lines = table(*values, monitor="loss").add(result(1, values)).split("\n")
+    assert max(map(text_width, lines)) <= width
+
+
+def test_wide_characters_and_names_that_are_shortened_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["文字誤り率の平均値", "accuracy_of_head_1_of_the_model", "accuracy_of_head_2_of_the_model"]
+    headers = {
+        67: "epoch  | 文字誤り..値 accurac..del accura..el~2 |       lr |    sec",
+        66: "epoch  |  文字.. accu..l ac..l~2 |       lr |    sec",
+    }
+    for width, header in headers.items():
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = table(*names, monitor="loss").add(result(1, dict.fromkeys(names, 0.5))).splitlines()
+        assert lines[2] == header
+        assert {text_width(line) for line in lines[2:]} == {text_width(header)}
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    shown = table("a\tb\n\x1b[31m", monitor="loss").add(result(1, {}))
+    assert "\x1b" not in shown
+    assert "a?b??[31m" in shown
+
+
+def test_the_header_comes_again_after_twenty_rows() -> None:
+    rows = table("loss", monitor="loss")
+    lines = [rows.add(result(epoch, {"loss": 1.0})).count("\n") for epoch in range(1, 43)]
+    # Before the first row the legend, too.
+    assert {epoch: count for epoch, count in enumerate(lines, start=1) if count} == {1: 4, 21: 3, 41: 3}
+
+
+def test_columns_appear_with_the_first_lav_and_stay() -> None:
+    rows = table("loss", "val_loss")
+    texts = [
+        rows.add(result(1, {"loss": 1.0})),
+        rows.add(result(2, {"loss": 1.0, "val_loss": 2.0})),
+        rows.add(result(3, {"loss": 1.0, "val_loss": 2.0, "lav_l0_loss": 3.0})),
+        rows.add(result(4, {"loss": 1.0})),
+    ]
+    assert texts[0].splitlines()[-1] == "    1  |   1.000 |         |  3.1e-05 |    4.2"
+    assert texts[1] == "    2  |   1.000 |   2.000 |  3.1e-05 |    4.2"
+    assert texts[2].splitlines()[1:] == [
+        "epoch  |    loss |    loss |    loss |       lr |    sec",
+        "-------+---------+---------+---------+----------+-------",
+        "    3  |   1.000 |   2.000 |   3.000 |  3.1e-05 |    4.2",
+    ]
+    assert texts[3] == "    4  |   1.000 |         |         |  3.1e-05 |    4.2"
+
+
+def test_another_width_of_the_terminal_begins_a_new_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, values = table("loss", "val_loss", "val_acc"), {"loss": 1.0, "val_loss": 2.0, "val_acc": 0.5}
+    assert rows.add(result(1, values)).count("\n") == 4
+    monkeypatch.setenv("COLUMNS", "90")  # the same columns
+    assert rows.add(result(2, values)).count("\n") == 0
+    monkeypatch.setenv("COLUMNS", "50")
+    assert rows.add(result(3, values)).splitlines()[0] == "1 more in train.log: val_acc"
+    assert rows.add(result(4, values)).count("\n") == 0
+
+
+def test_several_generators_of_lav() -> None:
+    shown = table("loss", *(f"lav_l{number}_loss" for number in (0, 1, 10, 2)), monitor="lav_l1_loss").add(
+        result(1, {})
+    )
+    assert shown.splitlines()[1] == "       |  train  | LAV l0  | LAV l1  | LAV l2  | LAV l10 |   rate   |"
+
+
+def test_what_is_scheduled_is_beside_the_rate() -> None:
+    scheduled = {"model.graph.dropout": 0.25, "gen.max_length": 4000.0}
+    shown = table("loss", stage="small").add(result(1, {"loss": 1.0}, scheduled=scheduled))
+    assert shown.splitlines() == [
+        "stage small",
+        "* new best val_loss",
+        "       |  train  |          scheduled           |",
+        "epoch  |    loss |       lr  dropout max_length |    sec",
+        "-------+---------+------------------------------+-------",
+        "    1  |   1.000 |  3.1e-05     0.25       4000 |    4.2",
+    ]
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def test_colors_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"val_loss": 1.0}
+    assert "\x1b" not in table().add(result(1, values, is_best=True))
+    on_a_terminal(monkeypatch)
+    lines = table().add(result(1, values, is_best=True)).splitlines()
+    assert lines[2] == "\x1b[1mepoch  |    loss |       lr |    sec\x1b[0m"
+    assert lines[4] == "    1\x1b[1;32m*\x1b[0m |   1.000 |  3.1e-05 |    4.2"
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert "\x1b" not in table().add(result(1, values, is_best=True))
+
+
+def printed(text: str) -> list[list[str]]:
+    """Cells of the rows in what a training printed, without the seconds."""
+    lines = [line for line in text.splitlines() if line[:6].strip(" *").isdigit()]
+    return [[" ".join(cell.split()) for cell in line.split("|")[:-1]] for line in lines]
+
+
+@contextlib.contextmanager
+def fresh_logging() -> Iterator[None]:
+    """The toolkit's logger as in a script that has configured nothing."""
+    root, captured = logging.getLogger("tfaip"), logging.getLogger().handlers[:]
+    before = (root.handlers[:], root.propagate, root.level)
+    root.handlers[:], root.propagate, logging.getLogger().handlers[:] = [], True, []
+    yield
+    root.handlers[:], root.propagate = before[:2]
+    root.setLevel(before[2])
+    logging.getLogger().handlers[:] = captured
+
+
+@pytest.mark.backend
+def test_a_training_prints_the_table_and_logs_the_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One update per epoch, of rate 1, with the gradient x = 2: w is 0, -2, -4 before the epochs, the loss w * x."""
+    params = line_params([2], None, tmp_path / "run", epochs=3, lr=1.0)
+    with fresh_logging():
+        train(params)
+    out = capsys.readouterr().out
+    assert printed(out) == [["1*", "0 0", "1"], ["2*", "-4.000 4.000", "1"], ["3*", "-8.000 8.000", "1"]]
+    assert "Results of epoch" not in out
+    log = (tmp_path / "run" / "train.log").read_text()
+    assert "Results of epoch 0003 distance: 8.0000 - loss: -8.0000 - loss/mean_epoch: -8.0000 - lr: 1.0000\n" in log
+    assert "sec" not in log
+
+
+@pytest.mark.backend
+def test_handlers_of_the_user_get_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program that has configured logging gets records; nothing is printed beside them."""
+    stream = io.StringIO()
+    with fresh_logging():
+        logging.getLogger().addHandler(logging.StreamHandler(stream))
+        logging.getLogger("tfaip").setLevel(logging.INFO)
+        train(line_params([2], None, tmp_path / "run", epochs=1))
+    assert stream.getvalue().count("Results of epoch 0001 distance: 0.0000 - loss: 0.0000") == 1
+    assert "epoch  |" not in stream.getvalue() + capsys.readouterr().out
+    assert "Results of epoch 0001" in (tmp_path / "run" / "train.log").read_text()
+
+
+@pytest.mark.backend
+def test_a_resumed_run_begins_with_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    with fresh_logging():
+        train(line_params([2], [1], run, epochs=1, lav_every_n=1))
+        capsys.readouterr()
+        # LAV runs in the last epoch only; its columns are there from the beginning, as before.
+        train(line_params([2], [1], run, epochs=3, lav_every_n=3), restore=True)
+    out = capsys.readouterr().out
+    assert out.count("epoch  |    loss dist..e |    loss dist..e |    loss dist..e |       lr |") == 1
+    cells = printed(out)
+    assert [row[0].rstrip("*") for row in cells] == ["2", "3"]
+    assert [bool(row[3]) for row in cells] == [False, True]
+    records = json.loads((run / "history.json").read_text())
+    assert list(records) == ["1", "2", "3"]

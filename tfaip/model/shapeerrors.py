@@ -1,0 +1,48 @@
+"""Errors of losses and metrics with the shapes of the targets and outputs that they were computed from."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from tfaip.errors import TfaipError
+from tfaip.util.typing import TensorDict
+
+
+class ShapeError(ValueError):
+    """Error of a loss or metric whose message names targets and outputs; most often their shapes do not fit."""
+
+
+@contextlib.contextmanager
+def shapes_named(place: str, targets: TensorDict, outputs: TensorDict) -> Iterator[None]:
+    """Context in which a loss or metric is computed: its error names targets and outputs with their shapes.
+
+    The libraries name operations and dimensions only.
+
+    Args:
+        place: what is computed, as in `MyModel._loss`.
+        targets: by name.
+        outputs: by name.
+
+    Raises:
+        ShapeError: instead of a TypeError or ValueError. (A KeyError means that an output is missing.)
+    """
+    try:
+        yield
+    except (TfaipError, ShapeError):
+        raise
+    except (TypeError, ValueError) as error:
+        text = f"{error} (in {place}; targets: {_shapes(targets)}; outputs: {_shapes(outputs)})"
+        # A layer of Keras that this passes drops the cause, in which the line of the user's code would be searched.
+        raise ShapeError(text).with_traceback(error.__traceback__) from error
+
+
+def _shapes(tensors: TensorDict) -> str:
+    if not isinstance(tensors, dict):
+        return type(tensors).__name__
+    texts = []
+    for name, tensor in sorted(tensors.items()):
+        # JAX has objects of its own for unknown sizes.
+        sizes = [size if isinstance(size, int) else None for size in getattr(tensor, "shape", ())]
+        texts.append(f"{name} {tuple(sizes)}")
+    return ", ".join(texts) or "none"

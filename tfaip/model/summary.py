@@ -1,0 +1,152 @@
+"""Summary of a model: its layers with their output shapes and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import keras
+
+from tfaip.backend import keras_private
+from tfaip.model.variables import all_layers_by_path
+from tfaip.util.terminal import align_left, align_right, text_width
+
+
+@dataclass(frozen=True)
+class LayerSummary:
+    """Summary of a layer.
+
+    Args:
+        path: attribute path within the graph, as in `no_train_scope`.
+        kind: class name.
+        shapes: output shapes of one sample in words; empty if they are not known.
+        parameters: number of numbers in its weights, with those of the layers below it.
+        trained: how many of these the optimizer changes.
+    """
+
+    path: str
+    kind: str
+    shapes: str
+    parameters: int
+    trained: int
+
+
+def summarize(graph: keras.layers.Layer) -> list[LayerSummary]:
+    """Return a summary of each layer of a built graph, in the order in which the graph defines them.
+
+    A layer of Keras is one row, whatever it consists of; models and layers of the user are shown by
+    what is below them, and if they own weights. Layers that share weights count them once.
+    """
+    paths = {id(layer): path for path, layer in all_layers_by_path(graph).items()}
+    counted: set[int] = set()
+    rows = []
+    for layer in _layers(graph, set()):
+        if id(layer) in paths and not isinstance(layer, keras.layers.InputLayer):
+            rows.append(_summary(layer, paths[id(layer)], counted))
+    return rows
+
+
+def summary_lines(graph: keras.layers.Layer) -> list[str]:
+    """Return the summary of a built graph as a table, the totals last."""
+    rows = summarize(graph)
+    cells = [["layer", "class", "output", "parameters", "trained"]]
+    cells += [[row.path, row.kind, row.shapes, f"{row.parameters:,}", f"{row.trained:,}"] for row in rows]
+    return [*_table(cells), totals(rows)]
+
+
+def totals(rows: Sequence[LayerSummary]) -> str:
+    """Return `51,242 parameters in 5 layers, 320 of them not trained`."""
+    parameters, trained = sum(row.parameters for row in rows), sum(row.trained for row in rows)
+    rest = f", {parameters - trained:,} of them not trained" if trained < parameters else ""
+    return f"{parameters:,} parameters in {len(rows)} layers{rest}"
+
+
+def _layers(layer: keras.layers.Layer, seen: set[int]) -> Iterator[keras.layers.Layer]:
+    """Yield the layers that are shown, each once."""
+    for child in keras_private.sublayers(layer):
+        if id(child) in seen:
+            continue
+        seen.add(id(child))
+        if _is_shown_whole(child):
+            yield child
+            continue
+        if _own_weights(child):
+            yield child
+        yield from _layers(child, seen)
+
+
+def _is_shown_whole(layer: keras.layers.Layer) -> bool:
+    if isinstance(layer, keras.Model):
+        return False
+    is_of_keras = type(layer).__module__.partition(".")[0] == "keras"
+    return is_of_keras or not keras_private.sublayers(layer)
+
+
+def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
+    below = {id(weight) for child in keras_private.sublayers(layer) for weight in child.weights}
+    return [weight for weight in layer.weights if id(weight) not in below]
+
+
+def _summary(layer: keras.layers.Layer, path: str, counted: set[int]) -> LayerSummary:
+    weights = layer.weights if _is_shown_whole(layer) else _own_weights(layer)
+    new = [weight for weight in weights if id(weight) not in counted]
+    counted.update(map(id, new))
+    trained = {id(weight) for weight in layer.trainable_weights}
+    sizes = {id(weight): _size(weight) for weight in new}
+    return LayerSummary(
+        path,
+        type(layer).__name__,
+        _output_shapes(layer),
+        sum(sizes.values()),
+        sum(size for key, size in sizes.items() if key in trained),
+    )
+
+
+def _size(weight: keras.Variable) -> int:
+    size = 1
+    for length in weight.shape:
+        size *= int(length)
+    return size
+
+
+def _output_shapes(layer: keras.layers.Layer) -> str:
+    """Return the shapes without the batch dimension, `?` for a variable length; empty if they are not known."""
+    try:
+        outputs = keras.tree.flatten(layer.output)
+        shapes = [tuple(output.shape) for output in outputs]
+    except (AttributeError, ValueError):  # not part of a graph of calls
+        shapes = _computed_shapes(layer)
+    return ", ".join("x".join("?" if n is None else str(n) for n in shape[1:]) or "scalar" for shape in shapes)
+
+
+def _computed_shapes(layer: keras.layers.Layer) -> list[tuple[int | None, ...]]:
+    if type(layer).compute_output_shape is keras.layers.Layer.compute_output_shape:
+        return []  # it would call the layer
+    try:
+        config = layer.get_build_config() or {}
+        shapes = config.get("shapes_dict", config)
+        computed = layer.compute_output_shape(*shapes.values()) if shapes else None
+    except Exception:  # of a layer of the user; a summary is no reason to end a training
+        return []
+    return _shapes_in(computed)
+
+
+def _shapes_in(value: object) -> list[tuple[int | None, ...]]:
+    """Return the shapes in a result of `compute_output_shape`: one, or a structure of several."""
+    if isinstance(value, tuple | list) and value and all(isinstance(n, int | None) for n in value):
+        return [tuple(value)]
+    if isinstance(value, dict):
+        return [shape for item in value.values() for shape in _shapes_in(item)]
+    if isinstance(value, tuple | list):
+        return [shape for item in value for shape in _shapes_in(item)]
+    return []
+
+
+def _table(cells: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        texts = [align_left(text, width) for text, width in zip(row[:3], widths[:3], strict=True)]
+        texts += [align_right(text, width) for text, width in zip(row[3:], widths[3:], strict=True)]
+        lines.append("  ".join(texts))
+    return lines

@@ -1,0 +1,143 @@
+"""Params classes that are made from the parts of a scenario; see `tfaip.scenario.scenario.Scenario`."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelineParamsBase
+from tfaip.data.databaseparams import DataGeneratorParams
+from tfaip.data.generators.listsfile import ListsFileGeneratorParams
+from tfaip.params import ParamsBase, option
+from tfaip.params.declaration import pai_meta
+from tfaip.params.generics import bound_field
+from tfaip.params.trust import SCENARIO_MARK
+from tfaip.scenario.declared import ParamsClasses, as_object, has_own_params, params_class_names
+from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams
+from tfaip.trainer.params import TrainerParams
+
+TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
+TLav = TypeVar("TLav", bound=DataGeneratorParams)
+
+
+class TrainingOnlyParams(TrainerPipelineParamsBase[TTrain, DataGeneratorParams], Generic[TTrain]):
+    """One generator for training, and no validation."""
+
+    train: TTrain = bound_field(pai_meta(mode="ssnake", help="Generator of the training data"))
+
+    def train_gen(self) -> TTrain:
+        return self.train
+
+    def val_gen(self) -> None:
+        return None
+
+
+class WithLAV(ParamsBase, Generic[TLav]):
+    """Generator of its own for LAV."""
+
+    lav: TLav = bound_field(pai_meta(mode="ssnake", help="Generator of the data to load and validate on"))
+
+    def lav_gen(self) -> Iterable[DataGeneratorParams]:
+        return [self.lav]
+
+
+class WithSeveralLAV(ParamsBase):
+    """Several generators for LAV."""
+
+    lav: list[DataGeneratorParams] = option(
+        factory=list, help="Generators of the data to load and validate on, each separately", mode="ssnake"
+    )
+
+    def lav_gen(self) -> Iterable[DataGeneratorParams]:
+        return self.lav
+
+
+def make_params_classes(scenario: type, declared: Mapping[str, Any], given: ParamsClasses) -> ParamsClasses:
+    """Make the params classes of a scenario, and define them in its module.
+
+    Args:
+        scenario: the class of the scenario.
+        declared: its parts; none is missing.
+        given: classes that the scenario is declared with (`Scenario[MyScenarioParams, ...]`).
+
+    Raises:
+        TypeError: if the module has one of their names already, or a part belongs to a class that is
+            given.
+    """
+    made_from: dict[str, Any] = {"data": given.scenario, "model": given.scenario, "evaluator": given.scenario}
+    made_from |= {"train": given.trainer, "val": given.trainer, "lav": given.trainer}
+    for part, cls in made_from.items():
+        if cls is not None and part in declared:
+            raise TypeError(f"{scenario.__qualname__}.{part} is declared by {cls.__name__}: set its default there")
+    params, trainer = given.scenario, given.trainer
+    params_name, pipeline_name, trainer_name = params_class_names(scenario)
+    base: Any
+    if params is None:
+        base = ScenarioBaseParams
+        parts = {name: declared.get(name) for name in ("data", "model", "evaluator")}
+        if parts["evaluator"] is not None and not has_own_params(parts["evaluator"]):
+            parts["evaluator"] = as_object(parts["evaluator"])
+        bases = (base[_class(declared["data"]), _class(declared["model"])],)
+        params = _make(scenario, params_name, bases, f"Data and model of {scenario.__name__}.", _objects(parts))
+    if trainer is None:
+        base = TrainerParams
+        bases = (base[params, _make_pipeline(scenario, pipeline_name, declared)],)
+        trainer = _make(scenario, trainer_name, bases, f"Training of {scenario.__name__}.", {})
+    return ParamsClasses(params, trainer)
+
+
+def _make_pipeline(scenario: type, name: str, declared: Mapping[str, Any]) -> type:
+    train, val, lav = declared["train"], declared.get("val"), declared.get("lav")
+    defaults = _objects({"train": train, "val": val, "lav": lav})
+    base: Any
+    if lav is None and _class(train) is _class(val) and issubclass(_class(train), ListsFileGeneratorParams):
+        bases: list[Any] = [ListFilePipelineParams[_class(train)]]  # type: ignore[misc]
+    elif val is None:
+        base = TrainingOnlyParams
+        bases = [base[_class(train)]]
+    else:
+        base = TrainerPipelineParams
+        bases = [base[_class(train), _class(val)]]
+    if isinstance(lav, list):
+        bases.insert(0, WithSeveralLAV)
+    elif lav is not None:
+        base = WithLAV
+        bases.insert(0, base[_class(lav)])
+    return _make(scenario, name, tuple(bases), f"Data of {scenario.__name__}.", defaults)
+
+
+def _make(scenario: type, name: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any]) -> Any:
+    """Make a params class beside a scenario, whose inherited fields have the given defaults."""
+    path, dot, _ = scenario.__qualname__.rpartition(".")
+    body = {
+        "__module__": scenario.__module__,
+        "__qualname__": f"{path}{dot}{name}",
+        "__doc__": doc,
+        SCENARIO_MARK: scenario.__qualname__,
+        **defaults,
+    }
+    made = types.new_class(name, bases, exec_body=lambda namespace: namespace.update(body))
+    module = sys.modules.get(scenario.__module__)
+    if dot or module is None:
+        return made  # inside a function or a class: no name leads to it
+    taken = vars(module).get(name)
+    # A cell of a notebook, or a module that is loaded again, replaces its own classes.
+    if taken is not None and vars(taken).get(SCENARIO_MARK) != scenario.__qualname__:
+        raise TypeError(
+            f"{scenario.__qualname__} makes the params class {name}, but {scenario.__module__} defines {name} already: "
+            "rename one of them"
+        )
+    setattr(module, name, made)
+    return made
+
+
+def _class(value: Any) -> Any:
+    return value if isinstance(value, type) else type(value)
+
+
+def _objects(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts that are objects, which hold defaults."""
+    return {name: value for name, value in parts.items() if value is not None and not isinstance(value, type)}

@@ -1,0 +1,174 @@
+"""Table of the epochs of a run, one row after the other, for people who watch it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tfaip.trainer.reporting.epochcolumns import (
+    RATE,
+    SETTING_WIDTH,
+    VALUE_WIDTH,
+    ColumnGroup,
+    Columns,
+    LoggedNames,
+    choose_columns,
+)
+from tfaip.util.terminal import BOLD, GREEN, align_right, cut, fit, styled, terminal_width, text_width
+from tfaip.util.typing import Logs
+
+ROWS_PER_HEADER = 20
+LEAST_WIDTH = 20
+_EPOCH_WIDTH = 5
+_SECONDS_WIDTH = 6
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """Results of an epoch.
+
+    Args:
+        epoch: from 1.
+        values: all logged values by name, and the learning rate as `lr`.
+        seconds: duration of the epoch.
+        is_best: True if it is the best epoch so far.
+        scheduled: further values that follow a schedule, by the name of their target.
+    """
+
+    epoch: int
+    values: Logs
+    seconds: float
+    is_best: bool = False
+    scheduled: Logs = field(default_factory=dict)
+
+
+class EpochTable:
+    """Table whose columns follow from the names of the values and the width of the terminal.
+
+    The header is printed before the first row, again every 20 rows, and when the columns change.
+    Each stage has a table of its own, since its model may log other values.
+
+    Args:
+        names: names of values that are known before the first epoch.
+        monitor: name of the value that decides which epoch is the best.
+        complete: where all values are, to mention if there is no room for some.
+        stage: name of the stage; None: the run has only one.
+    """
+
+    def __init__(self, names: LoggedNames, monitor: str, complete: str, stage: str | None = None) -> None:
+        self._names = names
+        self._monitor = monitor
+        self._complete = complete
+        self._stage = stage
+        self._columns: Columns | None = None
+        self._rows = 0
+
+    def add(self, result: EpochResult) -> str:
+        """Return the lines of an epoch: its row, after a header if there must be one."""
+        self._names.add(result.values, result.scheduled)
+        width = terminal_width()
+        columns = choose_columns(self._names, self._monitor, width)
+        is_new = columns != self._columns
+        lines = self._notes(columns, width) if is_new else []
+        if is_new or self._rows == ROWS_PER_HEADER:
+            lines += [styled(line, BOLD) for line in _header(columns)]
+            self._rows = 0
+        self._columns = columns
+        self._rows += 1
+        return "\n".join([*lines, _row(columns, result)])
+
+    def _notes(self, columns: Columns, width: int) -> list[str]:
+        """Return what must be known to read columns that are new."""
+        notes = [] if self._columns is not None else self._legend()
+        if columns.left_out:
+            notes.append(f"{len(columns.left_out)} more in {self._complete}: {', '.join(columns.left_out)}")
+        return [cut(note, max(width, LEAST_WIDTH)) for note in notes]
+
+    def _legend(self) -> list[str]:
+        stage = [] if self._stage is None else [f"stage {self._stage}"]
+        loss = "" if self._names.only_loss is None else f"; loss is {self._names.only_loss}"
+        return [*stage, f"* new best {self._names.shown_as(self._monitor)}{loss}"]
+
+
+def value_text(value: float, width: int = VALUE_WIDTH) -> str:
+    """Return a number with 3 to 4 significant digits: `0.5700`, `0.00570`, `5.70e-4`, `12.35`, `1.24e8`.
+
+    Args:
+        value: any number; exactly zero is `0`.
+        width: longest text, at least 7; small negative numbers may get fewer digits.
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}".replace("-0", "0")
+    decimals = 3 - math.floor(math.log10(abs(value)))
+    text = f"{value:.{min(max(decimals, 0), 4 if decimals < 6 else 5)}f}"
+    if decimals <= 6 and len(text) <= width:
+        return text
+    return _with_exponent(value, width)
+
+
+def setting_text(value: float) -> str:
+    """Return a rate, or another number that is set: up to three digits, without zeros at the end (`3.1e-05`);
+    whole numbers up to seven digits in full.
+    """
+    if float(value).is_integer() and abs(value) < 10**7:
+        return f"{value:.0f}"
+    texts = (f"{value:.{digits}g}" for digits in (3, 2, 1))
+    return next((text for text in texts if len(text) <= SETTING_WIDTH), f"{value:.0e}")
+
+
+def _with_exponent(value: float, width: int) -> str:
+    """Return a number in the form `5.70e-4`, with as many digits as fit."""
+    text = ""
+    for decimals in (2, 1, 0):
+        mantissa, exponent = f"{value:.{decimals}e}".split("e")
+        text = f"{mantissa}e{int(exponent)}"
+        if len(text) <= width:
+            break
+    return text
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration with one decimal below 1000 s."""
+    return f"{seconds:.1f}" if seconds < 999.95 else f"{seconds:.0f}"
+
+
+def _header(columns: Columns) -> list[str]:
+    titles, names = " " * (_EPOCH_WIDTH + 1), "epoch "
+    rule = "-" * (_EPOCH_WIDTH + 1)
+    for group in columns.groups:
+        titles += f" |{_centered(group)}"
+        names += " |" + "".join(f" {align_right(column.title, column.width)}" for column in group.columns)
+        rule += f"-+{'-' * group.width}"
+    return [titles + " |", f"{names} | {'sec':>{_SECONDS_WIDTH}}", f"{rule}-+{'-' * (_SECONDS_WIDTH + 1)}"]
+
+
+def _centered(group: ColumnGroup) -> str:
+    """Return the title of a group above the middle of its columns."""
+    room = group.width - 1
+    title = next((title for title in group.titles if text_width(title) <= room), group.titles[-1])
+    return f" {fit(title, room):^{room}}"
+
+
+def _row(columns: Columns, result: EpochResult) -> str:
+    mark = styled("*", GREEN) if result.is_best else " "
+    cells = [f"{result.epoch:>{_EPOCH_WIDTH}}{mark}"]
+    for group in columns.groups:
+        texts = (_cell(column.name, result) for column in group.columns)
+        cells.append(_joined(texts, group))
+    cells.append(f"{seconds_text(result.seconds):>{_SECONDS_WIDTH + 1}}")
+    return " |".join(cells)
+
+
+def _joined(texts: Iterable[str], group: ColumnGroup) -> str:
+    return "".join(f" {text:>{column.width}}" for text, column in zip(texts, group.columns, strict=True))
+
+
+def _cell(name: str, result: EpochResult) -> str:
+    """Return the text of a value; nothing if the epoch has none, as without validation."""
+    if name in result.scheduled:
+        return setting_text(result.scheduled[name])
+    if name not in result.values:
+        return ""
+    value = result.values[name]
+    return setting_text(value) if name == RATE else value_text(value)
