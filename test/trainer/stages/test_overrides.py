@@ -45,7 +45,7 @@ def changed(overrides: dict[str, Any], **values: Any) -> tuple[TinyTrainerParams
         ("trainer.val_every_n", 3, "val_every_n", 3),
         ("val_every_n", 3, "val_every_n", 3),
         ("no_train_scope", "a b c", "no_train_scope", "a b c"),
-        ("lav_silent", "yes", "lav_silent", True),
+        ("lav_silent", "no", "lav_silent", False),
         ("lav_silent", True, "lav_silent", True),
         ("calc_ema", -1, "calc_ema", -1.0),
         ("loss_weights", {"mse": 0.5, "x": 1}, "loss_weights", {"mse": 0.5, "x": 1.0}),
