@@ -88,7 +88,7 @@ class TrainingLoop:
     def _run_epoch(self, epoch: TrainingEpoch) -> Logs:
         self._begin_rate(epoch)
         self._callbacks.on_epoch_begin(epoch.number - 1)
-        trained = epoch.train()
+        trained = {**epoch.train(), **self._setup.model.end_epoch()}
         plots = {TRAIN: self._setup.events.draw()}
         measured = self._evaluate(epoch, trained)
         measured = replace(measured, values={**trained, **measured.values}, drawings={**plots, **measured.drawings})

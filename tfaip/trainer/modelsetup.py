@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -26,7 +26,10 @@ from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.runparams import Params
+from tfaip.trainer.schedules.live import INPUT_GRADIENT, LiveSchedules
+from tfaip.trainer.schedules.targets import schedules_of
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
 
@@ -59,9 +62,17 @@ def build_training_model(
     Raises:
         FieldAdvice: if a param cannot work with this model; its path begins at `params`.
     """
+    live = LiveSchedules([schedule for schedule in schedules_of(params) if not schedule.is_of_data], params)
     with _flags_of_objects(params):
         data, graph = scenario.data, scenario.graph
-        model = TrainingModel(scenario.model, graph, _input_gradient_penalty(scenario), params.loss_weights)
+        model = TrainingModel(
+            scenario.model,
+            graph,
+            _input_gradient_penalty(scenario, live),
+            live.loss_weights(),
+            weight_noise(params, live.number),
+            live.variables,
+        )
         # Before the optimizer, which must find all variables of both graphs.
         model.build_symbolically(data.create_input_layers(), data.create_target_layers())
     unknown = sorted(set(params.loss_weights) - set(model.loss_names))
@@ -76,7 +87,9 @@ def build_training_model(
     if warmstarter is not None:
         with below("warmstart"):
             warmstarter.apply(graph)
-    _compile(model, params, scenario, epoch_steps, devices)
+    apply_rules(params, model, live.number)
+    _compile(model, params, scenario, epoch_steps, devices, live.of_optimizer)
+    live.bind(model, params.random_seed or 0)
     return model
 
 
@@ -92,7 +105,14 @@ def _flags_of_objects(params: Params) -> Iterator[None]:
         raise UsageError(f"{flag_of(params, 'trainer', path)}: {error}") from error
 
 
-def _compile(model: TrainingModel, params: Params, scenario: Scenario, epoch_steps: int, devices: Devices) -> None:
+def _compile(
+    model: TrainingModel,
+    params: Params,
+    scenario: Scenario,
+    epoch_steps: int,
+    devices: Devices,
+    scheduled: Collection[str],
+) -> None:
     with below("optimizer"):
         optimizer = build_optimizer(
             params.optimizer,
@@ -104,6 +124,7 @@ def _compile(model: TrainingModel, params: Params, scenario: Scenario, epoch_ste
             network=scenario.graph,
             seed=params.random_seed or 0,
             scales_loss=devices.precision is Precision.MIXED_FLOAT16,
+            scheduled=scheduled,
         )
     model.compile(
         optimizer=optimizer,
@@ -115,11 +136,12 @@ def _compile(model: TrainingModel, params: Params, scenario: Scenario, epoch_ste
     )
 
 
-def _input_gradient_penalty(scenario: Scenario) -> InputGradientPenalty | None:
+def _input_gradient_penalty(scenario: Scenario, live: LiveSchedules) -> InputGradientPenalty | None:
     params = scenario.params
     if not params.use_input_gradient_regularization:
         return None
-    return InputGradientPenalty(params.input_gradient_regularization_h, params.input_gradient_regularization_lambda)
+    weight = live.number(INPUT_GRADIENT, params.input_gradient_regularization_lambda)
+    return InputGradientPenalty(params.input_gradient_regularization_h, weight)
 
 
 def _steps_per_execution(params: Params, devices: Devices) -> int:

@@ -31,7 +31,9 @@ from tfaip.trainer.run.names import (
     expected_directory,
 )
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
+from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.warmstart import WarmStartParams
+from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
 
 __all__ = [
     "ProgressBarMode",
@@ -147,6 +149,20 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         {},
         "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)",
         low=0,
+    )
+    weight_penalties: list[WeightPenaltyParams] = option(
+        [], "L1 and L2 penalties on weights by regex on their paths; they add up", mode="ssnake"
+    )
+    weight_noise: WeightNoiseParams = option(
+        help="Noise on weights in the forward pass of the training",
+        factory=WeightNoiseParams,
+        fix_dc=True,
+        mode="ssnake",
+    )
+    schedules: list[ScheduleParams] = option(
+        [],
+        "Values that change in the course of the training, besides the learning rate",
+        mode="ssnake",
     )
     calc_ema: float = option(
         0.0,

@@ -1,0 +1,178 @@
+"""Values that schedules change while the compiled step stays: variables of the model and of its optimizer."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from tfaip.backend import keras_private
+from tfaip.backend.keras_private import NumberVariable
+from tfaip.model.livevalues import dropout_layers, scheduled_values
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.weightnoise import WeightNoise
+from tfaip.params.limits import FieldError
+from tfaip.trainer.optimizer.build import live_numbers
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
+from tfaip.trainer.schedules.table import ScheduleTable
+from tfaip.trainer.schedules.targets import AVERAGE_RATE, GRAPH, LOSS_WEIGHTS, MODEL, Schedule, refuse
+from tfaip.util.logging import logger
+from tfaip.util.text import number_text
+from tfaip.util.typing import Logs, Tensor
+
+log = logger(__name__)
+
+OPTIMIZER = "optimizer."
+# Prefix of the logged names.
+LOGGED = "schedule/"
+NOISE = "weight_noise.stddev"
+INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
+
+
+class LiveSchedules:
+    """Schedules of live values; a value is computed inside of the step from the number of its update.
+
+    So it is the same for any number of steps per execution, and nothing of it is stored.
+
+    Args:
+        schedules: those of live values.
+        params: the trainer params.
+    """
+
+    def __init__(self, schedules: Sequence[Schedule], params: Any) -> None:
+        self._schedules = tuple(schedules)
+        self._params = params
+        self._targets: list[keras.Variable] = []
+        self._table = ScheduleTable([schedule.params for schedule in schedules]) if schedules else None
+        self._optimizer: TrainingOptimizer | None = None
+        self._noise: WeightNoise | None = None
+        paths = [schedule.path for schedule in schedules]
+        of_optimizer = {f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer)} | {AVERAGE_RATE}
+        self.of_optimizer = [path.removeprefix(OPTIMIZER) for path in paths if path in of_optimizer]
+        """Numbers of the optimizer that are scheduled, see `build_optimizer`."""
+        self._variables = {path: NumberVariable(0.0, name="scheduled") for path in paths if path not in of_optimizer}
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Variables that the training model has to own."""
+        return list(self._variables.values())
+
+    def number(self, path: str, value: float) -> float | keras.Variable:
+        """Return the variable in the place of a number of the trainer params, or the number if it is not scheduled."""
+        return self._variables.get(path, value)
+
+    def loss_weights(self) -> dict[str, float | keras.Variable]:
+        """Return the weights of losses that the training gives, those with a schedule as variables."""
+        found: dict[str, float | keras.Variable] = dict(self._params.loss_weights)
+        for path, variable in self._variables.items():
+            if path.startswith(LOSS_WEIGHTS):
+                found[path.removeprefix(LOSS_WEIGHTS)] = variable
+        return found
+
+    def bind(self, model: TrainingModel, seed: int) -> None:
+        """Let the compiled model follow the schedules.
+
+        Args:
+            model: compiled with the optimizer that has the numbers `of_optimizer`.
+            seed: of dropout layers that have no generator since their rate is 0.
+
+        Raises:
+            FieldAdvice: if a target is not live; its path begins at the trainer params.
+        """
+        layers = dropout_layers(model.graph)
+        for layer in layers.values():
+            keras_private.reset_dropout_rate(layer)
+        live = self._live_variables(model)
+        rates = {_graph_path(f"{path}/rate"): layer for path, layer in layers.items()}
+        for schedule in self._schedules:
+            variable = live.get(schedule.path)
+            if schedule.path in rates:
+                _check_rate(schedule)
+                variable = self._variables[schedule.path]
+                keras_private.set_dropout_rate(rates[schedule.path], variable, _seed_of(schedule.path, seed))
+            if variable is None:
+                raise refuse(schedule, [*rates, *_without_aliases(live)])
+            self._targets.append(variable)
+            log.info("schedule %s: %s", schedule.name, _described(schedule))
+        self._optimizer, self._noise = model.optimizer, model.noise
+        if self._targets or self._noise is not None:
+            model.follow(self)
+
+    def begin_step(self) -> None:
+        """Set the values of an update, inside of the compiled step."""
+        optimizer = self._bound()
+        self._assign(optimizer.completed_epochs)
+        if self._noise is not None:
+            self._noise.begin_update(optimizer.update_number)
+
+    def end_epoch(self) -> Logs:
+        """Set the values of the last update that was trained, which a validation has; return them by logged name."""
+        if not self._targets:
+            return {}
+        # Computed here, not in the step, whose last bit may differ: a run that resumes behind the last batch has not
+        # executed it.
+        optimizer = self._bound()
+        self._assign(optimizer.schedule.completed_epochs(optimizer.batches - 1))
+        return {
+            f"{LOGGED}{schedule.name}": float(variable + 0.0)
+            for schedule, variable in zip(self._schedules, self._targets, strict=True)
+        }
+
+    def _assign(self, epochs: Tensor) -> None:
+        if self._table is None:
+            return
+        values = self._table.values(epochs)
+        for i, variable in enumerate(self._targets):
+            variable.assign(values[i])
+
+    def _bound(self) -> TrainingOptimizer:
+        assert self._optimizer is not None  # noqa: S101 (set by `bind`)
+        return self._optimizer
+
+    def _live_variables(self, model: TrainingModel) -> Mapping[str, keras.Variable | None]:
+        """Return all values that can be scheduled but dropout rates, with the variables of those that are."""
+        params, optimizer = self._params, model.optimizer
+        live: dict[str, keras.Variable | None] = {}
+        for name in (*live_numbers(params.optimizer), AVERAGE_RATE):
+            path = name if name == AVERAGE_RATE else f"{OPTIMIZER}{name}"
+            live[path] = optimizer.numbers.variables.get(name)
+        paths = [f"{LOSS_WEIGHTS}{name}" for name in model.loss_names]
+        paths += [NOISE]
+        for index in range(len(params.weight_penalties)):
+            paths += [f"weight_penalties.{index}.{name}" for name in ("l1", "l2")]
+        if params.scenario.use_input_gradient_regularization:
+            paths.append(INPUT_GRADIENT)
+        live.update({path: self._variables.get(path) for path in paths})
+        for path, variable in scheduled_values(model.graph).items():
+            live[_graph_path(path)] = variable
+            if "/" not in path:
+                live[f"{MODEL}{path}"] = variable
+        live.update({f"{MODEL}{name}": v for name, v in model.model_base.scheduled_values.items()})
+        return live
+
+
+def _graph_path(path: str) -> str:
+    return GRAPH + path.replace("/", ".")
+
+
+def _without_aliases(live: Mapping[str, Any]) -> list[str]:
+    """Return the paths without those of the outermost graph that are there as `model.NAME` too."""
+    return [path for path in live if f"{MODEL}{path.removeprefix(GRAPH)}" not in live or not path.startswith(GRAPH)]
+
+
+def _check_rate(schedule: Schedule) -> None:
+    for epochs, rate in schedule.params.points.items():
+        if not 0 <= rate <= 1:
+            raise FieldError(f"{schedule.place}.points", rate, "a rate of a dropout, from 0 to 1", index=epochs)
+
+
+def _seed_of(path: str, seed: int) -> int:
+    return zlib.crc32(f"{seed}/{path}".encode()) % 2**31
+
+
+def _described(schedule: Schedule) -> str:
+    points = sorted(schedule.params.points.items())
+    text = " ".join(f"{number_text(epochs)}={number_text(value)}" for epochs, value in points)
+    return text if len(points) == 1 else f"{text}, {schedule.params.interpolation.value}"
