@@ -27,6 +27,7 @@ class WeightNoise:
 
     def __init__(self, stddev: float | keras.Variable, seed: int) -> None:
         self._stddev = stddev
+        self._seed = seed % 2**31
         self.generator = keras.random.SeedGenerator(seed)
         self._weights: Sequence[keras.Variable] = ()
 
@@ -37,8 +38,8 @@ class WeightNoise:
     def begin_update(self, number: Tensor) -> None:
         """Choose the noise of an update, an integer from 0; called inside of the compiled step."""
         state = self.generator.state
-        first = ops.cast(ops.convert_to_tensor(self.generator.seed % 2**31), state.dtype)
-        state.assign(ops.stack([first, ops.cast(number, state.dtype)]))
+        seed = ops.cast(ops.convert_to_tensor(self._seed, dtype="int32"), state.dtype)
+        state.assign(ops.stack([seed, ops.cast(number, state.dtype)]))
 
     def applied(self, layer: keras.layers.Layer) -> AbstractContextManager[Any]:
         """Return a context in which the weights have noise; `layer` takes over the losses of layers in it."""

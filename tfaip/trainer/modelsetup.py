@@ -26,8 +26,8 @@ from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.runparams import Params
-from tfaip.trainer.schedules.live import INPUT_GRADIENT, LiveSchedules
-from tfaip.trainer.schedules.targets import schedules_of
+from tfaip.trainer.schedules.live import LiveSchedules
+from tfaip.trainer.schedules.targets import INPUT_GRADIENT, schedules_of
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
 from tfaip.util.logging import logger

@@ -17,9 +17,8 @@ from tfaip.params.limits import FieldError
 from tfaip.trainer.optimizer.build import live_numbers
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.schedules.table import ScheduleTable
-from tfaip.trainer.schedules.targets import AVERAGE_RATE, GRAPH, LOSS_WEIGHTS, MODEL, Schedule, refuse
+from tfaip.trainer.schedules.targets import AVERAGE_RATE, GRAPH, INPUT_GRADIENT, LOSS_WEIGHTS, MODEL, Schedule, refuse
 from tfaip.util.logging import logger
-from tfaip.util.text import number_text
 from tfaip.util.typing import Logs, Tensor
 
 log = logger(__name__)
@@ -28,7 +27,6 @@ OPTIMIZER = "optimizer."
 # Prefix of the logged names.
 LOGGED = "schedule/"
 NOISE = "weight_noise.stddev"
-INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
 
 
 class LiveSchedules:
@@ -95,7 +93,7 @@ class LiveSchedules:
             if variable is None:
                 raise refuse(schedule, [*rates, *_without_aliases(live)])
             self._targets.append(variable)
-            log.info("schedule %s: %s", schedule.name, _described(schedule))
+            log.info("schedule %s: %s", schedule.name, schedule.described())
         self._optimizer, self._noise = model.optimizer, model.noise
         if self._targets or self._noise is not None:
             model.follow(self)
@@ -170,9 +168,3 @@ def _check_rate(schedule: Schedule) -> None:
 
 def _seed_of(path: str, seed: int) -> int:
     return zlib.crc32(f"{seed}/{path}".encode()) % 2**31
-
-
-def _described(schedule: Schedule) -> str:
-    points = sorted(schedule.params.points.items())
-    text = " ".join(f"{number_text(epochs)}={number_text(value)}" for epochs, value in points)
-    return text if len(points) == 1 else f"{text}, {schedule.params.interpolation.value}"

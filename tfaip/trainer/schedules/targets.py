@@ -21,8 +21,12 @@ SCHEDULES = "schedules"
 # Parts of the tree that are read when an epoch begins.
 OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
-# Fields of which 0 or -1 is a switch, which a schedule cannot be.
-_OPEN_RANGE = {AVERAGE_RATE: Limits(None, None, 0, 1, True, {}, (), None)}
+INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
+# Where they differ from those of the field: 0 and -1 of the averages are no rates.
+_RANGES = {
+    AVERAGE_RATE: Limits(None, None, 0, 1, True, {}, (), None),
+    INPUT_GRADIENT: Limits(0, None, None, None, True, {}, (), None),
+}
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,16 @@ class Schedule:
         """True if the data of an epoch depend on it."""
         return self.path.startswith(OF_DATA)
 
+    def described(self) -> str:
+        """Return points and interpolation in words."""
+        points = sorted(self.params.points.items())
+        text = " ".join(f"{epochs:g}={value:g}" for epochs, value in points)
+        return text if len(points) == 1 else f"{text}, {self.params.interpolation.value}"
+
 
 def shown_name(path: str) -> str:
-    """Return the short name of a target: its path without the part that is always the same."""
-    return path.removeprefix("scenario.")
+    """Return the name of a target in messages, logs and the history: as its flag, without `trainer.`."""
+    return path.removeprefix("scenario.").removeprefix("gen.setup.")
 
 
 def schedules_of(params: Any) -> list[Schedule]:
@@ -104,6 +114,7 @@ def _path_of(params: Any, target: str) -> str:
     for place, _ in walk_places(params, Place.of_root(root)):
         path = place.path.removeprefix(root).removeprefix(".")
         paths.setdefault(path, path)
+        paths.setdefault(path.removeprefix("gen."), path)
         if not place.is_hidden:
             paths.setdefault(place.flag, path)
     known, rest = name, ""
@@ -124,8 +135,8 @@ def _check_values(params: Any, schedule: Schedule) -> None:
 
 
 def _limits(params: Any, path: str) -> Limits | None:
-    if path in _OPEN_RANGE:
-        return _OPEN_RANGE[path]
+    if path in _RANGES:
+        return _RANGES[path]
     while path:
         parent, _, name = path.rpartition(".")
         node = _at(params, parent)
