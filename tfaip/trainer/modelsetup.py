@@ -29,6 +29,7 @@ from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.live import LiveSchedules
 from tfaip.trainer.schedules.targets import INPUT_GRADIENT, schedules_of
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.trainer.weightrules.initialisation import initialize
 from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
@@ -82,6 +83,7 @@ def build_training_model(
         )
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     _undo_freeze(graph)
+    initialize(params.param_init, graph, params.random_seed or 0)
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:

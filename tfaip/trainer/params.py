@@ -33,7 +33,7 @@ from tfaip.trainer.run.names import (
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
+from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams, check_rules
 
 __all__ = [
     "ProgressBarMode",
@@ -150,6 +150,11 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)",
         low=0,
     )
+    param_init: dict[str, str] = option(
+        {},
+        "First values of weights by regex on their paths, e.g. '.*kernel=glorot_uniform' '.*forget.*bias=1'; the first "
+        "rule that matches counts",
+    )
     weight_penalties: list[WeightPenaltyParams] = option(
         [], "L1 and L2 penalties on weights by regex on their paths; they add up", mode="ssnake"
     )
@@ -218,6 +223,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
         self._check_directories()
+        check_rules(self.param_init)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):
