@@ -151,7 +151,6 @@ def test_the_names_here_exist() -> None:
         ("--use_learning_rate_control_always", "pretraining .* controlled in all epochs; .*--learning_rate.rates"),
         ("--copy_param_mode", "copying parts of .* does not exist yet; .*--warmstart.allow_partial True"),
         ("--pretrain.copy_param_mode", "copying parts of .* does not exist yet; .*--warmstart.allow_partial True"),
-        ("--param_variational_noise", "noise on weights does not exist yet; .*--optimizer.gradient_noise.stddev"),
     ],
 )
 def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: str) -> None:
@@ -171,6 +170,9 @@ def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: 
         ("--num_epochs", "--trainer.epochs"),
         ("--max_seqs", "--train.batch_size"),
         ("--gradient_clip_global_norm", "--optimizer.clip_global_norm"),
+        ("--param_variational_noise", "--weight_noise.stddev"),
+        ("--L2", "--weight_penalties"),
+        ("--forward_weights_init", "--trainer.param_init"),
     ],
 )
 def test_further_names_of_returnn(flag: str, here: str) -> None:

@@ -1,4 +1,4 @@
-"""`tfaip-preview-schedule SCENARIO [flags]`: the learning rate of a training before it starts."""
+"""`tfaip-preview-schedule SCENARIO [flags]`: learning rate and scheduled values of a training before it starts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 PROG = "tfaip-preview-schedule"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
 
-Show the learning rate over the whole run, as a table and a picture, without training. Takes all
-flags of tfaip-train. Nothing is written except for:
+Show the learning rate over the whole run, and every other scheduled value, as a table and a
+picture, without training. Takes all flags of tfaip-train. Nothing is written except for:
 
   --png FILE             the picture as a file (pip install 'tfaip[plot]')
 
@@ -43,13 +43,14 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.backend.selection import import_backend
 
     import_backend()
-    from tfaip.trainer.tools.rates import preview_rates
+    from tfaip.trainer.tools.rates import preview_rates, preview_schedules
 
     params, rule = args.trainer, args.trainer.learning_rate
     scenario = scenario_cls(params.scenario)
     train = scenario.data.create_pipeline(params.gen.setup.train, params.gen.train_gen())
     with flags_of(params, "trainer"):
         batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
+        scheduled = preview_schedules(params, batches)
     with flags_of(params, "trainer", "learning_rate"):
         rule.check_functions()
     if args.dry_run:
@@ -61,10 +62,15 @@ def main(name: str, flags: list[str]) -> None:
         history = read_history(Path(params.history_file))
     epochs = preview_rates(params, batches, scenario.graph, history)
     _show(params, batches, epochs)
+    for target, values in scheduled.items():
+        print(f"\n{target}")
+        _show_values("value", values)
     if args.png is not None:
         from tfaip.trainer.tools.chart import write_png
 
-        write_png(Path(args.png), "completed epochs", {_name(rule): _curve(epochs)})
+        panels = {"learning rate": {_name(rule): _curve(epochs)}}
+        panels |= {target: {target: _curve(values)} for target, values in scheduled.items()}
+        write_png(Path(args.png), "completed epochs", panels)
 
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
@@ -92,11 +98,15 @@ def _show(params: Any, batches: int, epochs: list[EpochRates]) -> None:
     print(f"{_name(rule)}: {params.epochs} epochs of {batches} batches, {updates} updates")
     if rule.needs_scores():
         print("the rate will follow the scores of the training; this is the rate without any decision")
+    _show_values("rate", epochs)
+
+
+def _show_values(label: str, epochs: list[EpochRates]) -> None:
     lines = _rows(epochs)
     if len(lines) > _MAX_ROWS:
         lines = [*lines[: _MAX_ROWS // 2], f"{'...':>11}", *lines[-(_MAX_ROWS // 2) :]]
-    print("\n".join(["", f"{'epoch':>11}  rate", *lines, ""]))
-    print(text_plot({"rate": _curve(epochs)}))
+    print("\n".join(["", f"{'epoch':>11}  {label}", *lines, ""]))
+    print(text_plot({label: _curve(epochs)}))
 
 
 def _rows(epochs: list[EpochRates]) -> list[str]:

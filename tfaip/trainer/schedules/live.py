@@ -17,7 +17,16 @@ from tfaip.params.limits import FieldError
 from tfaip.trainer.optimizer.build import live_numbers
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.schedules.table import ScheduleTable
-from tfaip.trainer.schedules.targets import AVERAGE_RATE, GRAPH, INPUT_GRADIENT, LOSS_WEIGHTS, MODEL, Schedule, refuse
+from tfaip.trainer.schedules.targets import (
+    AVERAGE_RATE,
+    GRAPH,
+    INPUT_GRADIENT,
+    LOSS_WEIGHTS,
+    MODEL,
+    Schedule,
+    refuse,
+    shown_name,
+)
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor
 
@@ -91,7 +100,10 @@ class LiveSchedules:
                 variable = self._variables[schedule.path]
                 keras_private.set_dropout_rate(rates[schedule.path], variable, _seed_of(schedule.path, seed))
             if variable is None:
-                raise refuse(schedule, [*rates, *_without_aliases(live)])
+                known = [*rates, *_without_aliases(live)]
+                # In full: a command shortens its errors.
+                log.info("values that can be scheduled: %s", ", ".join(sorted(map(shown_name, known))))
+                raise refuse(schedule, known)
             self._targets.append(variable)
             log.info("schedule %s: %s", schedule.name, schedule.described())
         self._optimizer, self._noise = model.optimizer, model.noise
@@ -132,23 +144,38 @@ class LiveSchedules:
     def _live_variables(self, model: TrainingModel) -> Mapping[str, keras.Variable | None]:
         """Return all values that can be scheduled but dropout rates, with the variables of those that are."""
         params, optimizer = self._params, model.optimizer
+        numbers = optimizer.numbers.variables
         live: dict[str, keras.Variable | None] = {}
-        for name in (*live_numbers(params.optimizer), AVERAGE_RATE):
-            path = name if name == AVERAGE_RATE else f"{OPTIMIZER}{name}"
-            live[path] = optimizer.numbers.variables.get(name)
-        paths = [f"{LOSS_WEIGHTS}{name}" for name in model.loss_names]
-        paths += [NOISE]
-        for index in range(len(params.weight_penalties)):
-            paths += [f"weight_penalties.{index}.{name}" for name in ("l1", "l2")]
-        if params.scenario.use_input_gradient_regularization:
-            paths.append(INPUT_GRADIENT)
-        live.update({path: self._variables.get(path) for path in paths})
+        for path in (*fixed_targets(params), *(f"{LOSS_WEIGHTS}{name}" for name in model.loss_names)):
+            live[path] = numbers.get(path.removeprefix(OPTIMIZER), self._variables.get(path))
         for path, variable in scheduled_values(model.graph).items():
             live[_graph_path(path)] = variable
             if "/" not in path:
                 live[f"{MODEL}{path}"] = variable
         live.update({f"{MODEL}{name}": v for name, v in model.model_base.scheduled_values.items()})
         return live
+
+
+def fixed_targets(params: Any) -> list[str]:
+    """Return the paths of the live values that every model has with these trainer params."""
+    paths = [AVERAGE_RATE, NOISE, *(f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer))]
+    for index in range(len(params.weight_penalties)):
+        paths += [f"weight_penalties.{index}.{name}" for name in ("l1", "l2")]
+    if params.scenario.use_input_gradient_regularization:
+        paths.append(INPUT_GRADIENT)
+    return paths
+
+
+def check_targets(schedules: Sequence[Schedule], params: Any) -> None:
+    """Raise unless all targets may be live, as far as that is known without the model.
+
+    Raises:
+        FieldAdvice: if one cannot be; its path begins at the trainer params.
+    """
+    fixed = fixed_targets(params)
+    for schedule in schedules:
+        if not schedule.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS)) and schedule.path not in fixed:
+            raise refuse(schedule, [*fixed, f"{LOSS_WEIGHTS}NAME", f"{GRAPH}LAYER.rate", f"{MODEL}NAME"])
 
 
 def _graph_path(path: str) -> str:

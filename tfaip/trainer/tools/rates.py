@@ -1,4 +1,4 @@
-"""Learning rates without a training: of a run before it begins, and of other params for recorded scores."""
+"""Rates and scheduled values without a training: of a run before it begins, and of other params for recorded scores."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import Any
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import LearningRateParams
+from tfaip.trainer.schedules.dataparams import DataSchedules
+from tfaip.trainer.schedules.targets import schedules_of
 
 POINTS_PER_EPOCH = 40
+# Of more epochs than this the first and the last update are enough for a picture.
+MANY_EPOCHS = 1000
 
 
 @dataclass(frozen=True)
 class EpochRates:
-    """Rates of one epoch.
+    """Rates, or values of another schedule, of one epoch.
 
     Args:
         epoch: from 1.
@@ -61,6 +65,37 @@ def preview_rates(
         # The first batch of an update may belong to the epoch before.
         points = [(update * accum / batches, float(schedule(update * accum))) for update in updates]
         found.append(EpochRates(epoch, (first, end), points))
+    return found
+
+
+def preview_schedules(params: TrainerParams[Any, Any], batches: int) -> dict[str, list[EpochRates]]:
+    """Return the values of all schedules by the name of their target.
+
+    Args:
+        params: the trainer params.
+        batches: batches of an epoch.
+
+    Raises:
+        FieldError: if a target or a value cannot be; its path begins at `params`.
+    """
+    from tfaip.trainer.schedules.live import check_targets
+
+    schedules, accum = schedules_of(params), params.train_accum_steps
+    check_targets([schedule for schedule in schedules if not schedule.is_of_data], params)
+    of_data = DataSchedules([schedule for schedule in schedules if schedule.is_of_data], params)
+    of_data.check_each(lambda changed: None)
+    found: dict[str, list[EpochRates]] = {schedule.name: [] for schedule in schedules}
+    for epoch in range(1, params.epochs + 1):
+        first, end = (epoch - 1) * batches // accum, epoch * batches // accum
+        logged = of_data.logged(epoch)
+        for schedule in schedules:
+            if schedule.is_of_data:
+                points = [(float(epoch - 1), logged[schedule.name])]
+            else:
+                updates = _spread(first, end) if params.epochs <= MANY_EPOCHS else sorted({first, max(first, end - 1)})
+                times = [update * accum / batches for update in updates]
+                points = [(time, schedule.params.value(time)) for time in times]
+            found[schedule.name].append(EpochRates(epoch, (first, end), points))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
-from typing import Any
+from typing import Any, cast
 
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects.base import CustomObject
@@ -56,8 +56,8 @@ def initializer_of(text: str) -> Initializer:
     if issubclass(chosen, CustomObject):
         # A stored text must not name code.
         raise UsageError(f"{name.id} is none of Keras")
-    made: Initializer = chosen(**arguments)
-    return made
+    made: Any = chosen(**arguments)
+    return cast("Initializer", made)
 
 
 def seeded(initializer: Initializer, seed: int) -> Initializer:
