@@ -200,6 +200,10 @@ class ModelBase(Generic[P]):
         """Return the targets as the losses and the metrics see them, after the graph ran; default: unchanged."""
         return targets
 
+    def loss_objects(self) -> dict[str, Any]:
+        """Return the declared losses, as objects or functions, by the name of the loss."""
+        return {} if self._losses_declared is None else self._losses_declared.objects
+
     def metric_objects(self) -> list[keras.metrics.Metric]:
         """Return all metric objects found on the attributes of the model, in the order of the attributes."""
         found: dict[int, keras.metrics.Metric] = {}

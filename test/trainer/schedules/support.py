@@ -20,6 +20,7 @@ from test.trainer.line import (
 )
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
@@ -87,6 +88,37 @@ class LiveTrainerParams(TrainerParams[LiveScenarioParams, LinePipelineParams]):
 
 
 class LiveScenario(ScenarioBase[LiveScenarioParams, LiveTrainerParams]):
+    pass
+
+
+@pai_dataclass
+@dataclass
+class DeclaredModelParams(ModelBaseParams):
+    @staticmethod
+    def cls() -> type[ModelBase[Any]]:
+        return DeclaredModel
+
+
+class DeclaredModel(ModelBase[DeclaredModelParams]):
+    """The logit w * x of one class."""
+
+    loss = keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.5)
+
+    def build_model(self) -> keras.layers.Layer:
+        return keras.Sequential(
+            [keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", name="line")]
+        )
+
+
+class DeclaredScenarioParams(ScenarioBaseParams[LineDataParams, DeclaredModelParams]):
+    pass
+
+
+class DeclaredTrainerParams(TrainerParams[DeclaredScenarioParams, LinePipelineParams]):
+    pass
+
+
+class DeclaredScenario(ScenarioBase[DeclaredScenarioParams, DeclaredTrainerParams]):
     pass
 
 

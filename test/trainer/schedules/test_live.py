@@ -13,8 +13,8 @@ import keras
 import numpy as np
 import pytest
 
-from test.trainer.line import CallbackOf, Weights, train
-from test.trainer.schedules.support import TRACES, LiveScenario, live_params, step
+from test.trainer.line import CallbackOf, PointsParams, Weights, by_hand, train
+from test.trainer.schedules.support import TRACES, DeclaredScenario, LiveScenario, live_params, step
 from tfaip.backend.active import backend
 from tfaip.errors import UsageError
 from tfaip.trainer.optimizer import (
@@ -32,6 +32,7 @@ from tfaip.trainer.optimizer import (
 from tfaip.trainer.optimizer.params import GradientNoiseParams
 from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.schedules.targets import schedules_without
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
 
@@ -192,6 +193,38 @@ def test_the_training_afterwards_has_the_rate_of_the_layer_again() -> None:
     assert float(keras.ops.convert_to_numpy(trainer.scenario.graph.line.kernel.value)[0, 0]) == -1.0
 
 
+def test_label_smoothing_of_a_declared_loss() -> None:
+    def weights(*schedules: ScheduleParams) -> list[float]:
+        params = DeclaredScenario.default_trainer_params()
+        params.gen.train, params.gen.val = PointsParams(x=[1.0], y=[1.0]), PointsParams()
+        params.gen.setup.train.batch_size = 1
+        params = by_hand(params, None, epochs=2, schedules=list(schedules))
+        seen: list[float] = []
+        keep = CallbackOf(
+            on_epoch_end=lambda epoch, values: seen.append(float(keep.model.graph.network.weights[0][0, 0]))
+        )
+        train(params, keep, scenario=DeclaredScenario)
+        return seen
+
+    # The gradient is sigmoid(w) - 1, then sigmoid(0.5) - 0.5.
+    scheduled = weights(step("losses.loss.label_smoothing", 0.0, 1.0))
+    np.testing.assert_allclose(scheduled, [0.5, 0.5 - (1 / (1 + np.exp(-0.5)) - 0.5)], rtol=1e-5)
+    # The object of the class has its own number again: sigmoid(w) - 0.75.
+    np.testing.assert_allclose(weights(), [0.25, 0.25 - (1 / (1 + np.exp(-0.25)) - 0.75)], rtol=1e-5)
+
+
+def test_eagerly() -> None:
+    schedules = [
+        ScheduleParams("optimizer.clip_value", {0: 1.0, 1: 0.5}, Interpolation.EXPONENTIAL),
+        ScheduleParams("optimizer.momentum", {0: 0.1, 2: 0.5}, Interpolation.COSINE),
+        step("model.sharpness", 1.0, 2.0),
+        step("graph.drop.rate", 0.0, 1.0),
+    ]
+    model = {"dropout": "Dropout"}
+    ours = weights_after(live_params([1.0, 3.0], *schedules, model=model, force_eager=True))
+    np.testing.assert_allclose(ours, weights_after(live_params([1.0, 3.0], *schedules, model=model)), rtol=1e-6)
+
+
 def noisy(tmp_path: Path | None, **fields: Any) -> Any:
     """A training in which everything is scheduled, most of it within epochs."""
     schedules = [
@@ -342,3 +375,13 @@ def test_two_schedules_of_one_target_are_refused() -> None:
     params = live_params([1.0], step("calc_ema", 0.5), step("trainer.calc_ema", 0.5))
     with pytest.raises(UsageError, match=r"target is 'trainer.calc_ema', expected a target that no other schedule has"):
         train(params, scenario=LiveScenario)
+
+
+def test_values_that_are_given_take_the_place_of_schedules() -> None:
+    params = live_params([1.0], step("optimizer.clip_value", 1.0), step("calc_ema", 0.5), step("model.sharpness", 2.0))
+    assert [s.target for s in schedules_without(params, ["trainer.calc_ema"])] == [
+        "optimizer.clip_value",
+        "model.sharpness",
+    ]
+    assert [s.target for s in schedules_without(params, ["optimizer", "scenario.model"])] == ["calc_ema"]
+    assert schedules_without(params, []) == params.schedules

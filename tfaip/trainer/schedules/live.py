@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import keras
 
@@ -33,6 +34,10 @@ from tfaip.util.typing import Logs, Tensor
 log = logger(__name__)
 
 OPTIMIZER = "optimizer."
+LOSSES = "losses."
+# Label smoothing of losses of a user, which an earlier training of the same scenario has scheduled.
+_own_smoothing: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
 # Prefix of the logged names.
 LOGGED = "schedule/"
 NOISE = "weight_noise.stddev"
@@ -91,16 +96,22 @@ class LiveSchedules:
         layers = dropout_layers(model.graph)
         for layer in layers.values():
             keras_private.reset_dropout_rate(layer)
+        losses = _smoothed_losses(model)
         live = self._live_variables(model)
         rates = {_graph_path(f"{path}/rate"): layer for path, layer in layers.items()}
         for schedule in self._schedules:
             variable = live.get(schedule.path)
             if schedule.path in rates:
-                _check_rate(schedule)
+                _check_share(schedule, "a rate of a dropout")
                 variable = self._variables[schedule.path]
                 keras_private.set_dropout_rate(rates[schedule.path], variable, _seed_of(schedule.path, seed))
+            if schedule.path in losses:
+                _check_share(schedule, "a share of a target")
+                variable = self._variables[schedule.path]
+                loss = losses[schedule.path]
+                _own_smoothing[loss] = keras_private.set_label_smoothing(loss, variable)
             if variable is None:
-                known = [*rates, *_without_aliases(live)]
+                known = [*rates, *losses, *_without_aliases(live)]
                 # In full: a command shortens its errors.
                 log.info("values that can be scheduled: %s", ", ".join(sorted(map(shown_name, known))))
                 raise refuse(schedule, known)
@@ -174,7 +185,7 @@ def check_targets(schedules: Sequence[Schedule], params: Any) -> None:
     """
     fixed = fixed_targets(params)
     for schedule in schedules:
-        if not schedule.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS)) and schedule.path not in fixed:
+        if not schedule.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS, LOSSES)) and schedule.path not in fixed:
             raise refuse(schedule, [*fixed, f"{LOSS_WEIGHTS}NAME", f"{GRAPH}LAYER.rate", f"{MODEL}NAME"])
 
 
@@ -187,10 +198,21 @@ def _without_aliases(live: Mapping[str, Any]) -> list[str]:
     return [path for path in live if f"{MODEL}{path.removeprefix(GRAPH)}" not in live or not path.startswith(GRAPH)]
 
 
-def _check_rate(schedule: Schedule) -> None:
-    for epochs, rate in schedule.params.points.items():
-        if not 0 <= rate <= 1:
-            raise FieldError(f"{schedule.place}.points", rate, "a rate of a dropout, from 0 to 1", index=epochs)
+def _smoothed_losses(model: TrainingModel) -> dict[str, Any]:
+    """Return the declared losses that smooth labels by a number, by path, each with its own number."""
+    found = {}
+    for name, loss in model.model_base.loss_objects().items():
+        if keras_private.has_label_smoothing(loss):
+            if loss in _own_smoothing:
+                keras_private.set_label_smoothing(loss, _own_smoothing.pop(loss))
+            found[f"{LOSSES}{name}.label_smoothing"] = loss
+    return found
+
+
+def _check_share(schedule: Schedule, what: str) -> None:
+    for epochs, share in schedule.params.points.items():
+        if not 0 <= share <= 1:
+            raise FieldError(f"{schedule.place}.points", share, f"{what}, from 0 to 1", index=epochs)
 
 
 def _seed_of(path: str, seed: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,17 @@ def schedules_of(params: Any) -> list[Schedule]:
             _check_values(params, made)
         found[made.path] = made
     return list(found.values())
+
+
+def schedules_without(params: Any, targets: Collection[str]) -> list[ScheduleParams]:
+    """Return the params of the schedules that remain if values are given for some targets, e.g. by a stage.
+
+    Args:
+        params: the trainer params.
+        targets: flags without dashes or paths; one of a node also stands for all values below it.
+    """
+    paths = tuple(f"{_path_of(params, target)}." for target in targets)
+    return [schedule.params for schedule in schedules_of(params) if not f"{schedule.path}.".startswith(paths)]
 
 
 def refuse(schedule: Schedule, live: Sequence[str]) -> FieldAdvice:
