@@ -5,11 +5,13 @@
 
 - ema: averages of the weights on / off, on the tiny MLP and on a convolutional network with steps of about 10 ms.
 - watching: TensorBoard, progress bar, history and log on / off.
+- schedules: five scheduled values / the same values without schedules; noise: noise on all weights / none.
 - toolkit: the toolkit / bare `keras.Model.fit`, on the convolutional network.
 """
 
 import argparse
 import contextlib
+import copy
 import logging
 import os
 import tempfile
@@ -19,7 +21,10 @@ from pathlib import Path
 from images import BACKEND, BATCH_SIZE, bare, toolkit
 from pairs import Turn, race, report
 
+from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.params import ProgressBarMode
+from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.weightrules import WeightNoiseParams
 
 BATCHES = {"mlp": 3750, "conv": 400}
 QUIET = {"write_checkpoints": False, "export_best": False, "export_final": False}
@@ -43,9 +48,37 @@ def against_bare(network: str, samples: int, epochs: int, directory: Path) -> Pa
     return toolkit(network, samples, epochs, directory / "on", export_best=False), bare(network, samples, epochs)
 
 
+def schedules(network: str, samples: int, epochs: int, directory: Path) -> Pair:
+    """Five values that change in every update, against the same numbers fixed."""
+    on = [
+        ScheduleParams(target, {0: first, epochs: 0.9 * first})
+        for target, first in (
+            ("optimizer.clip_value", 0.5),
+            ("optimizer.clip_global_norm", 5.0),
+            ("optimizer.weight_decay", 0.01),
+            ("optimizer.beta_1", 0.9),
+            ("loss_weights.loss", 1.0),
+        )
+    ]
+    fixed = {
+        "optimizer": AdamOptimizer(clip_value=0.5, clip_global_norm=5.0, weight_decay=0.01),
+        "loss_weights": {"loss": 1.0},
+    }
+    with_schedules = toolkit(network, samples, epochs, None, schedules=on, **copy.deepcopy(fixed))
+    return with_schedules, toolkit(network, samples, epochs, None, **fixed)
+
+
+def noise(network: str, samples: int, epochs: int, directory: Path) -> Pair:
+    """Noise on all weights in the forward pass."""
+    on = toolkit(network, samples, epochs, None, weight_noise=WeightNoiseParams(0.01))
+    return on, toolkit(network, samples, epochs, None)
+
+
 MEASUREMENTS = {
     "ema": (ema, ("mlp", "conv")),
     "watching": (watching, ("mlp", "conv")),
+    "schedules": (schedules, ("mlp", "conv")),
+    "noise": (noise, ("mlp", "conv")),
     "toolkit": (against_bare, ("conv",)),
 }
 

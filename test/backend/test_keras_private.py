@@ -324,3 +324,67 @@ def test_a_function_becomes_a_loss_as_in_compile() -> None:
 def test_names_of_objects_are_those_that_keras_counts() -> None:
     assert keras_private.snake_case("SparseTopKCategoricalAccuracy") == "sparse_top_k_categorical_accuracy"
     assert keras.metrics.AUC().name.startswith(keras_private.snake_case("AUC"))
+
+
+@pytest.mark.parametrize("name", ["Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"])
+def test_a_dropout_layer_with_a_rate_that_changes(name: str) -> None:
+    layer = getattr(keras.layers, name)(0.0)
+    shape = {"Dropout": (4, 6), "SpatialDropout1D": (4, 3, 6), "SpatialDropout2D": (4, 3, 2, 6)}.get(
+        name, (4, 2, 3, 2, 6)
+    )
+    x = np.ones(shape, np.float32)
+    layer(x, training=True)
+    rate = keras_private.NumberVariable(0.5)
+    keras_private.set_dropout_rate(layer, rate, seed=1)
+    kept = ops.convert_to_numpy(layer(x, training=True))
+    assert set(kept.ravel()) == {0.0, 2.0}
+    if name != "Dropout":
+        # One draw for each sample and channel.
+        flat = kept.reshape(4, -1, 6)
+        assert (flat == flat[:, :1]).all()
+    assert (ops.convert_to_numpy(layer(x, training=False)) == 1).all()
+    rate.assign(1.0)
+    assert not ops.convert_to_numpy(layer(x, training=True)).any()
+    rate.assign(0.0)
+    assert (ops.convert_to_numpy(layer(x, training=True)) == 1).all()
+    assert layer.get_config()["rate"] == 0.0
+    keras_private.reset_dropout_rate(layer)
+    rate.assign(1.0)
+    assert (ops.convert_to_numpy(layer(x, training=True)) == 1).all()
+
+
+def test_gaussian_dropout_with_a_rate_that_changes() -> None:
+    layer = keras.layers.GaussianDropout(0.2)
+    rate = keras_private.NumberVariable(0.8)
+    keras_private.set_dropout_rate(layer, rate, seed=1)
+    drawn = ops.convert_to_numpy(layer(np.ones((10_000,), np.float32), training=True))
+    # Mean 1 and variance 0.8 / 0.2.
+    assert abs(drawn.mean() - 1) < 4 * 2 / 100
+    assert abs(drawn.var() - 4) < 4 * 4 * np.sqrt(2 / 10_000)
+
+
+def test_values_in_the_place_of_variables() -> None:
+    class Counting(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kernel = self.add_weight(shape=(), initializer="ones", name="kernel")
+            self.calls = self.add_weight(shape=(), initializer="zeros", name="calls", trainable=False)
+
+        def call(self, x: Any) -> Any:
+            self.calls.assign(self.calls + self.kernel)
+            self.add_loss(self.kernel * 3.0)
+            return x * self.kernel
+
+    layer, outer = Counting(), keras.layers.Layer()
+    with keras_private.replaced_values(outer, [(layer.kernel, ops.convert_to_tensor(5.0))]):
+        result = layer(ops.ones((2,)))
+    assert ops.convert_to_numpy(result).tolist() == [5, 5]
+    assert (float(layer.kernel), float(layer.calls)) == (1.0, 5.0)
+    assert [float(loss) for loss in outer.losses] == [15.0]
+    # Within another scope, as a step on JAX is.
+    with keras.StatelessScope([(layer.calls, ops.convert_to_tensor(7.0))], collect_losses=True) as scope:
+        with keras_private.replaced_values(outer, [(layer.kernel, ops.convert_to_tensor(2.0))]):
+            layer(ops.ones((2,)))
+        assert [float(loss) for loss in layer.losses] == [6.0]
+    assert float(scope.get_current_value(layer.calls)) == 9.0
+    assert float(layer.calls) == 5.0

@@ -19,6 +19,17 @@ CASES: dict[str, Case] = {
     "clipping": {"set": {"optimizer.clip_global_norm": 0.1}},
     "frozen layers": {"set": {"no_train_scope": "hidden"}},
     "stages": {"set": {"stages": STAGES, "epochs": 3, "train_accum_steps": 3, "calc_ema": 0.9}},
+    "schedules and noise on weights": {
+        "set": {
+            "weight_noise.stddev": 0.05,
+            "schedules": {
+                "optimizer.clip_global_norm": {"0": 1.0, "2": 0.05},
+                "optimizer.beta_1": {"0": 0.5, "2": 0.9},
+                "calc_ema": {"0.5": 0.5, "1.5": 0.9},
+                "loss_weights.mse": {"0": 1.0, "1": 0.5},
+            },
+        }
+    },
     "all": {
         "set": {
             "train_accum_steps": 2,

@@ -1,8 +1,9 @@
 """Trains the tiny scenario in several ways, in a process of its own: `python -m test.device.train_cases CASES RESULTS`.
 
 `CASES` is a JSON file: a list of `{"set": {dotted path of the trainer params: value}, "restore": bool}`; a group of the
-optimizer is a dict with the name of an optimizer class, a stage one with the name of its class. `RESULTS` gets the
-values of each epoch and a checksum of the weights, for each. `TEST_LOGICAL_DEVICES` splits the CPU.
+optimizer is a dict with the name of an optimizer class, a stage one with the name of its class, schedules are points by
+target. `RESULTS` gets the values of each epoch and a checksum of the weights, for each. `TEST_LOGICAL_DEVICES` splits
+the CPU.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ def stages(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: getattr(params, stage["class"])(**stage["fields"]) for name, stage in fields.items()}
 
 
+def schedules(points: dict[str, dict[str, float]]) -> list[Any]:
+    """Schedules by target."""
+    from tfaip.trainer.schedules import ScheduleParams
+
+    return [ScheduleParams(target, {float(x): value for x, value in found.items()}) for target, found in points.items()]
+
+
 def train(case: dict[str, Any]) -> dict[str, Any]:
     """Train one case; values of each epoch, and a checksum of the final weights."""
     from test.device.scored import ScoredScenario
@@ -74,7 +82,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         before = get_path(params, path)
         if isinstance(before, StrEnum):
             value = type(before)(value)
-        make = {"optimizer.groups": groups, "stages": stages}.get(path)
+        make = {"optimizer.groups": groups, "stages": stages, "schedules": schedules}.get(path)
         set_path(params, path, value if make is None else make(value))
     prepare_devices(params.device)
     trainer = ScoredScenario.create_trainer(params, restore=case.get("restore", False))

@@ -148,7 +148,6 @@ def test_the_names_here_exist() -> None:
         ("--pretrain_learning_rate", "the rate of a stage is its override learning_rate.lr=RATE"),
         ("--use_learning_rate_control_always", "the control follows all stages, but for .*--pretraining.rate_control"),
         ("--custom_train_pipeline", r"the hook params_for_epoch\(epoch, params\)"),
-        ("--param_variational_noise", "noise on weights does not exist yet; .*--optimizer.gradient_noise.stddev"),
     ],
 )
 def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: str) -> None:
@@ -171,6 +170,9 @@ def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: 
         ("--pretrain.copy_param_mode", "--transfer.mode"),
         ("--max_seqs", "--train.batch_size"),
         ("--gradient_clip_global_norm", "--optimizer.clip_global_norm"),
+        ("--param_variational_noise", "--weight_noise.stddev"),
+        ("--L2", "--weight_penalties"),
+        ("--forward_weights_init", "--trainer.param_init"),
     ],
 )
 def test_further_names_of_returnn(flag: str, here: str) -> None:

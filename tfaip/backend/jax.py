@@ -168,6 +168,18 @@ def after_the_data(data: Any) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
+def before_step(model: Any, arguments: tuple[Any, ...], assign: Callable[[], None]) -> tuple[Any, ...]:
+    """Return the arguments of a training step after a function has assigned variables."""
+    state, data = arguments
+    trained, others, optimizer, metrics = state
+    named = (model.trainable_variables, model.non_trainable_variables, model.optimizer.variables)
+    variables = [variable for part in named for variable in part]
+    with keras.StatelessScope(list(zip(variables, [*trained, *others, *optimizer], strict=True))) as scope:
+        assign()
+    values = [[scope.get_current_value(variable) for variable in part] for part in named]
+    return (*values, metrics), data
+
+
 def branch(
     predicate: Tensor,
     then: Callable[[], None],

@@ -15,8 +15,10 @@ from functools import partial
 from typing import Any
 
 import keras
+from keras import ops
 from keras.src.backend.common import global_state
 from keras.src.backend.common.masking import get_keras_mask
+from keras.src.backend.common.stateless_scope import get_stateless_scope
 from keras.src.layers.rnn.conv_lstm import ConvLSTMCell
 from keras.src.losses.losses import LossFunctionWrapper
 from keras.src.random import seed_generator
@@ -124,14 +126,38 @@ def own_training_flag(layer: keras.layers.Layer) -> Iterator[None]:
 class RecordingScope(keras.StatelessScope):
     """Scope that also knows which variables were assigned in it; the public one finds the value of a given variable."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.assigned: list[keras.Variable] = []
 
     def add_update(self, update: tuple[keras.Variable, Tensor]) -> None:
         """Record an assignment; called by `Variable.assign`."""
         self.assigned.append(update[0])
         super().add_update(update)
+
+
+@contextmanager
+def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Variable, Tensor]]) -> Iterator[None]:
+    """Context in which variables have other values; what is assigned to others, and added as a loss, holds afterwards.
+
+    Args:
+        layer: takes over the losses that layers add in the block.
+        values: variables and their values in the block.
+    """
+    outer = get_stateless_scope()
+    with RecordingScope(state_mapping=values, collect_losses=True, initialize_variables=False) as scope:
+        if outer is not None:
+            known = {id(variable) for variable, _ in values}
+            scope.state_mapping = {**outer.state_mapping, **{i: scope.state_mapping[i] for i in known}}
+        yield
+    replaced = {id(variable) for variable, _ in values}
+    for variable in {id(v): v for v in scope.assigned if id(v) not in replaced}.values():
+        variable.assign(scope.get_current_value(variable))
+    for loss in scope.losses:
+        if outer is None:
+            layer.add_loss(loss)
+        elif outer.collect_losses:
+            outer.add_loss(loss)  # the layer that it is from knows it
 
 
 # Losses and metrics
@@ -146,9 +172,115 @@ class FunctionLoss(LossFunctionWrapper):
     """The loss that `compile` makes of a function: it gives target and output the same rank."""
 
 
+def has_label_smoothing(loss: Any) -> bool:
+    """Return True if a loss smooths labels by a number that can be a variable, see `set_label_smoothing`."""
+    return isinstance(loss, LossFunctionWrapper) and "label_smoothing" in loss._fn_kwargs
+
+
+def set_label_smoothing(loss: Any, value: float | keras.Variable) -> float | keras.Variable:
+    """Let a loss smooth labels by another number; return the one before. A new object would lose its other settings."""
+    before: float | keras.Variable = loss._fn_kwargs["label_smoothing"]
+    loss._fn_kwargs["label_smoothing"] = value
+    return before
+
+
 def snake_case(name: str) -> str:
     """Return the name that Keras gives to the first object of a class."""
     return to_snake_case(name)
+
+
+# Numbers that are variables
+
+
+class NumberVariable(keras.Variable):
+    """Variable in the place of a number above 0.
+
+    Some objects of Keras ask `if self.momentum > 0` or `if label_smoothing` to leave an operation out. The answer for a
+    variable is always yes.
+    """
+
+    def __init__(self, value: float, name: str | None = None, autocast: bool = False) -> None:
+        start = keras.initializers.Constant(value)
+        super().__init__(start, shape=(), dtype="float32", trainable=False, autocast=autocast, name=name)
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return True
+
+    def __bool__(self) -> bool:
+        return True
+
+    __hash__ = keras.Variable.__hash__
+
+
+def set_number(target: Any, name: str, variable: keras.Variable) -> None:
+    """Put a variable in the place of a number of an object of Keras, which does not take the variable as its own."""
+    object.__setattr__(target, name, variable)
+
+
+# Dropout
+
+_DROPOUTS = (
+    keras.layers.Dropout,
+    keras.layers.SpatialDropout1D,
+    keras.layers.SpatialDropout2D,
+    keras.layers.SpatialDropout3D,
+    keras.layers.GaussianDropout,
+)
+
+
+def is_dropout(layer: keras.layers.Layer) -> bool:
+    """Return True if the rate of a layer can be a variable, see `set_dropout_rate`."""
+    return type(layer) in _DROPOUTS
+
+
+def set_dropout_rate(layer: keras.layers.Layer, rate: keras.Variable, seed: int) -> None:
+    """Let a dropout layer of Keras read its rate from a variable; `reset_dropout_rate` undoes it.
+
+    The `call` of Keras asks `if self.rate > 0`, and divides by 0 at rate 1. This one gives zeros there, whose gradient
+    is 0. The class and the config of the layer stay, so that Keras can store it.
+
+    Args:
+        layer: one for which `is_dropout` is True.
+        rate: in [0, 1].
+        seed: of its random numbers, if the rate of the layer is 0: then it has no generator.
+    """
+    if not hasattr(layer, "seed_generator"):
+        layer._tracker.unlock()
+        layer.seed_generator = keras.random.SeedGenerator(seed)
+        layer._tracker.lock()
+    is_gaussian = isinstance(layer, keras.layers.GaussianDropout)
+
+    def call(inputs: Tensor, training: bool = False) -> Tensor:
+        if not training:
+            return inputs
+        share = ops.cast(rate.value, "float32")
+        kept = ops.maximum(1.0 - share, keras.config.epsilon())
+        if is_gaussian:
+            noise = keras.random.normal(ops.shape(inputs), dtype="float32", seed=layer.seed_generator)
+            factor = ops.where(share < 1.0, 1.0 + ops.sqrt(share / kept) * noise, 0.0)
+        else:
+            shape = _noise_shape(layer, inputs)
+            drawn = keras.random.uniform(shape, dtype="float32", seed=layer.seed_generator)
+            factor = ops.where(drawn >= share, 1.0 / kept, 0.0)
+        return inputs * ops.cast(factor, inputs.dtype)
+
+    object.__setattr__(layer, "call", call)
+
+
+def reset_dropout_rate(layer: keras.layers.Layer) -> None:
+    """Let a dropout layer read its rate from its own attribute again."""
+    vars(layer).pop("call", None)
+
+
+def _noise_shape(layer: Any, inputs: Tensor) -> tuple[Any, ...]:
+    sizes = ops.shape(inputs)
+    chosen = layer._get_noise_shape(inputs) if hasattr(layer, "_get_noise_shape") else layer.noise_shape
+    if chosen is None:
+        return tuple(sizes)
+    return tuple(size if own is None else own for own, size in zip(chosen, sizes, strict=True))
 
 
 # Optimizers

@@ -193,6 +193,18 @@ def after_the_data(data: Any) -> AbstractContextManager[Any]:
     return context
 
 
+def before_step(model: Any, arguments: tuple[Any, ...], assign: Callable[[], None]) -> tuple[Any, ...]:
+    """Return the arguments of a training step after a function has assigned variables.
+
+    Args:
+        model: compiled.
+        arguments: of its `train_step`.
+        assign: may assign variables of the model that are not trained, and those of its optimizer.
+    """
+    assign()
+    return arguments
+
+
 def branch(
     predicate: Tensor,
     then: Callable[[], None],

@@ -78,6 +78,11 @@ class DeclaredLosses:
             raise ValueError(f"{owner}.loss: all outputs have the loss None: there is nothing to minimise")
         self.weights = self._weights_by_loss(declared(model, "loss_weights"), outputs, owner)
 
+    @property
+    def objects(self) -> dict[str, Any]:
+        """The loss objects and functions by the name of the loss."""
+        return {name: loss for name, (_, _, loss) in self._losses.items()}
+
     def compute(self, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         """Return the losses of a batch: per sample, or a scalar where the loss reduces them in its own way."""
         values = {}

@@ -29,11 +29,11 @@ class InputGradientPenalty:
 
     Args:
         h: length of the step, in units of the inputs.
-        weight: factor of the penalty in the total loss (lambda).
+        weight: factor of the penalty in the total loss (lambda), a number or a variable.
     """
 
     h: float
-    weight: float
+    weight: float | keras.Variable
 
     def estimate(self, sample_losses: SampleLosses, inputs: TensorDict) -> Tensor:
         """Return the penalty of a batch, a scalar, without its weight.

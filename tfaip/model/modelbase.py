@@ -10,6 +10,7 @@ import keras
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.model.scheduledvalue import new_scheduled_value
 from tfaip.params.generics import type_argument
 from tfaip.util.overriding import overrides
 from tfaip.util.typing import Tensor, TensorDict
@@ -79,6 +80,24 @@ class ModelBase(Generic[P]):
         """Let `data` be what a function returns, unless the model has set it itself; the scenario calls this."""
         if self._data_of is None:
             self._data_of = data_of
+
+    @property
+    def scheduled_values(self) -> dict[str, keras.Variable]:
+        """The values that the model has made live with `scheduled`, by name."""
+        found: dict[str, keras.Variable] = vars(self).setdefault("_scheduled_values", {})
+        return found
+
+    def scheduled(self, name: str, value: float) -> keras.Variable:
+        """Return a number that a schedule may change (`trainer.schedules`, target `model.NAME`); call it in `__init__`.
+
+        Args:
+            name: of the number.
+            value: without a schedule.
+
+        Returns:
+            A float32 scalar variable, to compute with in `_loss` and `_metric`.
+        """
+        return new_scheduled_value(self.scheduled_values, name, value)
 
     def build_model(self) -> keras.layers.Layer:
         """Return the layers of the model as a `keras.Model` (Sequential, functional, a subclass), or any layer.
@@ -180,6 +199,10 @@ class ModelBase(Generic[P]):
     def post_proc_targets(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
         """Return the targets as the losses and the metrics see them, after the graph ran; default: unchanged."""
         return targets
+
+    def loss_objects(self) -> dict[str, Any]:
+        """Return the declared losses, as objects or functions, by the name of the loss."""
+        return {} if self._losses_declared is None else self._losses_declared.objects
 
     def metric_objects(self) -> list[keras.metrics.Metric]:
         """Return all metric objects found on the attributes of the model, in the order of the attributes."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Protocol
 
 import keras
 from keras import ops
@@ -17,11 +18,23 @@ from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.metriccalls import called_metrics
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.shapeerrors import shapes_named
+from tfaip.model.weightnoise import WeightNoise
+from tfaip.model.weightpenalty import WeightPenalty
 from tfaip.util.typing import Logs, Tensor, TensorDict
 
 TOTAL_LOSS = "loss"
 REGULARIZATION = "regularization"
 INPUT_GRADIENT = "input_gradient_regularization"
+
+
+class StepChanges(Protocol):
+    """Changes numbers of a model, and of its optimizer, in the course of the training."""
+
+    def begin_step(self) -> None:
+        """Assign variables that are not trained, at the beginning of a step and inside of what is compiled."""
+
+    def end_epoch(self) -> Logs:
+        """Assign the values of the last step, after an epoch; return what is logged of them by name."""
 
 
 class _Values:
@@ -33,6 +46,9 @@ class _Values:
         self.without_loss = False
         self.loss_means: dict[str, keras.metrics.Mean] = {}
         self.loss_names: list[str] = []
+        self.penalties: Sequence[WeightPenalty] = ()
+        self.noise: WeightNoise | None = None
+        self.changes: StepChanges | None = None
 
     def mean_of(self, name: str) -> keras.metrics.Mean:
         """Return the accumulator of a loss, made at the first call."""
@@ -51,7 +67,10 @@ class TrainingModel(keras_private.BuiltModel):
         model: losses and metrics.
         graph: the outermost graph.
         penalty: added to the loss in training, logged without its weight as `input_gradient_regularization`.
-        loss_weights: weights of losses by name, instead of those of `ModelBase._loss_weights`; 0: only logged.
+        loss_weights: weights of losses by name, instead of those of `ModelBase._loss_weights`, as numbers (0: only
+            logged) or variables.
+        noise: noise on the weights in the training.
+        variables: further ones that the step reads, and that may change while it stays compiled.
     """
 
     history: keras.callbacks.History | None = None  # `fit` returns it; the trainer keeps its own
@@ -61,24 +80,38 @@ class TrainingModel(keras_private.BuiltModel):
         model: ModelBase[Any],
         graph: GenericGraphBase[Any],
         penalty: InputGradientPenalty | None = None,
-        loss_weights: Mapping[str, float] | None = None,
+        loss_weights: Mapping[str, float | keras.Variable] | None = None,
+        noise: WeightNoise | None = None,
+        variables: Iterable[keras.Variable] = (),
     ) -> None:
         super().__init__(name="training_model", autocast=False)
         self.graph = graph
         self._penalty = penalty
         self._values = _Values(model)
+        self._values.noise = noise
+        # Owned, since JAX compiles a variable that nobody owns into the step as a constant.
+        self._owned = [*variables, *model.scheduled_values.values()]
+        self._noise_generator = None if noise is None else noise.generator
         loss_weights = loss_weights or {}
         # Variables, so that they can change while the compiled step stays.
         self._loss_weights = {
-            name: self.add_weight(name="loss_weight", initializer=Constant(weight), dtype="float32", trainable=False)
+            name: self._loss_weight(weight) if isinstance(weight, int | float) else weight
             for name, weight in loss_weights.items()
         }
-        self._only_logged = frozenset(name for name, weight in loss_weights.items() if weight == 0)
+        self._only_logged = frozenset(name for name, weight in loss_weights.items() if _is_zero(weight))
+
+    def _loss_weight(self, weight: float) -> keras.Variable:
+        return self.add_weight(name="loss_weight", initializer=Constant(weight), dtype="float32", trainable=False)
 
     @property
     def model_base(self) -> ModelBase[Any]:
         """The model that defines losses and metrics."""
         return self._values.model
+
+    @property
+    def noise(self) -> WeightNoise | None:
+        """Noise on the weights in the training; None: there is none."""
+        return self._values.noise
 
     @property
     def loss_names(self) -> list[str]:
@@ -131,8 +164,24 @@ class TrainingModel(keras_private.BuiltModel):
             weights: by name; a loss that is not in them gets its weight in the model.
         """
         own = self.model_base._loss_weights() or {}
-        for name in self._loss_weights:
-            self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
+        for name, variable in self._loss_weights.items():
+            if not isinstance(variable, keras_private.NumberVariable):  # else a schedule changes it
+                self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
+
+    def penalize(self, penalties: Sequence[WeightPenalty]) -> None:
+        """Add penalties to the losses of layers; call it before `compile`."""
+        self._values.penalties = penalties
+        if penalties:
+            self._values.mean_of(REGULARIZATION)
+
+    def follow(self, changes: StepChanges) -> None:
+        """Let something change numbers of the model in the course of the training; call it after `compile`."""
+        self._values.changes = changes
+
+    def end_epoch(self) -> Logs:
+        """Set what changes in the course of the training to its last state; return what is logged of it by name."""
+        changes = self._values.changes
+        return {} if changes is None else changes.end_epoch()
 
     def build_symbolically(self, inputs: TensorDict, targets: TensorDict) -> None:
         """Create every variable of both graphs, of the losses and of the metrics, without data.
@@ -156,8 +205,16 @@ class TrainingModel(keras_private.BuiltModel):
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
-        outputs = self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
+        noise = self._values.noise
+        with nullcontext() if noise is None or not training else noise.applied(self):
+            outputs = self.graph.train(features, self._pre_processed(features, targets), training=bool(training))
         return full_precision(require_outputs(self.graph, outputs))
+
+    def train_step(self, *args: Any) -> Any:
+        """Train one batch, within `fit`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
+        if self._values.changes is not None:
+            args = backend.before_step(self, args, self._values.changes.begin_step)
+        return super().train_step(*args)
 
     def test_step(self, *args: Any) -> Any:
         """Evaluate one batch, within `evaluate`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
@@ -209,8 +266,9 @@ class TrainingModel(keras_private.BuiltModel):
             if name != TOTAL_LOSS:
                 self._values.mean_of(name).update_state(mean, sample_weight=batch_size)
             total = total + _weighed(mean, weight)
-        if self.losses:
-            layer_losses = ops.sum(ops.stack([ops.sum(ops.cast(loss, "float32")) for loss in self.losses]))
+        added = [*self.losses, *(penalty.value() for penalty in self._values.penalties)]
+        if added:
+            layer_losses = ops.sum(ops.stack([ops.sum(ops.cast(loss, "float32")) for loss in added]))
             self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
             total = total + layer_losses
         if self._penalty is not None and training:
@@ -338,7 +396,12 @@ def _weighed(loss: Tensor, weight: Any) -> Tensor:
     If that is the number 0 nothing is left of the loss, which need not be finite: after a variable of 0 the gradient
     would be computed all the same, and NaN times 0 is NaN.
     """
-    return ops.zeros((), dtype="float32") if _is_zero(weight) else weight * loss
+    if _is_zero(weight):
+        return ops.zeros((), dtype="float32")
+    if isinstance(weight, keras_private.NumberVariable):
+        # One that is scheduled may become 0: then the loss counts nothing, whatever it is.
+        return ops.where(weight.value > 0, weight.value * loss, 0.0)
+    return weight * loss
 
 
 def _is_zero(weight: Any) -> bool:

@@ -13,6 +13,11 @@ RETURNN_OPTIONS: Mapping[str, str] = {
     "dynamic_learning_rate": "learning_rate.modulation",
     "error_measure_key": "learning_rate.monitor",
     "error_threshold": "learning_rate.threshold",
+    "L1": "weight_penalties",
+    "L2": "weight_penalties",
+    "bias_init": "trainer.param_init",
+    "forward_weights_init": "trainer.param_init",
+    "recurrent_weights_init": "trainer.param_init",
     "gradient_clip": "optimizer.clip_value",
     "gradient_clip_global_norm": "optimizer.clip_global_norm",
     "gradient_clip_norm": "optimizer.clip_norm",
@@ -39,6 +44,7 @@ RETURNN_OPTIONS: Mapping[str, str] = {
     "newbob_relative_error_threshold": "learning_rate.threshold",
     "num_epochs": "trainer.epochs",
     "optimizer_epsilon": "optimizer.epsilon",
+    "param_variational_noise": "weight_noise.stddev",
     "preload_from_files": "warmstart.model",
     "relative_error_also_relative_to_learning_rate": "learning_rate.relative_to_lr",
     "relative_error_div_by_old": "learning_rate.divide_by",
@@ -69,7 +75,6 @@ _ANSWERS: Mapping[str, str] = {
     "copy_output_layer": "weights are copied by their paths: --transfer.include and --transfer.exclude",
     "custom_train_pipeline": _EPOCH_HOOK,
     "get_network": _EPOCH_HOOK,
-    "param_variational_noise": "noise on weights does not exist yet; the nearest is --optimizer.gradient_noise.stddev",
     "pretrain": _STAGES,
     "pretrain_learning_rate": (
         "the rate of a stage is its override learning_rate.lr=RATE; it is held with rate_control False of the stage, "

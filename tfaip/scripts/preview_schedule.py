@@ -1,4 +1,4 @@
-"""`tfaip-preview-schedule SCENARIO [flags]`: the learning rate of a training before it starts."""
+"""`tfaip-preview-schedule SCENARIO [flags]`: learning rate and scheduled values of a training before it starts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 PROG = "tfaip-preview-schedule"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
 
-Show the learning rate over the whole run, as a table and a picture, without training. Takes all
-flags of tfaip-train. Nothing is written except for:
+Show the learning rate over the whole run, and every other scheduled value, as a table and a
+picture, without training. Takes all flags of tfaip-train. Nothing is written except for:
 
   --png FILE             the picture as a file (pip install 'tfaip[plot]')
 
@@ -47,11 +47,13 @@ def main(name: str, flags: list[str]) -> None:
     import_backend()
     from tfaip.trainer.stages.plan import plan_stages
     from tfaip.trainer.stages.table import plan_table
-    from tfaip.trainer.tools.rates import preview_stages
+    from tfaip.trainer.tools.rates import preview_schedules, preview_stages
 
     params = args.trainer
     plan = plan_stages(params, scenario_cls)
     stages = _rated_stages(plan, scenario_cls)
+    with flags_of(params, "trainer"):
+        scheduled = preview_schedules(stages)
     if args.dry_run:
         batches = f" of {stages[-1].batches} batches" if len(plan) == 1 else f" in {len(plan)} stages"
         run = f"{params.epochs} epochs{batches} of {scenario_cls.__name__} with {_name(params.learning_rate)}"
@@ -64,10 +66,15 @@ def main(name: str, flags: list[str]) -> None:
     if len(plan) > 1:
         print("\n".join([*plan_table(plan), ""]))
     _show(stages, epochs)
+    for target, values in scheduled.items():
+        print(f"\n{target}")
+        _show_values("value", stages, values)
     if args.png is not None:
         from tfaip.trainer.tools.chart import write_png
 
-        write_png(Path(args.png), "completed epochs", _curves(stages, epochs))
+        panels = {"learning rate": _curves(stages, epochs)}
+        panels |= {target: {target: _curve(values)} for target, values in scheduled.items()}
+        write_png(Path(args.png), "completed epochs", panels)
 
 
 def _rated_stages(plan: Sequence[PlannedStage], scenario_cls: Any) -> list[RatedStage]:
@@ -134,13 +141,17 @@ def _show(stages: Sequence[RatedStage], epochs: Sequence[EpochRates]) -> None:
     print(f"{', '.join(rules)}: {size}, {updates} updates")
     if any(stage.params is not None and stage.params.learning_rate.needs_scores() for stage in stages):
         print("the rate will follow the scores of the training; this is the rate without any decision")
+    _show_values("rate", stages, epochs)
+
+
+def _show_values(label: str, stages: Sequence[RatedStage], epochs: Sequence[EpochRates]) -> None:
     width = max(len(stage.name) for stage in stages) + 2 if len(stages) > 1 else 0
     lines = _rows(epochs, width)
     if len(lines) > _MAX_ROWS:
         lines = [*lines[: _MAX_ROWS // 2], f"{'...':>11}", *lines[-(_MAX_ROWS // 2) :]]
     heading = f"{'stage':<{width}}" if width else ""
-    print("\n".join(["", f"{'epoch':>11}  {heading}rate", *lines, ""]))
-    print(text_plot({"rate": _curve(epochs)}))
+    print("\n".join(["", f"{'epoch':>11}  {heading}{label}", *lines, ""]))
+    print(text_plot({label: _curve(epochs)}))
 
 
 def _rows(epochs: Sequence[EpochRates], width: int) -> list[str]:

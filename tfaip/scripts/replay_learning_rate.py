@@ -99,7 +99,10 @@ def main(name: str, flags: list[str]) -> None:
     if args.png is not None:
         from tfaip.trainer.tools.chart import write_png
 
-        write_png(Path(args.png), "epoch", _curves(history, replayed), scores)
+        panels: dict[str, Mapping[str, Curve]] = {"learning rate": _curves(history, replayed)}
+        if scores:
+            panels["score"] = scores
+        write_png(Path(args.png), "epoch", panels)
 
 
 def _read(path: Path, trusted: Sequence[str]) -> _Recorded:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfaip.components.scenario import ScenarioComponents
+from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
@@ -30,7 +31,11 @@ Scenario = ScenarioComponents[Any, Any]
 
 
 def create_pipeline(
-    params: Params, scenario: Scenario, mode: PipelineMode, drop_remainder: bool = False
+    params: Params,
+    scenario: Scenario,
+    mode: PipelineMode,
+    drop_remainder: bool = False,
+    data: DataBase[Any] | None = None,
 ) -> DataPipeline:
     """Return the pipeline of the training or of the validation data, with the seed of the run.
 
@@ -39,8 +44,9 @@ def create_pipeline(
         scenario: creates the pipeline.
         mode: TRAINING or EVALUATION.
         drop_remainder: drop the last batch of an epoch if it is smaller, whatever the params say.
+        data: in the place of that of the scenario; None: that.
     """
-    pipeline = _unloaded_pipeline(params, scenario, mode)
+    pipeline = _unloaded_pipeline(params, data or scenario.data, mode)
     if drop_remainder:
         # Before preloading, which belongs to the params of the pipeline.
         pipeline = pipeline.with_params(replace(pipeline.params, batch_drop_remainder=True))
@@ -52,16 +58,16 @@ def create_validation_pipeline(params: Params, scenario: Scenario) -> DataPipeli
     # Without validation its data, files that the user has not named, need not exist.
     if params.val_every_n == 0 or params.gen.val_gen() is None:
         return None
-    pipeline = _unloaded_pipeline(params, scenario, PipelineMode.EVALUATION)
+    pipeline = _unloaded_pipeline(params, scenario.data, PipelineMode.EVALUATION)
     return _preloaded(pipeline, params) if has_validation_data(params.gen, pipeline) else None
 
 
-def _unloaded_pipeline(params: Params, scenario: Scenario, mode: PipelineMode) -> DataPipeline:
+def _unloaded_pipeline(params: Params, data: DataBase[Any], mode: PipelineMode) -> DataPipeline:
     gen = params.gen
     if mode is PipelineMode.TRAINING:
-        pipeline = scenario.data.create_pipeline(gen.setup.train, gen.train_gen())
+        pipeline = data.create_pipeline(gen.setup.train, gen.train_gen())
     else:
-        pipeline = scenario.data.create_pipeline(gen.setup.val, gen.val_gen())
+        pipeline = data.create_pipeline(gen.setup.val, gen.val_gen())
     if pipeline.mode is not mode:
         pipeline = pipeline.to_mode(mode)
     assert params.random_seed is not None  # noqa: S101 (set by the trainer)

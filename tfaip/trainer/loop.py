@@ -58,6 +58,7 @@ class TrainingLoop:
         model.stop_training = False
         self._callbacks.on_train_begin()
         while not self.is_finished() and not model.stop_training:
+            self._setup.begin_epoch(progress.epoch + 1)
             epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
             logs = self._run_epoch(epoch)
             metrics = None
@@ -90,7 +91,8 @@ class TrainingLoop:
     def _run_epoch(self, epoch: TrainingEpoch) -> Logs:
         self._begin_rate(epoch)
         self._callbacks.on_epoch_begin(epoch.number - 1)
-        trained = epoch.train()
+        setup = self._setup
+        trained = {**epoch.train(), **setup.model.end_epoch(), **setup.curriculum.logged(epoch.number)}
         plots = {TRAIN: self._setup.events.draw()}
         measured = self._evaluate(epoch, trained)
         measured = replace(measured, values={**trained, **measured.values}, drawings={**plots, **measured.drawings})

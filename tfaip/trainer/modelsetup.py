@@ -30,8 +30,12 @@ from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.runparams import Params
+from tfaip.trainer.schedules.live import LiveSchedules
+from tfaip.trainer.schedules.targets import INPUT_GRADIENT, schedules_of
 from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.trainer.weightrules.initialisation import initialize
+from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
 from tfaip.util.logging import CONSOLE_TEXT, logger
 from tfaip.util.text import shorten
 
@@ -66,10 +70,17 @@ def build_training_model(
     Raises:
         FieldAdvice: if a param cannot work with this model; its path begins at `params`.
     """
+    live = LiveSchedules([schedule for schedule in schedules_of(params) if not schedule.is_of_data], params)
     with _flags_of_objects(params):
         data, graph = scenario.data, scenario.graph
-        weights = {**dict.fromkeys(weighted_losses, 1.0), **params.loss_weights}
-        model = TrainingModel(scenario.model, graph, _input_gradient_penalty(scenario), weights)
+        model = TrainingModel(
+            scenario.model,
+            graph,
+            _input_gradient_penalty(scenario, live),
+            {**dict.fromkeys(weighted_losses, 1.0), **live.loss_weights()},
+            weight_noise(params, live.number),
+            live.variables,
+        )
         # Before the optimizer, which must find all variables of both graphs.
         model.build_symbolically(data.create_input_layers(), data.create_target_layers())
     unknown = sorted(set(params.loss_weights) - set(model.loss_names))
@@ -80,12 +91,15 @@ def build_training_model(
     model.set_loss_weights(params.loss_weights)
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     _undo_freeze(graph)
+    initialize(params.param_init, graph, params.random_seed or 0)
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:
         with below("warmstart"):
             _start_warm(warmstarter, model, scenario)
-    _compile(model, params, scenario, epoch_steps, devices)
+    apply_rules(params, model, live.number)
+    _compile(model, params, scenario, epoch_steps, devices, live.of_optimizer)
+    live.bind(model, params.random_seed or 0)
     summary = summary_lines(graph)
     log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
     return model
@@ -98,7 +112,7 @@ def built_from(
 
     A model that was built from equal facts can train with other params too.
     """
-    rate = params.learning_rate
+    rate, gradients = params.learning_rate, scenario.params
     return {
         "losses": sorted({*weighted_losses, *params.loss_weights}),
         "optimizer": encode(params.optimizer),
@@ -109,7 +123,14 @@ def built_from(
         "learning_rate": encode(rate) if rate.is_continuous() or rate.modulation is not None else None,
         "precision": devices.precision,
         "execution": [params.force_eager, params.jit_compile, _steps_per_execution(params, devices)],
-        "input_gradients": _input_gradient_penalty(scenario),
+        "input_gradients": [
+            gradients.use_input_gradient_regularization,
+            gradients.input_gradient_regularization_h,
+            gradients.input_gradient_regularization_lambda,
+        ],
+        "schedules": encode(params.schedules),
+        "weight_noise": encode(params.weight_noise),
+        "weight_penalties": encode(params.weight_penalties),
     }
 
 
@@ -143,7 +164,14 @@ def _flags_of_objects(params: Params) -> Iterator[None]:
         raise UsageError(f"{flag_of(params, 'trainer', path)}: {error}") from error
 
 
-def _compile(model: TrainingModel, params: Params, scenario: Scenario, epoch_steps: int, devices: Devices) -> None:
+def _compile(
+    model: TrainingModel,
+    params: Params,
+    scenario: Scenario,
+    epoch_steps: int,
+    devices: Devices,
+    scheduled: Collection[str],
+) -> None:
     with below("optimizer"):
         optimizer = build_optimizer(
             params.optimizer,
@@ -155,6 +183,7 @@ def _compile(model: TrainingModel, params: Params, scenario: Scenario, epoch_ste
             network=scenario.graph,
             seed=params.random_seed or 0,
             scales_loss=devices.precision is Precision.MIXED_FLOAT16,
+            scheduled=scheduled,
         )
     model.compile(
         optimizer=optimizer,
@@ -166,11 +195,12 @@ def _compile(model: TrainingModel, params: Params, scenario: Scenario, epoch_ste
     )
 
 
-def _input_gradient_penalty(scenario: Scenario) -> InputGradientPenalty | None:
+def _input_gradient_penalty(scenario: Scenario, live: LiveSchedules) -> InputGradientPenalty | None:
     params = scenario.params
     if not params.use_input_gradient_regularization:
         return None
-    return InputGradientPenalty(params.input_gradient_regularization_h, params.input_gradient_regularization_lambda)
+    weight = live.number(INPUT_GRADIENT, params.input_gradient_regularization_lambda)
+    return InputGradientPenalty(params.input_gradient_regularization_h, weight)
 
 
 def _steps_per_execution(params: Params, devices: Devices) -> int:

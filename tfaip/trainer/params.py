@@ -32,10 +32,12 @@ from tfaip.trainer.run.names import (
     expected_directory,
 )
 from tfaip.trainer.scheduler import SCHEDULES, ExponentialDecayParams, LearningRateParams
+from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.checks import check_stages
 from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
+from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams, check_rules
 
 __all__ = [
     "ProgressBarMode",
@@ -162,6 +164,25 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)",
         low=0,
     )
+    param_init: dict[str, str] = option(
+        {},
+        "First values of weights by regex on their paths, e.g. '.*kernel=glorot_uniform' '.*forget.*bias=1'; the first "
+        "rule that matches counts",
+    )
+    weight_penalties: list[WeightPenaltyParams] = option(
+        [], "L1 and L2 penalties on weights by regex on their paths; they add up", mode="ssnake"
+    )
+    weight_noise: WeightNoiseParams = option(
+        help="Noise on weights in the forward pass of the training",
+        factory=WeightNoiseParams,
+        fix_dc=True,
+        mode="ssnake",
+    )
+    schedules: list[ScheduleParams] = option(
+        [],
+        "Values that change in the course of the training, besides the learning rate",
+        mode="ssnake",
+    )
     calc_ema: float = option(
         0.0,
         "Rate of the exponential moving average of the weights, which is validated and exported; in (0, 1) "
@@ -228,6 +249,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
         self._check_directories()
+        check_rules(self.param_init)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):

@@ -17,6 +17,7 @@ from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.trainingmodel import INPUT_GRADIENT, TrainingModel
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.best import BestModel
+from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
 from tfaip.trainer.datasetup import Params, Scenario, create_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.modelsetup import build_training_model, built_from
 from tfaip.trainer.reporting.epochcolumns import LoggedNames
@@ -55,7 +56,8 @@ class TrainingSetup:
         scenario: the scenario that is trained.
         devices: its devices and processes.
         stop: the stop request of a signal.
-        train_data: pipeline of the training data.
+        train_data: pipeline of the training data of the running epoch.
+        curriculum: exchanges it for that of the next epoch.
         model: the `keras.Model` that `fit` runs, compiled and built.
         state: everything that a checkpoint stores, fresh or restored.
         evaluation: validation and LAV.
@@ -73,6 +75,7 @@ class TrainingSetup:
     devices: Devices
     stop: StopRequest
     train_data: DataPipeline
+    curriculum: Curriculum
     model: TrainingModel
     state: TrainState
     evaluation: EpochEvaluation
@@ -82,6 +85,13 @@ class TrainingSetup:
     display: ProgressDisplay
     profiler: Profiler | None
     built_from: Mapping[str, Any] = field(default_factory=dict)
+
+    def begin_epoch(self, number: int) -> None:
+        """Take the data of an epoch (from 1); its position is known when nothing of it is trained yet."""
+        progress = self.state.progress
+        self.train_data = self.curriculum.pipeline(number, self.train_data)
+        if progress.step == 0:
+            progress.position = self.curriculum.position(number, progress.position)
 
     def epoch_samples(self) -> int:
         """Return the samples of an epoch."""
@@ -113,6 +123,7 @@ class TrainingSetup:
         with ExitStack() as stack:
             stack.callback(self.events.close)
             stack.enter_context(self.train_data)
+            stack.enter_context(self.curriculum)
             if self.evaluation.val is not None:
                 stack.enter_context(self.evaluation.val)
             yield
@@ -141,9 +152,10 @@ def set_up_training(
     """
     params: Params = stage.params
     devices = run.devices
-    _check_batch_sizes(params, devices)
+    check_batch_sizes(params, devices)
     # A rest cannot be split equally; the next epoch begins with the samples that this one leaves out.
     drops_rest = devices.num_shares > 1
+    curriculum = Curriculum(params, scenario, devices, drops_rest)
     train_data = create_pipeline(params, scenario, PipelineMode.TRAINING, drops_rest)
     val_data = create_validation_pipeline(params, scenario)
     if params.lav_every_n > 0:
@@ -175,6 +187,7 @@ def set_up_training(
         devices=devices,
         stop=run.stop,
         train_data=train_data,
+        curriculum=curriculum,
         model=model,
         state=TrainState(model, run.params, progress, place_of(run.plan, stage.name)),
         evaluation=EpochEvaluation(
@@ -187,15 +200,6 @@ def set_up_training(
         profiler=run.profiler,
         built_from=facts,
     )
-
-
-def _check_batch_sizes(params: Params, devices: Devices) -> None:
-    setup = params.gen.setup
-    for name, pipeline in (("train", setup.train), ("val", setup.val)):
-        with below(f"gen.setup.{name}"):
-            devices.check_batch_size(pipeline.batch_size, "batch_size")
-            for size in pipeline.bucket_batch_sizes or []:
-                devices.check_batch_size(size, "bucket_batch_sizes")
 
 
 def _epoch_steps(params: Params, train_data: DataPipeline) -> int:

@@ -19,6 +19,7 @@ from tfaip.scenario.tutorial.full.datasets import Dataset
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams
+from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.overrides import differences, overridden
 from tfaip.trainer.stages.params import TrainStage
 
@@ -46,7 +47,7 @@ def changed(overrides: dict[str, Any], **values: Any) -> tuple[TinyTrainerParams
         ("val_every_n", 3, "val_every_n", 3),
         ("no_train_scope", "a b c", "no_train_scope", "a b c"),
         ("lav_silent", "no", "lav_silent", False),
-        ("lav_silent", True, "lav_silent", True),
+        ("lav_silent", False, "lav_silent", False),
         ("calc_ema", -1, "calc_ema", -1.0),
         ("loss_weights", {"mse": 0.5, "x": 1}, "loss_weights", {"mse": 0.5, "x": 1.0}),
         ("trainer.loss_weights", "mse=0.5 x=1", "loss_weights", {"mse": 0.5, "x": 1.0}),
@@ -176,3 +177,32 @@ def test_directories_may_hold_blanks() -> None:
     texts = {"names": "{loop.1.align.dir}/1 b", "title": "in {loop.1.align.dir}", "files.sizes": "x={loop.1.align.dir}"}
     found = overridden(FilesParams(), texts, {"loop.1.align": Path("/a 'b/c")}, "small")
     assert found == FilesParams(["/a 'b/c/1", "b"], "in /a 'b/c", {"x": "/a 'b/c"})
+
+
+CLIPS = ScheduleParams("optimizer.clip_global_norm", {0.0: 5.0, 2.0: 1.0})
+WEIGHTS = ScheduleParams("loss_weights.mse", {0.0: 1.0, 2.0: 0.5})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "left"),
+    [
+        ({"model.units": 3}, [CLIPS, WEIGHTS]),
+        ({"optimizer.clip_global_norm": 3.0}, [WEIGHTS]),
+        ({"trainer.loss_weights.mse": 3.0}, [CLIPS]),
+        ({"loss_weights": "mse=3.0", "optimizer": "SGD"}, []),
+    ],
+)
+def test_a_value_of_a_stage_goes_before_the_schedule_of_the_run(
+    overrides: dict[str, Any], left: list[ScheduleParams]
+) -> None:
+    params, _ = changed(overrides, schedules=[CLIPS, WEIGHTS])
+    assert params.schedules == left
+
+
+def test_a_stage_has_a_value_or_a_schedule() -> None:
+    both = {"schedules.0.points": "0=1 1=2", "optimizer.clip_global_norm": 3.0}
+    message = "stage small, overrides: optimizer.clip_global_norm has a value and a schedule: leave out one of them"
+    with pytest.raises(UsageError, match=message):
+        changed(both, schedules=[CLIPS])
+    params, _ = changed({"schedules.0.points": "0=1 1=2"}, schedules=[CLIPS])
+    assert params.schedules == [ScheduleParams(CLIPS.target, {0.0: 1.0, 1.0: 2.0})]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import keras
 
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.groups import GroupSetup, build_group
+from tfaip.trainer.optimizer.numbers import OF_UPDATE_RULES
 from tfaip.trainer.optimizer.params import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduler import LearningRateParams
+
+# Name of the rate of the averages among the scheduled numbers; it is a field of the trainer params.
+AVERAGE_RATE = "calc_ema"
 
 
 def build_optimizer(
@@ -26,6 +30,7 @@ def build_optimizer(
     network: Any = None,
     seed: int = 0,
     scales_loss: bool = False,
+    scheduled: Collection[str] = (),
 ) -> TrainingOptimizer:
     """Build the optimizer of a training.
 
@@ -39,24 +44,52 @@ def build_optimizer(
         network: the training graph, for functions of the user.
         seed: of the gradient noise.
         scales_loss: scale the loss, as mixed_float16 needs it.
+        scheduled: numbers that schedules change, see `live_numbers`.
 
     Raises:
         FieldAdvice: if `exclude_from_weight_decay` or a group matches no weight; its path begins at `params`.
     """
-    optimizer = TrainingOptimizer(params, ScheduledRate(rate, accum_steps, network), accum_steps, seed, scales_loss)
+    schedule = ScheduledRate(rate, accum_steps, network)
+    optimizer = TrainingOptimizer(params, schedule, accum_steps, seed, scales_loss, scheduled)
+    numbers = optimizer.numbers
     trained = {id(weight) for weight in trainable}
     paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
     groups = []
     for place, group, members in _grouped(params, paths):
-        own, excluded = params, "exclude_from_weight_decay"
+        own, prefix = params, ""
         if group.optimizer is not None:
-            own, excluded = group.optimizer, f"{place}.optimizer.{excluded}"
-        setup = GroupSetup(own, group.lr_factor, _matching(own.exclude_from_weight_decay, excluded, paths))
+            own, prefix = group.optimizer, f"{place}.optimizer."
+        excluded = f"{prefix}exclude_from_weight_decay"
+        setup = GroupSetup(
+            own,
+            numbers.at(f"{place}.lr_factor", group.lr_factor),
+            _matching(own.exclude_from_weight_decay, excluded, paths),
+            numbers.variables.get(f"{prefix}weight_decay"),
+            numbers.below(prefix, OF_UPDATE_RULES),
+        )
         groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
     optimizer.build_groups(trainable, groups)
+    if AVERAGE_RATE in numbers.variables:
+        average_rate = AverageRate(numbers.variables[AVERAGE_RATE], ramp=False)
     if average_rate is not None:
         optimizer.build_averages(average_rate)
     return optimizer
+
+
+def live_numbers(params: OptimizerParams) -> list[str]:
+    """Return the numbers that schedules may change, as dotted paths from the optimizer params."""
+    found = ["clip_value", "clip_norm", "clip_global_norm", "gradient_noise.stddev", *_of_rule("", params)]
+    for index, group in enumerate(params.groups):
+        found.append(f"groups.{index}.lr_factor")
+        if group.optimizer is not None:
+            found += _of_rule(f"groups.{index}.optimizer.", group.optimizer)
+    return found
+
+
+def _of_rule(prefix: str, params: OptimizerParams) -> list[str]:
+    name = params.cls().__name__
+    rules = [number for number, classes in OF_UPDATE_RULES.items() if name in classes and hasattr(params, number)]
+    return [f"{prefix}{number}" for number in ("weight_decay", *rules)]
 
 
 def _grouped(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private import OpenOptimizer
+from tfaip.backend.keras_private import OpenOptimizer, set_number
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.util.typing import Tensor
+
+_NOT_ZERO = 0.5
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,17 @@ class GroupSetup:
 
     Args:
         params: they give the Keras class, its arguments, and the weight decay.
-        rate_factor: factor on the learning rate.
+        rate_factor: factor on the learning rate, a number or a variable.
         undecayed: ids of the weights that do not decay.
+        weight_decay: the weight decay as a variable; None: that of the params.
+        numbers: variables in the place of arguments of the Keras class.
     """
 
     params: OptimizerParams
-    rate_factor: float
+    rate_factor: float | keras.Variable
     undecayed: Collection[int]
+    weight_decay: keras.Variable | None = None
+    numbers: Mapping[str, keras.Variable] = field(default_factory=dict)
 
 
 class GroupOptimizer(SlotOptimizer):
@@ -109,9 +115,12 @@ class GroupOptimizer(SlotOptimizer):
         """Apply weight decay and the update rule; the gradients are already summed over the replicas."""
         if self.setup.rate_factor != 1:
             rate = rate * self.setup.rate_factor
+        scheduled = self.setup.weight_decay
+        decay = self.setup.params.weight_decay if scheduled is None else scheduled.value
+        decays = scheduled is not None or decay != 0
         for gradient, weight in zip(gradients, weights, strict=True):
-            if self.setup.params.weight_decay and id(weight) not in self.setup.undecayed:
-                shrink = keras.ops.cast(self.setup.params.weight_decay * rate, weight.dtype)
+            if decays and id(weight) not in self.setup.undecayed:
+                shrink = keras.ops.cast(decay * rate, weight.dtype)
                 self.assign_sub(weight, shrink * weight)
             self.update_step(gradient, weight, rate)
 
@@ -121,7 +130,11 @@ def build_group(setup: GroupSetup, weights: list[keras.Variable]) -> Any:
     keras_class = setup.params.cls()
     group_class = type(keras_class.__name__, (keras_class, GroupOptimizer), {})
     # `update` gets the rate as an argument, so the group needs none of its own.
-    group = group_class(learning_rate=0.0, **setup.params.arguments())
+    # A momentum of 0 has no slots.
+    arguments = {**setup.params.arguments(), **dict.fromkeys(setup.numbers, _NOT_ZERO)}
+    group = group_class(learning_rate=0.0, **arguments)
     group.setup = setup
     group.build(weights)
+    for name, variable in setup.numbers.items():
+        set_number(group, name, variable)
     return group

@@ -61,12 +61,8 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
         rate = base = ops.convert_to_tensor(self.base)
         if not self.varies:
             return base
-        first = step - step % self._accum_steps
         time = UpdateTime(
-            update=first // self._accum_steps,
-            epoch=ops.cast(first + self._batch_offset, "float32") / ops.cast(self._batches_per_epoch, "float32"),
-            lr=base,
-            network=self._network,
+            update=step // self._accum_steps, epoch=self.completed_epochs(step), lr=base, network=self._network
         )
         if self._rule is not None:
             rate = ops.where(self._is_listed > 0, base, self._rule(time, ops))
@@ -74,6 +70,15 @@ class ScheduledRate(keras.optimizers.schedules.LearningRateSchedule):
             factor = self._modulation.factor(dataclasses.replace(time, lr=rate), ops)
             rate = rate * ops.cast(factor, "float32")
         return rate
+
+    def completed_epochs(self, step: Tensor) -> Tensor:
+        """Return the time of an update: completed epochs with a fraction, as at its first batch.
+
+        Args:
+            step: number of a batch of the update, from 0.
+        """
+        first = step - step % self._accum_steps
+        return ops.cast(first + self._batch_offset, "float32") / ops.cast(self._batches_per_epoch, "float32")
 
     def observe(self, rate: Tensor) -> None:
         """Add the rate of an update to the mean of the epoch."""

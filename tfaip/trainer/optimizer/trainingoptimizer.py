@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,10 +13,11 @@ from keras import ops
 from tfaip.backend.active import backend
 from tfaip.backend.kerastools import value_of
 from tfaip.trainer.optimizer.averaging import AverageRate, WeightAverages
-from tfaip.trainer.optimizer.gradients import GradientNoise, clip
+from tfaip.trainer.optimizer.gradients import Clips, GradientNoise, clip
 from tfaip.trainer.optimizer.groups import GroupOptimizer, SlotOptimizer
 from tfaip.trainer.optimizer.lossscale import LossScale
 from tfaip.trainer.optimizer.nonfinite import NonFiniteUpdates
+from tfaip.trainer.optimizer.numbers import ScheduledNumbers
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.util.typing import Tensor
@@ -36,6 +37,7 @@ class TrainingOptimizer(SlotOptimizer):
         accum_steps: batches per update.
         seed: of the gradient noise.
         scales_loss: scale the loss, as mixed_float16 needs it.
+        scheduled: numbers that schedules change, see `ScheduledNumbers`.
     """
 
     averages: WeightAverages | None = None
@@ -47,9 +49,11 @@ class TrainingOptimizer(SlotOptimizer):
         accum_steps: int,
         seed: int,
         scales_loss: bool = False,
+        scheduled: Collection[str] = (),
     ) -> None:
         super().__init__(learning_rate=schedule)
         self._params = params
+        self.numbers = numbers = ScheduledNumbers(scheduled, self.track)
         self._accum_steps = accum_steps
         self.schedule = schedule
         schedule.build(self.add_variable)
@@ -60,7 +64,11 @@ class TrainingOptimizer(SlotOptimizer):
         self._nonfinite = NonFiniteUpdates(params.skip_nonfinite, self._add_counter)
         self._loss_scale = LossScale(self.add_variable) if scales_loss else None
         noise = params.gradient_noise
-        self._noise = GradientNoise(noise.stddev, noise.gamma, seed) if noise.stddev else None
+        stddev = numbers.at("gradient_noise.stddev", noise.stddev)
+        has_noise = isinstance(stddev, keras.Variable) or stddev > 0
+        self._noise = GradientNoise(stddev, noise.gamma, seed) if has_noise else None
+        limits = (params.clip_value, params.clip_norm, params.clip_global_norm)
+        self._clips = Clips(*map(numbers.limit_at, ("clip_value", "clip_norm", "clip_global_norm"), limits))
         if self._noise is not None:
             self.track(self._noise.state)
         self._groups: Sequence[GroupOptimizer] = ()
@@ -110,6 +118,16 @@ class TrainingOptimizer(SlotOptimizer):
     def iterations(self) -> Tensor:
         """Number of updates that the moments have seen, an integer scalar."""
         return self._update_number - self._uncounted
+
+    @property
+    def completed_epochs(self) -> Tensor:
+        """Time of the update that the next batch belongs to: completed epochs with a fraction."""
+        return self.schedule.completed_epochs(self.batch_counter + 0)
+
+    @property
+    def update_number(self) -> Tensor:
+        """Number of the update that the next batch belongs to, from 0."""
+        return self._update_number
 
     @property
     def _update_number(self) -> Tensor:
@@ -186,7 +204,8 @@ class TrainingOptimizer(SlotOptimizer):
         for optimizer in (self, *self._groups):
             for slot in optimizer.slots:
                 named[f"{slot.kind}/{paths[id(slot.weight)]}"] = slot.variable
-        known = {id(variable) for variable in named.values()}
+        # Not those of schedules, which are functions of the time: a resume may bring others.
+        known = {id(variable) for variable in [*named.values(), *self.numbers.variables.values()]}
         named.update({v.name: v for v in super().variables if id(v) not in known})
         for i, group in enumerate(self._groups):
             # Keras names some variables of Nadam and Adafactor by a counter of the process.
@@ -246,7 +265,7 @@ class TrainingOptimizer(SlotOptimizer):
         self._branch(may_update, lambda: self._step_if_finite(gradients, weights), self._skip)
 
     def _step_if_finite(self, gradients: list[Tensor], weights: list[Any]) -> None:
-        clipped = clip(gradients, self._params)
+        clipped = clip(gradients, self._clips)
         self._branch(clipped.is_finite, lambda: self._step(clipped.scaled(), weights), self._skip)
 
     def _step(self, gradients: list[Tensor], weights: list[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from itertools import pairwise
@@ -16,6 +17,7 @@ class Interpolation(StrEnum):
     LINEAR = "linear"
     STEP = "step"
     EXPONENTIAL = "exponential"
+    COSINE = "cosine"
 
 
 def interpolate(points: Mapping[float, float], kind: Interpolation, x: Tensor, xp: Any) -> Tensor:
@@ -23,7 +25,7 @@ def interpolate(points: Mapping[float, float], kind: Interpolation, x: Tensor, x
 
     Args:
         points: time -> value, at least one; values above 0 for exponential interpolation.
-        kind: step keeps the value of a point until the next one.
+        kind: step keeps the value of a point until the next one, cosine is half a period of the cosine.
         x: the time.
         xp: `numpy` or `keras.ops`, to compute with.
     """
@@ -41,4 +43,6 @@ def _between(first: float, last: float, kind: Interpolation, share: Tensor, xp: 
         return first
     if kind is Interpolation.EXPONENTIAL:
         return first * xp.power(last / first, share)
+    if kind is Interpolation.COSINE:
+        share = (1.0 - xp.cos(math.pi * share)) / 2.0
     return first + (last - first) * share

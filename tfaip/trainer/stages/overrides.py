@@ -17,6 +17,7 @@ from tfaip.params.flags import check_flags, get_flag, set_flags
 from tfaip.params.root import RootParams
 from tfaip.params.sharing import fill_shared
 from tfaip.params.tree import Change, children, diff
+from tfaip.trainer.schedules.targets import schedules_without
 from tfaip.trainer.stages.placeholders import fill_directories
 from tfaip.util.text import shorten, shorten_text
 
@@ -46,6 +47,7 @@ _OF_THE_RUN = (
     "keras_backend",
     "import_root",
 )
+_SCHEDULES = "schedules"
 # The graph may be built again with another one.
 _OF_A_STAGE = ("device.precision",)
 
@@ -67,7 +69,21 @@ def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str
     copied = copy_for_stage(params)
     with _naming(stage):
         set_flags(copied, _values(copied, overrides, directories))
+        if getattr(copied, _SCHEDULES, None):
+            _drop_schedules(copied, overrides)
     return copied
+
+
+def _drop_schedules(params: Any, overrides: Mapping[str, str]) -> None:
+    """Remove the schedules of the run whose values a stage gives itself; a stage cannot give both."""
+    root = f"{type(params).flag_root}."
+    given = [name for name in overrides if name.removeprefix(root).partition(".")[0] != _SCHEDULES]
+    remaining = schedules_without(params, given)
+    if len(given) == len(overrides):
+        params.schedules = remaining
+    elif len(remaining) < len(params.schedules):
+        both = next(schedule for schedule in params.schedules if schedule not in remaining)
+        raise UsageError(f"{shorten_text(both.target)} has a value and a schedule: leave out one of them")
 
 
 def check_overrides(params: RootParams, overrides: Mapping[str, str], stage: str) -> None:

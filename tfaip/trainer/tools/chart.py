@@ -1,4 +1,4 @@
-"""Picture of learning rates and scores."""
+"""Picture of learning rates, scores and scheduled values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from tfaip.util.text import shorten_text
 _FEW = 60
 
 
-def write_png(path: Path, x_label: str, rates: Mapping[str, Curve], scores: Mapping[str, Curve] | None = None) -> None:
-    """Draw rates, and below them scores on the same epochs; all numbers are finite.
+def write_png(path: Path, x_label: str, panels: Mapping[str, Mapping[str, Curve]]) -> None:
+    """Draw panels of curves below each other, on the same epochs; all numbers are finite.
 
     Args:
         path: of the PNG file.
         x_label: label of the epochs.
-        rates: name -> (epoch, rate).
-        scores: name -> (epoch, score).
+        panels: label of the y axis -> name of a curve -> (epoch, value).
 
     Raises:
         UsageError: if matplotlib is not installed, or the file cannot be written.
@@ -31,9 +30,6 @@ def write_png(path: Path, x_label: str, rates: Mapping[str, Curve], scores: Mapp
         from matplotlib.ticker import MaxNLocator
     except ImportError as error:
         raise UsageError("--png needs matplotlib: pip install 'tfaip[plot]'") from error
-    panels = {"learning rate": rates}
-    if scores:
-        panels["score"] = scores
     figure = Figure(figsize=(8.0, 2.7 * len(panels) + 0.4), layout="constrained")
     axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
     for (label, curves), axis in zip(panels.items(), axes, strict=True):

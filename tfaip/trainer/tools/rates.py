@@ -1,4 +1,4 @@
-"""Learning rates without a training: of a run before it begins, and of other params for recorded scores."""
+"""Rates and scheduled values without a training: of a run before it begins, and of other params for recorded scores."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import Any
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import LearningRateParams
+from tfaip.trainer.schedules.dataparams import DataSchedules
+from tfaip.trainer.schedules.targets import schedules_of
 from tfaip.trainer.stages.planned import MAIN
 
 POINTS_PER_EPOCH = 40
+# Of more epochs than this the first and the last update are enough for a picture.
+MANY_EPOCHS = 1000
 
 
 @dataclass(frozen=True)
 class EpochRates:
-    """Rates of one epoch.
+    """Rates, or values of another schedule, of one epoch.
 
     Args:
         epoch: from 1.
@@ -117,6 +121,45 @@ def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterato
         points = [(update * accum / stage.batches + offset, float(schedule(update * accum))) for update in updates]
         yield EpochRates(epoch, (first, end), points, stage.name)
         before += stage.batches
+
+
+def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates]]:
+    """Return the values of all schedules by the name of their target, in the epochs of the stages that have them.
+
+    Raises:
+        FieldError: if a target or a value cannot be; its path begins at the trainer params.
+    """
+    found: dict[str, list[EpochRates]] = {}
+    before = 0
+    for stage in stages:
+        if stage.params is not None:
+            for name, values in _values_of_stage(stage, stage.params, before).items():
+                found.setdefault(name, []).extend(values)
+        before += (stage.epochs[1] - stage.epochs[0] + 1) * stage.batches
+    return found
+
+
+def _values_of_stage(stage: RatedStage, params: TrainerParams[Any, Any], before: int) -> dict[str, list[EpochRates]]:
+    from tfaip.trainer.schedules.live import check_targets
+
+    schedules, accum = schedules_of(params), params.train_accum_steps
+    check_targets([schedule for schedule in schedules if not schedule.is_of_data], params)
+    of_data = DataSchedules([schedule for schedule in schedules if schedule.is_of_data], params)
+    of_data.check_each(lambda changed: None)
+    found: dict[str, list[EpochRates]] = {schedule.name: [] for schedule in schedules}
+    for epoch in range(stage.epochs[0], stage.epochs[1] + 1):
+        first, end = before // accum, (before + stage.batches) // accum
+        logged = of_data.logged(epoch)
+        for schedule in schedules:
+            if schedule.is_of_data:
+                points = [(float(epoch - 1), logged[schedule.name])]
+            else:
+                updates = _spread(first, end) if params.epochs <= MANY_EPOCHS else sorted({first, max(first, end - 1)})
+                times = [(update * accum - before) / stage.batches + epoch - 1 for update in updates]
+                points = [(time, schedule.params.value(time)) for time in times]
+            found[schedule.name].append(EpochRates(epoch, (first, end), points, stage.name))
+        before += stage.batches
+    return found
 
 
 def _spread(first: int, end: int) -> list[int]:

@@ -1,0 +1,145 @@
+"""The scenario with one weight, with dropout and numbers of its own: y = w * dropout(x) * sharpness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+from keras import ops
+
+from test.trainer.line import (
+    LineDataParams,
+    LineGraph,
+    LineModel,
+    LineModelParams,
+    LinePipelineParams,
+    PointsParams,
+    by_hand as _by_hand,
+)
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.params import pai_dataclass
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.scheduler.interpolation import Interpolation
+from tfaip.trainer.schedules import ScheduleParams
+from tfaip.util.typing import Tensor, TensorDict
+
+TRACES: list[str] = []
+"""One entry for each time that the loss was traced."""
+
+
+@pai_dataclass
+@dataclass
+class LiveModelParams(LineModelParams):
+    dropout: str = ""
+    rate: float = 0.0
+    others: bool = False
+
+    @staticmethod
+    def cls() -> type[ModelBase[Any]]:
+        return LiveModel
+
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return LiveGraph
+
+
+class LiveGraph(LineGraph):
+    def __init__(self, params: LiveModelParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.sharpness = self.scheduled("sharpness", 1.0)
+        self.drop = getattr(keras.layers, params.dropout)(params.rate) if params.dropout else None
+        if params.others:
+            self.attention = keras.layers.MultiHeadAttention(1, 1, dropout=0.5)
+            self.lstm = keras.layers.LSTM(1, dropout=0.5)
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        x = inputs["x"]
+        if self.drop is not None:
+            rank = {"SpatialDropout1D": 3, "SpatialDropout2D": 4, "SpatialDropout3D": 5}.get(self.params.dropout, 2)
+            shape = ops.shape(x)
+            x = ops.reshape(self.drop(ops.reshape(x, (-1,) + (1,) * (rank - 1)), training=training), shape)
+        if self.params.others:
+            sequence = ops.repeat(ops.expand_dims(x, -1), 2, axis=1)
+            x = self.lstm(self.attention(sequence, sequence))
+        return {"y": self.line(x) * self.sharpness}
+
+
+class LiveModel(LineModel):
+    def __init__(self, params: LiveModelParams) -> None:
+        super().__init__(params)
+        self.offset = self.scheduled("offset", 0.0)
+
+    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+        TRACES.append("loss")
+        return {"loss": super()._loss(inputs, targets, outputs)["loss"] * (1.0 + self.offset)}
+
+
+class LiveScenarioParams(ScenarioBaseParams[LineDataParams, LiveModelParams]):
+    pass
+
+
+class LiveTrainerParams(TrainerParams[LiveScenarioParams, LinePipelineParams]):
+    pass
+
+
+class LiveScenario(ScenarioBase[LiveScenarioParams, LiveTrainerParams]):
+    pass
+
+
+@pai_dataclass
+@dataclass
+class DeclaredModelParams(ModelBaseParams):
+    @staticmethod
+    def cls() -> type[ModelBase[Any]]:
+        return DeclaredModel
+
+
+class DeclaredModel(ModelBase[DeclaredModelParams]):
+    """The logit w * x of one class."""
+
+    loss = keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.5)
+
+    def build_model(self) -> keras.layers.Layer:
+        return keras.Sequential(
+            [keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", name="line")]
+        )
+
+
+class DeclaredScenarioParams(ScenarioBaseParams[LineDataParams, DeclaredModelParams]):
+    pass
+
+
+class DeclaredTrainerParams(TrainerParams[DeclaredScenarioParams, LinePipelineParams]):
+    pass
+
+
+class DeclaredScenario(ScenarioBase[DeclaredScenarioParams, DeclaredTrainerParams]):
+    pass
+
+
+def step(target: str, *values: float) -> ScheduleParams:
+    """A schedule with a value for each epoch."""
+    return ScheduleParams(target, dict(enumerate(values)), Interpolation.STEP)
+
+
+def live_params(
+    x: list[float],
+    *schedules: ScheduleParams,
+    val_x: list[float] | None = None,
+    output_dir: Path | None = None,
+    model: dict[str, Any] | None = None,
+    lr: float = 1.0,
+    **fields: Any,
+) -> LiveTrainerParams:
+    """Params of a training on `x`, an epoch for each value of the schedules; SGD with rate 1."""
+    params = LiveScenario.default_trainer_params()
+    params.gen.train, params.gen.val = PointsParams(x=x), PointsParams(x=val_x or [])
+    params.gen.setup.train.batch_size = params.gen.setup.val.batch_size = 1
+    for name, value in (model or {}).items():
+        setattr(params.scenario.model, name, value)
+    return _by_hand(params, output_dir, lr, **{"epochs": 2, "schedules": list(schedules), **fields})

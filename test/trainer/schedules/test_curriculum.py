@@ -1,0 +1,193 @@
+"""Data whose difficulty changes from epoch to epoch: the samples of each epoch, with workers and after a resume."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+
+from test.trainer.line import CallbackOf, by_hand
+from test.trainer.schedules.rows import RowsDataParams, RowsParams, ScaledParams
+from test.trainer.schedules.support import step
+from test.trainer.test_data_options import SumsModelParams
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.data.pipeline.position import Position
+from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
+from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
+from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.setup import TrainingSetup, set_up_training
+from tfaip.trainer.signals import StopRequest, TrainingInterrupted
+
+pytestmark = pytest.mark.backend
+
+# The length of a sample is its meta plus 1.
+LENGTHS = list(range(1, 13))
+SHORT_FIRST = [
+    ScheduleParams("setup.train.max_element_length", {0: 4, 2: 12}),
+    step("train.batch_size", 2, 2, 3),
+]
+
+
+class GrowingScenarioParams(ScenarioBaseParams[RowsDataParams, SumsModelParams]):
+    pass
+
+
+class GrowingPipelineParams(TrainerPipelineParams[RowsParams, RowsParams]):
+    pass
+
+
+class GrowingTrainerParams(TrainerParams[GrowingScenarioParams, GrowingPipelineParams]):
+    pass
+
+
+class GrowingScenario(ScenarioBase[GrowingScenarioParams, GrowingTrainerParams]):
+    pass
+
+
+def growing(output_dir: Path | None = None, workers: int = 0, **fields: Any) -> Any:
+    """Three epochs of 6 samples: at most 4, 8 and 12 long."""
+    params = GrowingScenario.default_trainer_params()
+    params.gen.train, params.gen.val = RowsParams(lengths=LENGTHS), RowsParams()
+    params.gen.setup.train.batch_size = 2
+    params = by_hand(params, output_dir, **{"epochs": 3, "samples_per_epoch": 6, "schedules": SHORT_FIRST, **fields})
+    params.gen.setup.train.shuffle_buffer_size = -1
+    params.gen.setup.train.num_processes, params.gen.setup.train.worker_start_s = workers, 0.0
+    return params
+
+
+def setup_of(params: Any) -> TrainingSetup:
+    return set_up_training(params, GrowingScenario(params.scenario), None, StopRequest(), Devices())
+
+
+def samples_of_epochs(setup: TrainingSetup, first: int = 1, stop_after: int | None = None) -> list[list[list[int]]]:
+    """The metas of each batch of each epoch, from the state of the setup on; stop after batches of the first one."""
+    epochs = []
+    progress = setup.state.progress
+    with setup.opened():
+        for number in range(first, 4):
+            setup.begin_epoch(number)
+            batches = []
+            left = setup.epoch_samples() - progress.samples
+            with setup.train_data.training_batches(progress.position, left) as stream:
+                for batch, position in stream:
+                    batches.append(list(batch.meta))
+                    progress.step, progress.samples = progress.step + 1, progress.samples + batch.size
+                    progress.position = Position.from_dict(position.to_dict())
+                    if len(batches) == stop_after:
+                        return [batches]
+            epochs.append(batches)
+            progress.begin_epoch_after(number)
+    return epochs
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_the_samples_of_each_epoch(workers: int) -> None:
+    epochs = samples_of_epochs(setup_of(growing(workers=workers)))
+    assert [[len(batch) for batch in batches] for batches in epochs] == [[2, 2, 2], [2, 2, 2], [3, 3]]
+    flat = [[meta for batch in batches for meta in batch] for batches in epochs]
+    # An epoch of 6 samples of which 4 are short enough: a pass and a half.
+    assert sorted(flat[0][:4]) == [0, 1, 2, 3]
+    assert len(set(flat[0][4:])) == 2
+    assert max(flat[0]) < 4 <= max(flat[1]) < 8
+    assert len(set(flat[1])) == 6
+    assert epochs == samples_of_epochs(setup_of(growing()))
+
+
+def test_an_epoch_of_another_difficulty_begins_with_a_new_pass() -> None:
+    epochs = samples_of_epochs(setup_of(growing(samples_per_epoch=2)))
+    setup = setup_of(growing(samples_per_epoch=2))
+    setup.state.progress.epoch, setup.state.progress.position = 1, Position(pass_index=0, consumed=5, emitted=2)
+    assert samples_of_epochs(setup, first=2) == epochs[1:]
+    assert setup.state.progress.position.pass_index == 2
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("done", [1, 2])
+def test_a_resume_within_an_epoch(workers: int, done: int) -> None:
+    whole = samples_of_epochs(setup_of(growing()))
+    first = setup_of(growing(workers=workers))
+    samples_before = samples_of_epochs(first, stop_after=done)
+    second = setup_of(growing(workers=workers))
+    second.state.progress = first.state.progress
+    rest = samples_of_epochs(second)
+    assert [samples_before[0] + rest[0], *rest[1:]] == whole
+
+
+def outcome(params: Any, *callbacks: keras.callbacks.Callback, **arguments: Any) -> tuple[list[Any], float]:
+    logs: list[dict[str, float]] = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(dict(values)))
+    trainer = GrowingScenario.create_trainer(params, **arguments)
+    trainer.train([keep, *callbacks])
+    return logs, float(keras.ops.convert_to_numpy(trainer.scenario.graph.line.kernel.value)[0, 0])
+
+
+class StopIn(keras.callbacks.Callback):
+    """Asks the training to stop after the first batch of an epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__()
+        self._epoch = epoch
+        self._is_here = False
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._is_here = epoch == self._epoch - 1
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self._is_here:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_real_training_resumes_exactly_within_and_between_epochs(tmp_path: Path) -> None:
+    whole, weight = outcome(growing(steps_per_execution=1))
+    assert [values["schedule/train.max_element_length"] for values in whole] == [4, 8, 12]
+    assert [values["schedule/train.batch_size"] for values in whole] == [2, 2, 3]
+    first, _ = outcome(growing(tmp_path / "run", epochs=1, steps_per_execution=1, schedules=SHORT_FIRST))
+    assert first == whole[:1]
+    with pytest.raises(TrainingInterrupted):
+        outcome(growing(tmp_path / "run", steps_per_execution=1), StopIn(2), restore=True)
+    assert outcome(growing(tmp_path / "run", workers=2, steps_per_execution=1), restore=True) == (whole[1:], weight)
+
+
+def test_fields_of_generators_and_processors() -> None:
+    params = growing(schedules=[step("gen.train.lengths.0", 1, 7)])
+    setup = setup_of(params)
+    setup.begin_epoch(2)
+    assert setup.train_data.generator_params.lengths[:2] == [7, 2]
+    assert params.gen.train.lengths[0] == 1
+    params = growing(epochs=2, schedules=[step("data.pre_proc.processors.0.factor", 1, 3)], samples_per_epoch=12)
+    params.scenario.data.pre_proc.processors = [ScaledParams(modes={PipelineMode.TRAINING})]
+    logs, weight = outcome(params)
+    # Six batches of two rows with the mean length 6.5, then three times as much.
+    assert weight == -4 * 6 * 6.5
+    assert logs[1]["schedule/data.pre_proc.processors.0.factor"] == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("setup.train.lengthiness", r"^--schedules.0.target 'setup.train.lengthiness' cannot be scheduled; what can: "),
+        ("gen.train.lengths", "cannot be scheduled; .* numbers of gen"),
+        ("train.batch_drop_remainder", "cannot be scheduled"),
+        ("val.batch_size", "target is 'val.batch_size', expected no value of the validation data"),
+    ],
+)
+def test_what_is_no_number_of_the_training_data_is_refused(target: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        outcome(growing(tmp_path / "run", schedules=[step(target, 1.0)]))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_value_of_a_later_epoch_that_cannot_be_is_refused_before_the_first() -> None:
+    with pytest.raises(UsageError, match=r"points\[1.0\] is 0.0, expected .*at least 1: change --schedules.0.points"):
+        outcome(growing(schedules=[step("train.batch_size", 2, 0)]))
+    bucketed = growing(schedules=[step("train.bucket_boundaries.0", 2, 9)])
+    bucketed.gen.setup.train.bucket_boundaries = [4, 8]
+    with pytest.raises(UsageError, match=r"bucket_boundaries is \[9, 8\], expected rising lengths"):
+        outcome(bucketed)

@@ -1,0 +1,43 @@
+"""Numbers of a graph that a training may change while its compiled step stays, by the path of their layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from tfaip.backend import keras_private
+from tfaip.model.layerbase import TFAIPLayerBase
+from tfaip.model.variables import all_layers_by_path
+
+# Their dropout is a number within a loop over time, or within an attention that the backend may have fused.
+_WITH_OWN_DROPOUT = (
+    keras.layers.RNN,
+    keras.layers.Bidirectional,
+    keras.layers.MultiHeadAttention,
+    keras.layers.GroupQueryAttention,
+    keras.layers.Attention,
+)
+
+
+def scheduled_values(graph: keras.layers.Layer) -> dict[str, keras.Variable]:
+    """Return what layers of ours have made live with `scheduled`: path of the layer, `/`, name -> variable."""
+    found = {}
+    for path, layer in {"": graph, **all_layers_by_path(graph)}.items():
+        if isinstance(layer, TFAIPLayerBase):
+            for name, variable in layer.scheduled_values.items():
+                found[f"{path}/{name}".lstrip("/")] = variable
+    return found
+
+
+def dropout_layers(graph: keras.layers.Layer) -> dict[str, Any]:
+    """Return the dropout layers of Keras whose rate can be a variable by path, without those in recurrent layers and
+    attention.
+    """
+    layers = all_layers_by_path(graph)
+    closed = [f"{path}/" for path, layer in layers.items() if isinstance(layer, _WITH_OWN_DROPOUT)]
+    return {
+        path: layer
+        for path, layer in layers.items()
+        if keras_private.is_dropout(layer) and not path.startswith(tuple(closed))
+    }

@@ -1,0 +1,42 @@
+"""Numbers of the optimizer that schedules change while the compiled step stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import keras
+
+from tfaip.backend.keras_private import NumberVariable
+
+# Numbers of all update rules, of the Keras classes that can read them from a variable.
+OF_UPDATE_RULES: Mapping[str, tuple[str, ...]] = {
+    "momentum": ("SGD", "RMSprop", "Muon"),
+    "beta_1": ("Adam", "Adamax", "Nadam", "Lamb", "Lion", "AdaBelief"),
+}
+
+
+class ScheduledNumbers:
+    """Variables in the place of numbers of the optimizer params; the optimizer of the training owns them.
+
+    Args:
+        names: dotted paths of the numbers from the optimizer params; `calc_ema` is the rate of the averages.
+        track: lets the optimizer own a variable.
+    """
+
+    def __init__(self, names: Collection[str], track: Callable[[keras.Variable], None]) -> None:
+        self.variables: dict[str, keras.Variable] = {name: NumberVariable(1.0, name="scheduled") for name in names}
+        for variable in self.variables.values():
+            track(variable)
+
+    def at(self, path: str, number: float) -> float | keras.Variable:
+        """Return the variable in the place of a number, or the number if it is not scheduled."""
+        return self.variables.get(path, number)
+
+    def limit_at(self, path: str, number: float | None) -> float | keras.Variable | None:
+        """Return the same for a number that may be None."""
+        return self.variables.get(path, number)
+
+    def below(self, place: str, names: Collection[str]) -> dict[str, keras.Variable]:
+        """Return the variables of some fields of the params at a place, by field."""
+        found = {name: self.variables.get(f"{place}{name}") for name in names}
+        return {name: variable for name, variable in found.items() if variable is not None}

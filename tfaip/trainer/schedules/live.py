@@ -1,0 +1,219 @@
+"""Values that schedules change while the compiled step stays: variables of the model and of its optimizer."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import keras
+
+from tfaip.backend import keras_private
+from tfaip.backend.keras_private import NumberVariable
+from tfaip.model.livevalues import dropout_layers, scheduled_values
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.weightnoise import WeightNoise
+from tfaip.params.limits import FieldError
+from tfaip.trainer.optimizer.build import live_numbers
+from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
+from tfaip.trainer.schedules.table import ScheduleTable
+from tfaip.trainer.schedules.targets import (
+    AVERAGE_RATE,
+    GRAPH,
+    INPUT_GRADIENT,
+    LOSS_WEIGHTS,
+    MODEL,
+    Schedule,
+    refuse,
+    shown_name,
+)
+from tfaip.util.logging import logger
+from tfaip.util.typing import Logs, Tensor
+
+log = logger(__name__)
+
+OPTIMIZER = "optimizer."
+LOSSES = "losses."
+# Label smoothing of losses of a user, which an earlier training of the same scenario has scheduled.
+_own_smoothing: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+# Prefix of the logged names.
+LOGGED = "schedule/"
+NOISE = "weight_noise.stddev"
+
+
+class LiveSchedules:
+    """Schedules of live values; a value is computed inside of the step from the number of its update.
+
+    So it is the same for any number of steps per execution, and nothing of it is stored.
+
+    Args:
+        schedules: those of live values.
+        params: the trainer params.
+    """
+
+    def __init__(self, schedules: Sequence[Schedule], params: Any) -> None:
+        self._schedules = tuple(schedules)
+        self._params = params
+        self._targets: list[keras.Variable] = []
+        self._table = ScheduleTable([schedule.params for schedule in schedules]) if schedules else None
+        self._optimizer: TrainingOptimizer | None = None
+        self._noise: WeightNoise | None = None
+        paths = [schedule.path for schedule in schedules]
+        of_optimizer = {f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer)} | {AVERAGE_RATE}
+        self.of_optimizer = [path.removeprefix(OPTIMIZER) for path in paths if path in of_optimizer]
+        """Numbers of the optimizer that are scheduled, see `build_optimizer`."""
+        self._variables = {path: NumberVariable(0.0, name="scheduled") for path in paths if path not in of_optimizer}
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Variables that the training model has to own."""
+        return list(self._variables.values())
+
+    def number(self, path: str, value: float) -> float | keras.Variable:
+        """Return the variable in the place of a number of the trainer params, or the number if it is not scheduled."""
+        return self._variables.get(path, value)
+
+    def loss_weights(self) -> dict[str, float | keras.Variable]:
+        """Return the weights of losses that the training gives, those with a schedule as variables."""
+        found: dict[str, float | keras.Variable] = dict(self._params.loss_weights)
+        for path, variable in self._variables.items():
+            if path.startswith(LOSS_WEIGHTS):
+                found[path.removeprefix(LOSS_WEIGHTS)] = variable
+        return found
+
+    def bind(self, model: TrainingModel, seed: int) -> None:
+        """Let the compiled model follow the schedules.
+
+        Args:
+            model: compiled with the optimizer that has the numbers `of_optimizer`.
+            seed: of dropout layers that have no generator since their rate is 0.
+
+        Raises:
+            FieldAdvice: if a target is not live; its path begins at the trainer params.
+        """
+        layers = dropout_layers(model.graph)
+        for layer in layers.values():
+            keras_private.reset_dropout_rate(layer)
+        losses = _smoothed_losses(model)
+        live = self._live_variables(model)
+        rates = {_graph_path(f"{path}/rate"): layer for path, layer in layers.items()}
+        for schedule in self._schedules:
+            variable = live.get(schedule.path)
+            if schedule.path in rates:
+                _check_share(schedule, "a rate of a dropout")
+                variable = self._variables[schedule.path]
+                keras_private.set_dropout_rate(rates[schedule.path], variable, _seed_of(schedule.path, seed))
+            if schedule.path in losses:
+                _check_share(schedule, "a share of a target")
+                variable = self._variables[schedule.path]
+                loss = losses[schedule.path]
+                _own_smoothing[loss] = keras_private.set_label_smoothing(loss, variable)
+            if variable is None:
+                known = [*rates, *losses, *_without_aliases(live)]
+                # In full: a command shortens its errors.
+                log.info("values that can be scheduled: %s", ", ".join(sorted(map(shown_name, known))))
+                raise refuse(schedule, known)
+            self._targets.append(variable)
+            log.info("schedule %s: %s", schedule.name, schedule.described())
+        self._optimizer, self._noise = model.optimizer, model.noise
+        if self._targets or self._noise is not None:
+            model.follow(self)
+
+    def begin_step(self) -> None:
+        """Set the values of an update, inside of the compiled step."""
+        optimizer = self._bound()
+        self._assign(optimizer.completed_epochs)
+        if self._noise is not None:
+            self._noise.begin_update(optimizer.update_number)
+
+    def end_epoch(self) -> Logs:
+        """Set the values of the last update that was trained, which a validation has; return them by logged name."""
+        if not self._targets:
+            return {}
+        # Computed here, not in the step, whose last bit may differ: a run that resumes behind the last batch has not
+        # executed it.
+        optimizer = self._bound()
+        self._assign(optimizer.schedule.completed_epochs(optimizer.batches - 1))
+        return {
+            f"{LOGGED}{schedule.name}": float(variable + 0.0)
+            for schedule, variable in zip(self._schedules, self._targets, strict=True)
+        }
+
+    def _assign(self, epochs: Tensor) -> None:
+        if self._table is None:
+            return
+        values = self._table.values(epochs)
+        for i, variable in enumerate(self._targets):
+            variable.assign(values[i])
+
+    def _bound(self) -> TrainingOptimizer:
+        assert self._optimizer is not None  # noqa: S101 (set by `bind`)
+        return self._optimizer
+
+    def _live_variables(self, model: TrainingModel) -> Mapping[str, keras.Variable | None]:
+        """Return all values that can be scheduled but dropout rates, with the variables of those that are."""
+        params, optimizer = self._params, model.optimizer
+        numbers = optimizer.numbers.variables
+        live: dict[str, keras.Variable | None] = {}
+        for path in (*fixed_targets(params), *(f"{LOSS_WEIGHTS}{name}" for name in model.loss_names)):
+            live[path] = numbers.get(path.removeprefix(OPTIMIZER), self._variables.get(path))
+        for path, variable in scheduled_values(model.graph).items():
+            live[_graph_path(path)] = variable
+            if "/" not in path:
+                live[f"{MODEL}{path}"] = variable
+        live.update({f"{MODEL}{name}": v for name, v in model.model_base.scheduled_values.items()})
+        return live
+
+
+def fixed_targets(params: Any) -> list[str]:
+    """Return the paths of the live values that every model has with these trainer params."""
+    paths = [AVERAGE_RATE, NOISE, *(f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer))]
+    for index in range(len(params.weight_penalties)):
+        paths += [f"weight_penalties.{index}.{name}" for name in ("l1", "l2")]
+    if params.scenario.use_input_gradient_regularization:
+        paths.append(INPUT_GRADIENT)
+    return paths
+
+
+def check_targets(schedules: Sequence[Schedule], params: Any) -> None:
+    """Raise unless all targets may be live, as far as that is known without the model.
+
+    Raises:
+        FieldAdvice: if one cannot be; its path begins at the trainer params.
+    """
+    fixed = fixed_targets(params)
+    for schedule in schedules:
+        if not schedule.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS, LOSSES)) and schedule.path not in fixed:
+            raise refuse(schedule, [*fixed, f"{LOSS_WEIGHTS}NAME", f"{GRAPH}LAYER.rate", f"{MODEL}NAME"])
+
+
+def _graph_path(path: str) -> str:
+    return GRAPH + path.replace("/", ".")
+
+
+def _without_aliases(live: Mapping[str, Any]) -> list[str]:
+    """Return the paths without those of the outermost graph that are there as `model.NAME` too."""
+    return [path for path in live if f"{MODEL}{path.removeprefix(GRAPH)}" not in live or not path.startswith(GRAPH)]
+
+
+def _smoothed_losses(model: TrainingModel) -> dict[str, Any]:
+    """Return the declared losses that smooth labels by a number, by path, each with its own number."""
+    found = {}
+    for name, loss in model.model_base.loss_objects().items():
+        if keras_private.has_label_smoothing(loss):
+            if loss in _own_smoothing:
+                keras_private.set_label_smoothing(loss, _own_smoothing.pop(loss))
+            found[f"{LOSSES}{name}.label_smoothing"] = loss
+    return found
+
+
+def _check_share(schedule: Schedule, what: str) -> None:
+    for epochs, share in schedule.params.points.items():
+        if not 0 <= share <= 1:
+            raise FieldError(f"{schedule.place}.points", share, f"{what}, from 0 to 1", index=epochs)
+
+
+def _seed_of(path: str, seed: int) -> int:
+    return zlib.crc32(f"{seed}/{path}".encode()) % 2**31

@@ -1,0 +1,46 @@
+"""Params of the schedules; need no backend."""
+
+from __future__ import annotations
+
+import math
+
+from tfaip.params import ParamsBase, option
+from tfaip.params.limits import FieldError
+from tfaip.trainer.scheduler.interpolation import Interpolation, interpolate
+
+
+def _expected_target(target: str) -> str | None:
+    return None if target else "the dotted path of a value, e.g. optimizer.clip_global_norm"
+
+
+class ScheduleParams(ParamsBase):
+    """Values of one number of the training at points in time.
+
+    Time is counted in completed epochs, with fractions: point 5 belongs to the beginning of epoch 6. Before the first
+    point the value is that of the first point, after the last one that of the last.
+    """
+
+    target: str = option(
+        "",
+        "What is scheduled: a flag without dashes or a dotted path, e.g. optimizer.clip_global_norm, loss_weights.ctc, "
+        "graph.dropout.rate, setup.train.max_element_length (docs/schedules.md lists what can be)",
+        text=_expected_target,
+    )
+    points: dict[float, float] = option({}, "Values by number of completed epochs, e.g. 0=1 2.5=0.1", finite=True)
+    interpolation: Interpolation = option(
+        Interpolation.LINEAR, "Interpolation between two points (step: the value of the earlier one)"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.points or not all(0 <= x < math.inf for x in self.points):
+            raise FieldError("points", self.points, "completed epochs=value, with finite numbers of epochs from 0")
+        if self.interpolation is Interpolation.EXPONENTIAL and min(self.points.values()) <= 0:
+            expected = "values above 0 for exponential interpolation"
+            raise FieldError("points", self.points, expected, others=["interpolation"])
+
+    def value(self, epochs: float) -> float:
+        """Return the value after a (fractional) number of completed epochs."""
+        import numpy as np
+
+        return float(interpolate(self.points, self.interpolation, np.float64(epochs), np))

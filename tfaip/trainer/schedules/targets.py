@@ -1,0 +1,201 @@
+"""Targets of schedules: what a name of the user means, and the values that a field may have; needs no backend."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfaip.params.flagnames import Place, walk_places
+from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
+from tfaip.params.tree import get_path, is_node
+from tfaip.trainer.schedules.params import ScheduleParams
+from tfaip.util.text import shorten
+
+GRAPH = "graph."
+MODEL = "scenario.model."
+LOSS_WEIGHTS = "loss_weights."
+AVERAGE_RATE = "calc_ema"
+SCHEDULES = "schedules"
+# Parts of the tree that are read when an epoch begins.
+OF_DATA = ("gen.", "scenario.data.pre_proc.")
+_VALIDATION = ("gen.val.", "gen.setup.val.")
+INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
+# Where they differ from those of the field: 0 and -1 of the averages are no rates.
+_RANGES = {
+    AVERAGE_RATE: Limits(None, None, 0, 1, True, {}, (), None),
+    INPUT_GRADIENT: Limits(0, None, None, None, True, {}, (), None),
+}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Schedule of a known target.
+
+    Args:
+        place: dotted path of its params from the trainer params.
+        path: of the target: from the trainer params, or with the prefix `graph.`.
+        params: points and interpolation.
+    """
+
+    place: str
+    path: str
+    params: ScheduleParams
+
+    @property
+    def name(self) -> str:
+        """The target as messages, logs and the history name it."""
+        return shown_name(self.path)
+
+    @property
+    def is_of_data(self) -> bool:
+        """True if the data of an epoch depend on it."""
+        return self.path.startswith(OF_DATA)
+
+    def described(self) -> str:
+        """Return points and interpolation in words."""
+        points = sorted(self.params.points.items())
+        text = " ".join(f"{epochs:g}={value:g}" for epochs, value in points)
+        return text if len(points) == 1 else f"{text}, {self.params.interpolation.value}"
+
+
+def shown_name(path: str) -> str:
+    """Return the name of a target in messages, logs and the history: as its flag, without `trainer.`."""
+    return path.removeprefix("scenario.").removeprefix("gen.setup.")
+
+
+def schedules_of(params: Any) -> list[Schedule]:
+    """Return the schedules of a training.
+
+    Args:
+        params: the trainer params.
+
+    Raises:
+        FieldError: if two have the same target, or a value is not allowed; the path begins at `params`.
+    """
+    found: dict[str, Schedule] = {}
+    for index, schedule in enumerate(params.schedules):
+        place = f"{SCHEDULES}.{index}"
+        made = Schedule(place, _path_of(params, schedule.target), schedule)
+        if made.path in found:
+            raise FieldError(f"{place}.target", schedule.target, "a target that no other schedule has")
+        if made.path.startswith(_VALIDATION):
+            raise FieldError(f"{place}.target", schedule.target, "no value of the validation data, which stay the same")
+        with below(place):
+            _check_values(params, made)
+        found[made.path] = made
+    return list(found.values())
+
+
+def schedules_without(params: Any, targets: Collection[str]) -> list[ScheduleParams]:
+    """Return the params of the schedules that remain if values are given for some targets, e.g. by a stage.
+
+    Args:
+        params: the trainer params.
+        targets: flags without dashes or paths; one of a node also stands for all values below it.
+    """
+    paths = tuple(f"{_path_of(params, target)}." for target in targets)
+    return [schedule.params for schedule in schedules_of(params) if not f"{schedule.path}.".startswith(paths)]
+
+
+def refuse(schedule: Schedule, live: Sequence[str]) -> FieldAdvice:
+    """Return the error of a target that a schedule cannot change.
+
+    Args:
+        schedule: of this target.
+        live: the paths that can be changed while the model stays compiled.
+    """
+    field = f"{schedule.place}.target"
+    names = ", ".join(sorted(map(shown_name, live)))
+    return FieldAdvice(
+        f"{{{field}}} {shorten(schedule.params.target)} cannot be scheduled; what can: {names}; with the next epoch "
+        "numbers of gen.*, setup.train.* and data.pre_proc.*",
+        field,
+    )
+
+
+def _path_of(params: Any, target: str) -> str:
+    """Return the path that a target means: a flag, a path, or one of them with a part that is no field."""
+    name = target.lstrip("-").replace("/", ".")
+    if name.startswith(GRAPH):
+        return name
+    root = type(params).flag_root
+    paths: dict[str, str] = {}
+    for place, _ in walk_places(params, Place.of_root(root)):
+        path = place.path.removeprefix(root).removeprefix(".")
+        paths.setdefault(path, path)
+        paths.setdefault(path.removeprefix("gen."), path)
+        if not place.is_hidden:
+            paths.setdefault(place.flag, path)
+    known, rest = name, ""
+    while known and known not in paths:
+        known, _, last = known.rpartition(".")
+        rest = f".{last}{rest}"
+    return f"{paths.get(known, '')}{rest}".lstrip(".")
+
+
+def _check_values(params: Any, schedule: Schedule) -> None:
+    allowed = _limits(params, schedule.path)
+    if allowed is None:
+        return
+    for epochs, value in schedule.params.points.items():
+        expected = allowed.expected(value)
+        if expected is not None:
+            raise FieldError("points", value, expected, index=epochs)
+
+
+def _limits(params: Any, path: str) -> Limits | None:
+    if path in _RANGES:
+        return _RANGES[path]
+    while path:
+        parent, _, name = path.rpartition(".")
+        node = _at(params, parent)
+        if is_node(node):
+            return limits_of(type(node), name)
+        path = parent  # an item of a list or a dict has the limits of the field
+    return None
+
+
+def _at(params: Any, path: str) -> Any:
+    value = params
+    for part in path.split(".") if path else ():
+        if is_node(value):
+            value = getattr(value, part, None)
+        elif isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value
+
+
+def is_number_field(params: Any, path: str) -> bool:
+    """Return True if a field or an item holds a number, or may hold one."""
+    return number_type(params, path) is not None
+
+
+def number_type(params: Any, path: str) -> type[int] | type[float] | None:
+    """Return the type of the numbers of a field or of an item of a list; None: it holds no number.
+
+    Raises:
+        UsageError: if there is no such field.
+    """
+    value = get_path(params, path)
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float if isinstance(value, float) or "float" in _declared(params, path) else int
+    if value is None:
+        words = _declared(params, path).replace("|", " ").split()
+        return float if "float" in words else int if "int" in words else None
+    return None
+
+
+def _declared(params: Any, path: str) -> str:
+    parent, _, name = path.rpartition(".")
+    node = _at(params, parent)
+    fields = {field.name: field for field in dataclasses.fields(node)} if is_node(node) else {}
+    declared = fields[name].type if name in fields else ""
+    return declared if isinstance(declared, str) else str(declared).replace("<class '", "").replace("'>", "")
