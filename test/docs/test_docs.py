@@ -23,6 +23,7 @@ PAGES = [
     "optimizer.md",
     "params.md",
     "scenario.md",
+    "schedules.md",
     "stages.md",
     "training.md",
     "warm_start.md",
