@@ -43,6 +43,7 @@ from tfaip.data.pipeline.processor.params import (
     DataProcessorParams as DataProcessorParams,
     SequentialProcessorPipelineParams as SequentialProcessorPipelineParams,
 )
+from tfaip.data.processors.specaugment import SpecAugmentProcessor as SpecAugmentProcessor
 from tfaip.data.specs import (
     Spec as Spec,
     TensorSpec as TensorSpec,
@@ -53,6 +54,19 @@ from tfaip.evaluator.evaluator import (
 )
 from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRecallCurve
+from tfaip.layers.ctcalignment import (
+    Alignment as Alignment,
+    ctc_align as ctc_align,
+)
+from tfaip.layers.ctcbeamsearch import ctc_beam_search as ctc_beam_search
+from tfaip.layers.ctcdecoding import ctc_greedy_decode as ctc_greedy_decode
+from tfaip.layers.ctcloss import ctc_loss as ctc_loss
+from tfaip.layers.specaugment import SpecAugment as SpecAugment
+from tfaip.layers.stochasticdepth import (
+    StochasticDepth as StochasticDepth,
+    linear_survival as linear_survival,
+)
+from tfaip.layers.weightnoise import WeightNoise as WeightNoise
 from tfaip.model.graphbase import (
     GenericGraphBase as GenericGraphBase,
     GraphBase as GraphBase,

@@ -28,6 +28,7 @@ NAMES = [
     ("keras_private.layers_of", MODEL, "_flatten_layers", []),
     ("keras_private.own_training_flag", LAYER, "_get_call_context", []),
     ("keras_private.own_training_flag", LAYER, "_maybe_reset_call_context", []),
+    ("keras_private.call_with_values", LAYER, "_clear_losses", []),
     ("keras_private.RecordingScope", "keras.StatelessScope", "add_update", ["update"]),
     ("keras_private.OpenOptimizer", OPTIMIZER, "_track_variable", ["variable"]),
     ("keras_private.OpenOptimizer", OPTIMIZER, "_backend_apply_gradients", ["grads", "trainable_variables"]),

@@ -19,6 +19,7 @@ PAGES = [
     "data.md",
     "devices.md",
     "evaluation.md",
+    "layers.md",
     "long_form.md",
     "optimizer.md",
     "params.md",

@@ -19,6 +19,7 @@ from keras import ops
 from keras.src.backend.common import global_state
 from keras.src.backend.common.masking import get_keras_mask
 from keras.src.backend.common.stateless_scope import get_stateless_scope
+from keras.src.backend.common.variables import AutocastScope
 from keras.src.layers.rnn.conv_lstm import ConvLSTMCell
 from keras.src.losses.losses import LossFunctionWrapper
 from keras.src.random import seed_generator
@@ -158,6 +159,38 @@ def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Vari
             layer.add_loss(loss)
         elif outer.collect_losses:
             outer.add_loss(loss)  # the layer that it is from knows it
+
+
+def without_autocast() -> AutocastScope:
+    """Return a context in which variables have their own type, whatever the precision of the calling layer."""
+    return AutocastScope(None)
+
+
+def call_with_values(
+    layer: keras.layers.Layer, variables: Sequence[keras.Variable], values: Mapping[int, Tensor], inputs: Tensor
+) -> tuple[Tensor, list[Tensor], list[tuple[keras.Variable, Tensor]]]:
+    """Call a layer with other values of its variables, also within a call that does the same with other variables.
+
+    The public `stateless_call` adds the regularizers of the weights, with the other values, to the losses of the call,
+    and the layer keeps the losses, which would count twice if the caller adds them to its own.
+
+    Args:
+        layer: the layer, built.
+        variables: all its variables.
+        values: their values by the `id` of the variable.
+        inputs: of the layer.
+
+    Returns:
+        The outputs, the losses that the layer has added, and the variables that it has assigned with their new values.
+    """
+    with keras.StatelessScope([(v, values[id(v)]) for v in variables], collect_losses=True) as scope:
+        before = [scope.get_current_value(v) for v in variables]
+        outputs = layer(inputs)
+        after = [scope.get_current_value(v) for v in variables]
+        losses = list(scope.losses)
+        layer._clear_losses()  # the caller adds them: they would count twice
+    updates = [(v, new) for v, old, new in zip(variables, before, after, strict=True) if new is not old]
+    return outputs, losses, updates
 
 
 # Losses and metrics

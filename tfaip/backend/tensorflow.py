@@ -324,6 +324,45 @@ def _stacked(chunk: list[Element]) -> Element:
     return inputs, targets
 
 
+# Operations
+
+
+def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the largest values of the last axis, the largest first, and their indices.
+
+    As `keras.ops.top_k`, but part of every SavedModel.
+
+    Args:
+        values: `[batch, n]`.
+        count: number of values, at most n.
+    """
+    found: tuple[Tensor, Tensor] = tf.math.top_k(values, count)
+    return found
+
+
+def fold(step: Callable[[Any, Tensor], Any], initial: Any, elements: Tensor) -> Any:
+    """Return the state after a loop over the first axis of `elements`: `state = step(state, element)`.
+
+    As `keras.ops.scan`, but differentiable where XLA compiles, which must know the largest number of steps.
+
+    Args:
+        step: `state, element -> state`; states keep their structure, shapes and types.
+        initial: tensors in any structure.
+        elements: `[steps, ...]`.
+    """
+    count = tf.shape(elements)[0]
+    array = tf.TensorArray(elements.dtype, size=count, element_shape=elements.shape[1:]).unstack(elements)
+
+    def body(index: Tensor, state: Any) -> tuple[Tensor, Any]:
+        new = step(state, array.read(index))
+        for after, before in zip(tf.nest.flatten(new), tf.nest.flatten(state), strict=True):
+            after.set_shape(before.shape)
+        return index + 1, new
+
+    _, final = tf.while_loop(lambda index, _: index < count, body, (0, initial), maximum_iterations=count)
+    return final
+
+
 # Profiling
 
 

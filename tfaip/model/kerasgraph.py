@@ -11,8 +11,8 @@ import numpy as np
 
 from tfaip.backend import keras_private
 from tfaip.data.specs import TensorSpec
+from tfaip.layers.inlining import InlinedLayer, is_inlined
 from tfaip.model.graphbase import GraphBase
-from tfaip.model.layerbase import is_inlined
 from tfaip.model.layernames import output_names
 from tfaip.params.names import did_you_mean
 from tfaip.util.text import shorten
@@ -65,6 +65,8 @@ class KerasGraph(GraphBase[P]):
     def _call(self, given: Any, training: bool | None) -> Any:
         network: Any = self.network
         if keras_private.is_functional(network):
+            if is_inlined() and any(isinstance(layer, InlinedLayer) for layer in keras_private.layers_of(network)):
+                return network.call(given, training=False)  # calls the layers one by one
             return network(given, training=training)
         if not is_inlined() or _is_of_keras(network):
             return network(given)  # `training` is that of this graph

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import inspect
-from collections.abc import Iterator
-from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 import keras
 
+from tfaip.layers.inlining import InlinedLayer
 from tfaip.model.keras_objects.base import keras_object
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.model.scheduledvalue import new_scheduled_value
@@ -21,26 +18,6 @@ __all__ = ["LayerBase", "LayerBaseParams", "TFAIPLayerBase"]
 
 P = TypeVar("P")
 L = TypeVar("L", bound=LayerBaseParams)
-
-_inlined: ContextVar[bool] = ContextVar("tfaip_inlined_layers", default=False)
-
-
-@contextlib.contextmanager
-def inlined_layers() -> Iterator[None]:
-    """Context in which our layers and graphs leave no trace in a symbolic call, but only the layers that they call.
-
-    A functional Keras model that is made so consists of layers that Keras knows. Everything runs in inference mode.
-    """
-    token = _inlined.set(True)
-    try:
-        yield
-    finally:
-        _inlined.reset(token)
-
-
-def is_inlined() -> bool:
-    """Return True within `inlined_layers`."""
-    return _inlined.get()
 
 
 class TFAIPLayerBase(keras.layers.Layer):
@@ -73,7 +50,7 @@ class TFAIPLayerBase(keras.layers.Layer):
         record_tensorboard_value(writer, value)
 
 
-class ParamsLayer(TFAIPLayerBase, Generic[P]):
+class ParamsLayer(InlinedLayer, TFAIPLayerBase, Generic[P]):
     """A layer that is built from params and keeps them."""
 
     def __init__(self, params: P, **kwargs: Any) -> None:
@@ -90,21 +67,6 @@ class ParamsLayer(TFAIPLayerBase, Generic[P]):
     def params(self) -> P:
         """The params that the layer was built from."""
         return self._params
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer as Keras does, unless it is inlined."""
-        if not _inlined.get():
-            return super().__call__(*args, **kwargs)
-        kwargs.pop("training", None)
-        # Keras too passes `training` only to methods that take it.
-        if "training" in inspect.signature(self.call).parameters:
-            kwargs["training"] = False
-        return self.call(*args, **kwargs)
-
-    def add_loss(self, loss: Tensor) -> None:
-        """Add a loss as Keras does, unless the layer is inlined: the layer is no part of the model then."""
-        if not _inlined.get():
-            super().add_loss(loss)
 
 
 class LayerBase(ParamsLayer[L], Generic[L]):

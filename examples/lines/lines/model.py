@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from keras import layers, ops
+from keras import layers
 
 from lines.scenario import LineData, LineModelParams
-from tfaip.imports import GraphBase, ModelBase
+from tfaip.imports import GraphBase, ModelBase, ctc_greedy_decode, ctc_loss
 
 
 class LineGraph(GraphBase[LineModelParams]):
@@ -22,14 +22,14 @@ class LineGraph(GraphBase[LineModelParams]):
         for convolution in self.convolutions:
             x = convolution(x)
         logits = self.scores(self.pooling(x))
-        length = (inputs["img_len"][:, 0] + 1) // 2
-        best, _ = ops.ctc_decode(logits, length, strategy="greedy", mask_index=0)
-        return {"logits": logits, "length": length, "labels": best[0]}
+        length = (inputs["img_len"] + 1) // 2
+        labels, _, score = ctc_greedy_decode(logits, length)
+        return {"logits": logits, "length": length, "labels": labels, "score": score}
 
 
 class LineModel(ModelBase[LineModelParams]):
     """CTC, with the lengths of images and texts."""
 
     def _loss(self, inputs: Any, targets: Any, outputs: Any) -> Any:
-        lengths = targets["labels_len"][:, 0], outputs["length"]
-        return {"ctc": ops.ctc_loss(targets["labels"], outputs["logits"], *lengths, mask_index=0)}
+        lengths = targets["labels_len"], outputs["length"]
+        return {"ctc": ctc_loss(targets["labels"], outputs["logits"], *lengths)}

@@ -1,0 +1,81 @@
+"""Time of the CTC loss and its gradient: `ctc_loss` against `keras.ops.ctc_loss`, in turn in one process.
+
+    python benchmarks/ctc.py [--pairs 7]
+    KERAS_BACKEND=jax python benchmarks/ctc.py
+
+Random scores and transcripts without padding: 16 samples of 200 frames, 80 classes and 30 labels, and 32 of 500 frames,
+100 classes and 80 labels. Compiled once; what is timed are the loss and its gradient with respect to the scores.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tfaip.backend.selection import import_backend
+
+BACKEND = import_backend()
+
+import keras  # noqa: E402  (after the backend is chosen)
+
+from tfaip.layers.ctcloss import ctc_loss  # noqa: E402
+
+SIZES = {"small": (16, 200, 80, 30), "large": (32, 500, 100, 80)}
+
+
+def compiled(loss: Callable[..., Any], *targets: np.ndarray) -> Callable[[Any], Any]:
+    """Return a function of the scores that returns the loss and its gradient."""
+    labels, label_lengths, lengths = targets
+
+    def total(scores: Any) -> Any:
+        return keras.ops.sum(loss(labels, scores, label_lengths, lengths))
+
+    if BACKEND == "jax":
+        import jax
+
+        return jax.jit(jax.value_and_grad(total))
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def step(scores: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            value = total(scores)
+        return value, tape.gradient(value, scores)
+
+    return step
+
+
+def seconds(step: Callable[[Any], Any], scores: Any) -> float:
+    """Time one call."""
+    started = time.perf_counter()
+    np.asarray(step(scores)[1])
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """Print the medians and their ratio for each size."""
+    parser = argparse.ArgumentParser(description="CTC loss against keras.ops.ctc_loss")
+    parser.add_argument("--pairs", type=int, default=7)
+    pairs = parser.parse_args().pairs
+    rng = np.random.default_rng(1)
+    for name, (batch, frames, classes, labels) in SIZES.items():
+        scores = keras.ops.convert_to_tensor(rng.normal(size=(batch, frames, classes)).astype("float32"))
+        transcripts = rng.integers(1, classes, (batch, labels)).astype("int32")
+        targets = (transcripts, np.full(batch, labels, "int32"), np.full(batch, frames, "int32"))
+        ours, theirs = compiled(ctc_loss, *targets), compiled(keras.ops.ctc_loss, *targets)
+        seconds(ours, scores), seconds(theirs, scores)
+        times = [(seconds(ours, scores), seconds(theirs, scores)) for _ in range(pairs)]
+        ratios = sorted(own / other for own, other in times)
+        own, other = (statistics.median(column) for column in zip(*times, strict=True))
+        print(
+            f"{BACKEND} {name}: ours {own * 1e3:.1f} ms, Keras {other * 1e3:.1f} ms, "
+            f"ratio {statistics.median(ratios):.3f} ({ratios[0]:.3f}, {ratios[-1]:.3f})"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""The CTC loss: sums over all paths, gradients, and what has no alignment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.layers.slowctc import all_transcripts
+from tfaip.layers.ctcloss import ctc_loss
+
+pytestmark = pytest.mark.backend
+
+FRAMES = np.array([6, 6, 5, 4, 1, 6, 0, 3, 6])
+TRANSCRIPTS = [[1, 2], [1, 1], [], [2, 1, 2], [1], [2, 2, 2], [], [1, 2, 1], [1, 2, 2, 1, 2]]
+CLASSES = 4
+
+
+def logits(seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 2, (len(FRAMES), 6, CLASSES)).astype("float32")
+
+
+def padded(transcripts: list[list[int]], value: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and their lengths."""
+    lengths = np.array([len(labels) for labels in transcripts])
+    labels = np.full((len(transcripts), max(lengths)), value)
+    for row, transcript in zip(labels, transcripts, strict=True):
+        row[: len(transcript)] = transcript
+    return labels, lengths
+
+
+def value_and_gradient(function: Callable[[Any], Any], x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of a loss per sample, the gradient of its sum."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        values = jax.jit(function)(x)
+        return np.asarray(values), np.asarray(jax.jit(jax.grad(lambda x: function(x).sum()))(x))
+    import tensorflow as tf
+
+    @tf.function(autograph=False)
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            values = function(x)
+        return values, tape.gradient(values, x)
+
+    values, gradient = step(tf.constant(x))
+    return values.numpy(), gradient.numpy()
+
+
+@pytest.mark.parametrize("blank", [0, 2, 3, -1])
+def test_the_loss_is_that_of_all_paths(blank: int) -> None:
+    index = blank % CLASSES
+    free = [label for label in range(CLASSES) if label != index]
+    transcripts = [[free[label] for label in labels] for labels in TRANSCRIPTS]
+    x = logits()
+    expected = [
+        -all_transcripts(row[:frames], index)[tuple(labels)]
+        for row, frames, labels in zip(x, FRAMES, transcripts, strict=True)
+    ]
+    assert np.isfinite(expected).all()
+    for value in (-1, 0, 99):
+        labels, sizes = padded(transcripts, value)
+        found = ops.convert_to_numpy(ctc_loss(labels, x, sizes, FRAMES, blank))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    found = ops.convert_to_numpy(ctc_loss(labels, x, sizes[:, None], FRAMES[:, None], blank))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_are_those_of_all_paths() -> None:
+    """By differences of the slow sum in float64; nothing reaches the padding."""
+    x = logits()
+    labels, sizes = padded(TRANSCRIPTS, 0)
+    _, gradient = value_and_gradient(lambda x: ctc_loss(labels, x, sizes, FRAMES), x)
+    for row, frames in enumerate(FRAMES):
+        np.testing.assert_array_equal(gradient[row, frames:], 0)
+    for row, frame, label in [(0, 0, 1), (0, 5, 0), (1, 3, 1), (3, 2, 3), (5, 1, 2), (8, 4, 0)]:
+        around = []
+        for step in (1e-4, -1e-4):
+            moved = x[row, : FRAMES[row]].astype("float64")
+            moved[frame, label] += step
+            around.append(-all_transcripts(moved, 0)[tuple(TRANSCRIPTS[row])])
+        assert gradient[row, frame, label] == pytest.approx((around[0] - around[1]) / 2e-4, abs=2e-5)
+
+
+@pytest.mark.parametrize("value", [0.0, 7.0, math.inf])
+def test_a_sample_without_alignment_takes_no_part(value: float) -> None:
+    x = logits()[:4]
+    labels, sizes = padded([[1, 2], [1, 1, 1, 1], [1, 2, 3], [1]], 0)
+    frames = np.array([6, 6, 2, 0])
+    losses, gradient = value_and_gradient(lambda x: ctc_loss(labels, x, sizes, frames, infeasible=value), x)
+    assert losses[1:].tolist() == [value] * 3
+    np.testing.assert_array_equal(gradient[1:], 0)
+    assert losses[0] == pytest.approx(-all_transcripts(x[0], 0)[1, 2], rel=1e-5)
+    assert np.abs(gradient[0]).max() > 0.1
+
+
+def test_forbidden_classes_have_the_logit_minus_infinity() -> None:
+    x = logits()[:3]
+    x[:, :, 3] = -np.inf
+    x[2, :, 1] = -np.inf
+    labels, sizes = padded([[1, 2], [3], [1]], 0)
+    frames = np.array([6, 6, 6])
+    losses, gradient = value_and_gradient(lambda x: ctc_loss(labels, x, sizes, frames), x)
+    assert losses[0] == pytest.approx(-all_transcripts(x[0], 0)[1, 2], rel=1e-5)
+    assert losses[1:].tolist() == [0, 0]
+    assert np.isfinite(gradient).all()
+
+
+def test_batches_of_empty_transcripts() -> None:
+    x = logits()[:2]
+    losses = ops.convert_to_numpy(ctc_loss(np.zeros((2, 0), int), x, np.array([0, 0]), np.array([6, 4])))
+    expected = [-all_transcripts(row[:frames], 0)[()] for row, frames in zip(x, (6, 4), strict=True)]
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+
+
+def test_improbable_alignments_are_alignments() -> None:
+    """A blank of probability e^-2000 between equal labels: its cost is part of the loss."""
+    x = np.zeros((1, 3, 3), "float32")
+    x[:, :, 0] = -2000.0
+    losses = ops.convert_to_numpy(ctc_loss(np.array([[1, 1]]), x, np.array([2]), np.array([3])))
+    assert losses[0] == pytest.approx(2000 + 3 * np.log(2), rel=1e-6)
+
+
+def test_long_sequences_keep_exact_gradients() -> None:
+    """The gradient of a frame sums to 0 over the classes, and where all classes are equal it is known."""
+    frames, labels = 1000, np.arange(100)[None] % 7 + 1
+    x = np.random.default_rng(2).normal(0, 3, (1, frames, 8)).astype("float32")
+    lengths = np.array([100]), np.array([frames])
+    losses, gradient = value_and_gradient(lambda x: ctc_loss(labels, x, *lengths), x)
+    assert np.abs(gradient.sum(axis=2)).max() < 1e-5
+    exact = np.array([forward_algorithm(x[0].astype("float64"), labels[0].tolist())])
+    np.testing.assert_allclose(losses, exact, rtol=1e-6)
+
+
+def forward_algorithm(scores: np.ndarray, labels: list[int]) -> float:
+    """The forward algorithm in plain Python and float64."""
+    log_probs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+    states = [0]
+    for label in labels:
+        states += [label, 0]
+    alpha = np.full(len(states), -np.inf)
+    alpha[:2] = log_probs[0, states[:2]]
+    for frame in log_probs[1:]:
+        new = alpha.copy()
+        new[1:] = np.logaddexp(new[1:], alpha[:-1])
+        for state in range(3, len(states), 2):
+            if states[state] != states[state - 2]:
+                new[state] = np.logaddexp(new[state], alpha[state - 2])
+        alpha = new + frame[states]
+    return -float(np.logaddexp(alpha[-1], alpha[-2]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_scores_of_16_bits_give_float32(dtype: str) -> None:
+    x = ops.cast(logits()[:1], dtype)
+    losses = ctc_loss(np.array([[1, 2]]), x, np.array([2]), np.array([6]))
+    assert keras.backend.standardize_dtype(losses.dtype) == "float32"
+    rounded = np.asarray(ops.cast(x, "float32"))
+    assert ops.convert_to_numpy(losses)[0] == pytest.approx(-all_transcripts(rounded[0], 0)[1, 2], rel=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="JAX always compiles")
+def test_xla_compiles_the_step() -> None:
+    import tensorflow as tf
+
+    x = logits()
+    labels, sizes = padded(TRANSCRIPTS, 0)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            losses = ctc_loss(labels, x, sizes, FRAMES)
+        return losses, tape.gradient(losses, x)
+
+    expected = value_and_gradient(lambda x: ctc_loss(labels, x, sizes, FRAMES), x)
+    for found, value in zip(step(tf.constant(x)), expected, strict=True):
+        np.testing.assert_allclose(found.numpy(), value, rtol=1e-5, atol=1e-5)

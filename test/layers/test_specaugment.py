@@ -1,0 +1,190 @@
+"""The layer SpecAugment: number, widths and positions of its masks, its time warp, and padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.layers.draws import mask_patterns, patterns, require_distribution, require_uniform
+from tfaip.layers.specaugment import SpecAugment
+
+pytestmark = pytest.mark.backend
+
+DRAWS = 10_000
+
+
+def augmented(inputs: np.ndarray, lengths: Any = None, seed: int = 1, **sizes: Any) -> np.ndarray:
+    """The batch in training; what is not named is off."""
+    off = {"freq_masks": 0, "time_masks": 0, "time_warp": 0}
+    layer = SpecAugment(**{**off, **sizes}, seed=seed)
+    if keras.backend.backend() != "jax":
+        return np.asarray(layer(inputs, lengths=lengths, training=True))
+    import jax  # compiles each operation alone otherwise, which takes seconds
+
+    layer.built = True
+    call = jax.jit(lambda x, state: layer.stateless_call([], [state], x, lengths=lengths, training=True)[0])
+    return np.asarray(call(inputs, layer.seed_generator.state.value))
+
+
+@pytest.mark.parametrize(("count", "widest"), [(1, 4), (2, 3), (1, 7), (3, 1)])
+def test_frequency_masks_are_those_of_the_paper(count: int, widest: int) -> None:
+    batch = np.ones((DRAWS, 2, 7), "float32")
+    masked = augmented(batch, freq_masks=count, freq_width=widest) == 0
+    assert (masked[:, 0] == masked[:, 1]).all()
+    require_distribution(patterns(masked[:, 0]), mask_patterns(7, widest, count))
+
+
+@pytest.mark.parametrize(("count", "widest", "share"), [(1, 4, 1.0), (2, 3, 1.0), (1, 6, 0.5)])
+def test_time_masks_are_those_of_the_paper_for_each_length(count: int, widest: int, share: float) -> None:
+    lengths = np.tile([8, 6], DRAWS)
+    batch = np.ones((2 * DRAWS, 10, 1), "float32")
+    masked = augmented(batch, lengths, time_masks=count, time_width=widest, time_share=share)[:, :, 0] == 0
+    for length in (8, 6):
+        rows = masked[lengths == length]
+        assert not rows[:, length:].any(), "padding was masked"
+        limit = min(widest, int(share * length))
+        require_distribution(patterns(rows[:, :length]), mask_patterns(length, limit, count))
+
+
+def test_padding_is_left_as_it_is() -> None:
+    batch = np.random.default_rng(1).normal(size=(64, 20, 6)).astype("float32")
+    lengths = np.arange(64) % 21
+    result = augmented(batch, lengths, freq_masks=3, freq_width=6, time_masks=3, time_width=20, time_warp=2, value=5.0)
+    for row, original, length in zip(result, batch, lengths, strict=True):
+        np.testing.assert_array_equal(row[length:], original[length:])
+    assert (result == 5).any(axis=(1, 2)).mean() > 0.8
+
+
+def test_lengths_come_as_a_column_or_as_a_mask_of_keras() -> None:
+    batch = np.ones((500, 9, 3), "float32")
+    lengths = np.arange(500) % 10
+    sizes = {"freq_masks": 1, "freq_width": 2, "time_masks": 1, "time_width": 9}
+    expected = augmented(batch, lengths, **sizes)
+    np.testing.assert_array_equal(augmented(batch, lengths[:, None], **sizes), expected)
+    layer = SpecAugment(**sizes, time_warp=0, seed=1)
+    mask = np.arange(9)[None] < lengths[:, None]
+    np.testing.assert_array_equal(np.asarray(layer(batch, mask=mask, training=True)), expected)
+
+
+def test_the_warp_moves_a_point_and_stretches_the_rest() -> None:
+    """Of a ramp, whose values are positions: the mapping itself can be read."""
+    width, length, frames = 4, 21, 25
+    ramp = np.tile(np.arange(frames, dtype="float32")[:, None], (DRAWS, 1, 1))
+    warped = augmented(ramp, np.full(DRAWS, length), time_warp=width)[:, :, 0]
+    np.testing.assert_array_equal(warped[:, length:], ramp[:, length:, 0])
+    np.testing.assert_allclose(warped[:, [0, length - 1]], [[0, length - 1]] * DRAWS, atol=1e-5)
+    steps = np.diff(warped[:, :length])
+    first, last = steps[:, 0].astype(float), steps[:, -1].astype(float)
+    assert (steps > 0).all()
+    # source = first * target, and (20 - source) = last * (20 - target)
+    different = np.abs(first - last) > 1e-2
+    target = 20 * (1 - last[different]) / (first - last)[different]
+    source = target * first[different]
+    assert different.mean() > 0.9
+    assert (np.abs(source - target) < width + 0.02).all()
+    assert (source > width - 0.02).all()
+    assert (source < 20 - width + 0.02).all()
+
+
+def test_point_and_distance_of_the_warp_are_uniform() -> None:
+    """A warp of length 0 below the point and above: with W near its largest value both are known."""
+    ramp = np.tile(np.arange(101, dtype="float32")[:, None], (DRAWS, 1, 1))
+    warped = augmented(ramp, time_warp=49.9)[:, :, 0].astype(float)
+    # The point is 50 +- 0.1, moved by a distance d to 50 + d: the first step is 50 / (50 + d).
+    distance = 50 / (warped[:, 1] - warped[:, 0]) - 50
+    inside = np.abs(distance) < 45  # near the ends the first step belongs to the other part
+    require_uniform(distance[inside], -45, 45)
+    assert inside.mean() == pytest.approx(45 / 49.9, abs=0.02)
+
+
+def test_short_samples_are_not_warped() -> None:
+    batch = np.random.default_rng(2).normal(size=(50, 12, 2)).astype("float32")
+    lengths = np.arange(50) % 10  # a warp of 4 needs ten frames
+    np.testing.assert_array_equal(augmented(batch, lengths, time_warp=4), batch)
+    assert (augmented(batch, np.full(50, 10), time_warp=4) != batch).any()
+
+
+def test_further_axes_are_masked_as_a_whole() -> None:
+    batch = np.ones((40, 6, 5, 3), "float32")
+    masked = augmented(batch, freq_masks=1, freq_width=3, time_masks=1, time_width=3, time_warp=1) == 0
+    assert (masked.any(axis=-1) == masked.all(axis=-1)).all()
+    assert masked.any()
+
+
+def test_validation_changes_nothing_and_the_seed_decides() -> None:
+    batch = np.random.default_rng(3).normal(size=(8, 200, 40)).astype("float32")
+    layer, same, other = SpecAugment(seed=5), SpecAugment(seed=5), SpecAugment(seed=6)
+    np.testing.assert_array_equal(np.asarray(layer(batch)), batch)
+    first, second = (np.asarray(layer(batch, training=True)) for _ in range(2))
+    assert (first != second).any()
+    np.testing.assert_array_equal(np.asarray(same(batch, training=True)), first)
+    assert (np.asarray(other(batch, training=True)) != first).any()
+    # The state is a variable of the layer, which checkpoints hold.
+    state = ops.convert_to_numpy(layer.seed_generator.state)
+    third = np.asarray(layer(batch, training=True))
+    other.seed_generator.state.assign(state)
+    np.testing.assert_array_equal(np.asarray(other(batch, training=True)), third)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sixteen_bits_keep_positions_exact(dtype: str) -> None:
+    layer = SpecAugment(0, 0, 2, 600, 1.0, 0, seed=1, dtype=dtype)
+    batch = ops.ones((200, 5000, 1), dtype)
+    result = layer(batch, training=True)
+    assert keras.backend.standardize_dtype(result.dtype) == dtype
+    widths = np.sum(ops.convert_to_numpy(ops.cast(result, "float32")) == 0, axis=(1, 2))
+    assert len(set(widths.tolist())) > 100  # 16 bits could count to 256 or 2048 only
+    assert widths.max() <= 1200
+
+
+def test_a_width_that_is_a_variable_acts_in_a_compiled_step() -> None:
+    width = keras.Variable(0.0, trainable=False, name="width")
+    layer = SpecAugment(1, width, 0, 0, time_warp=0, seed=1)
+    traces = []
+
+    class Probe(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+            self.scale = self.add_weight(shape=(), initializer="ones")
+
+        def call(self, x: Any, training: bool | None = None) -> Any:
+            traces.append(training)
+            return self.scale * self.layer(x, training=training)
+
+    model = Probe()
+    model.compile(keras.optimizers.SGD(0.0), lambda y_true, y: ops.mean(1.0 - y, axis=(1, 2)))
+    batch = np.ones((64, 3, 8), "float32")
+    losses = []
+    for value in (0.0, 8.0, 0.0):
+        width.assign(value)
+        seen = len(traces)
+        losses.append(model.fit(batch, batch, batch_size=64, verbose=0, shuffle=False).history["loss"][0])
+    assert losses[0] == losses[2] == 0
+    assert losses[1] > 0.2
+    assert len(traces) == seen, "the step was compiled again"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"freq_masks": -1}, "freq_masks is -1, expected a whole number that is not negative"),
+        ({"time_masks": 1.5}, "time_masks is 1.5, expected a whole number"),
+        ({"freq_width": -2}, "freq_width is -2, expected a number at least 0"),
+        ({"time_share": 1.5}, "time_share is 1.5, expected a number from 0 to 1"),
+    ],
+)
+def test_sizes_are_checked(sizes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SpecAugment(**sizes)
+
+
+def test_the_config_makes_the_same_layer() -> None:
+    layer = SpecAugment(1, 2, 3, keras.Variable(4.0), 0.5, 6, value=7.0, seed=8, name="augment")
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
+    assert copy.get_config() == layer.get_config()
+    assert (copy.freq_masks, copy.time_width, copy.time_share, copy.seed) == (1, 4.0, 0.5, 8)

@@ -1,0 +1,108 @@
+"""Stochastic depth: expectation, extreme probabilities, and probabilities that a training changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from tfaip.layers.stochasticdepth import StochasticDepth, linear_survival
+
+pytestmark = pytest.mark.backend
+
+DRAWS = 20_000
+
+
+def block(survival: Any, seed: int = 1) -> StochasticDepth:
+    """`x + 2 x`."""
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer=keras.initializers.Constant(2.0))
+    return StochasticDepth(dense, survival, seed=seed)
+
+
+@pytest.mark.parametrize("survival", [0.1, 0.5, 0.8, 1.0])
+def test_the_mean_over_draws_is_the_output_of_inference(survival: float) -> None:
+    layer, x = block(survival), np.ones((DRAWS, 1), "float32")
+    assert np.asarray(layer(x)).tolist() == [[3.0]] * DRAWS
+    drawn = np.asarray(layer(x, training=True))[:, 0]
+    assert set(np.round(drawn, 4)) <= {1.0, np.float32(round(1 + 2 / survival, 4))}
+    kept = (drawn > 1.5).mean()
+    deviation = np.sqrt(survival * (1 - survival) / DRAWS)
+    assert abs(kept - survival) <= 4 * deviation
+    assert abs(drawn.mean() - 3.0) <= 4 * deviation * 2 / survival + 1e-5
+
+
+def test_one_decision_per_sample() -> None:
+    layer = StochasticDepth(keras.layers.Conv1D(3, 3, padding="same"), 0.5, seed=2)
+    x = np.random.default_rng(1).normal(size=(64, 7, 3)).astype("float32")
+    whole, drawn = np.asarray(layer(x)), np.asarray(layer(x, training=True))
+    dropped = (drawn == x).all(axis=(1, 2))
+    assert 16 < dropped.sum() < 48
+    np.testing.assert_allclose(drawn[~dropped] - x[~dropped], 2 * (whole - x)[~dropped], rtol=1e-4, atol=1e-5)
+
+
+def test_a_probability_that_is_a_variable() -> None:
+    """0: neither the branch nor its weights take part; the step is compiled once for all values."""
+    survival = keras.Variable(1.0, trainable=False, name="survival")
+    layer, traces = block(survival), []
+
+    class Probe(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = layer
+
+        def call(self, x: Any, training: bool | None = None) -> Any:
+            traces.append(training)
+            return self.block(x, training=training)
+
+    model = Probe()
+    model.compile(keras.optimizers.SGD(0.25), lambda y_true, y: y)
+    x = np.ones((4, 1), "float32")
+    found = []
+    for value in (1.0, 0.0, 1.0):
+        survival.assign(value)
+        seen = len(traces)
+        loss = model.fit(x, x, batch_size=4, verbose=0, shuffle=False).history["loss"][0]
+        found.append((loss, float(ops.convert_to_numpy(layer.layer.kernel)[0, 0])))
+    # The loss is 1 + w, its gradient 1: w goes from 2 to 1.75, stays, and goes to 1.5.
+    assert found == [(3.0, 1.75), (1.0, 1.75), (2.75, 1.5)]
+    assert len(traces) == seen, "the step was compiled again"
+
+
+def test_the_mask_of_the_inputs_goes_on() -> None:
+    embedding = keras.layers.Embedding(5, 2, mask_zero=True)
+    seen = {}
+
+    class Reader(keras.layers.Layer):
+        supports_masking = True
+
+        def call(self, x: Any, mask: Any = None) -> Any:
+            seen["mask"] = mask
+            return x
+
+    x = np.array([[1, 2, 0]])
+    Reader()(StochasticDepth(keras.layers.Dense(2), 0.5)(embedding(x), training=True))
+    assert np.asarray(seen["mask"]).tolist() == [[True, True, False]]
+
+
+def test_linear_survival_falls_to_the_last_block() -> None:
+    assert [linear_survival(i, 4) for i in range(4)] == [0.875, 0.75, 0.625, 0.5]
+    assert [linear_survival(i, 2, last=0.0) for i in range(2)] == [0.5, 0.0]
+    for index, count, last in [(4, 4, 0.5), (-1, 4, 0.5), (0, 0, 0.5), (0, 1, 1.5)]:
+        with pytest.raises(ValueError, match=r"expected (0 to|a probability)"):
+            linear_survival(index, count, last)
+
+
+def test_wrong_probabilities_are_refused() -> None:
+    for survival in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match=f"survival is {survival}, expected a number from 0 to 1"):
+            block(survival)
+
+
+def test_the_config_makes_the_same_layer() -> None:
+    layer = block(keras.Variable(0.5), seed=4)
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
+    assert (copy.survival, copy.seed, type(copy.layer)) == (0.5, 4, keras.layers.Dense)
+    assert copy.get_config() == layer.get_config()

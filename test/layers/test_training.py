@@ -1,0 +1,153 @@
+"""All layers in one graph: export formats, and a training that stops and resumes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.model.support import keras_inputs
+from test.trainer.net import NetModelParams, NetScenario, NetTrainerParams, changed, net_params, weights_of
+from tfaip.errors import TfaipError
+from tfaip.export.formats import FORMATS
+from tfaip.layers.ctcbeamsearch import ctc_beam_search
+from tfaip.layers.ctcdecoding import ctc_greedy_decode
+from tfaip.layers.specaugment import SpecAugment
+from tfaip.layers.stochasticdepth import StochasticDepth
+from tfaip.layers.weightnoise import WeightNoise
+from tfaip.model.exportgraph import ExportGraphs
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.kerasgraph import KerasGraph
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.util.typing import TensorDict
+
+pytestmark = pytest.mark.backend
+
+ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
+BATCH = {
+    "x": np.random.default_rng(0).normal(size=(3, 9, 4)).astype("float32"),
+    "length": np.array([[9], [5], [1]], np.int32),
+}
+
+
+class Reader(GraphBase[ModelBaseParams]):
+    """Every layer of ours, and a decoder."""
+
+    def __init__(self, is_greedy: bool = True) -> None:
+        super().__init__(ModelBaseParams())
+        self.is_greedy = is_greedy
+        self.augment = SpecAugment(2, 3, 2, 4, 1.0, 3, seed=1)
+        self.block = StochasticDepth(keras.layers.Conv1D(4, 3, padding="same"), 0.5, seed=2)
+        self.noise = WeightNoise(keras.layers.LSTM(5, return_sequences=True), 0.1, seed=3)
+        self.scores = WeightNoise(keras.layers.Dense(6), 0.1, ".*kernel", seed=4)
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        x = self.augment(inputs["x"], lengths=inputs["length"], training=training)
+        x = self.block(x, training=training)
+        logits = 5 * self.scores(self.noise(x, training=training), training=training)
+        if self.is_greedy:
+            labels, count, score = ctc_greedy_decode(logits, inputs["length"], blank=-1)
+        else:
+            labels, count, score = ctc_beam_search(logits, inputs["length"], 4, 2, blank=-1)
+        return {"labels": labels, "count": count, "score": score}
+
+
+def exported(is_greedy: bool) -> ExportGraphs:
+    keras.utils.set_random_seed(1)
+    graph = Reader(is_greedy)
+    graph.predict(BATCH)
+    inputs = keras_inputs({"x": (None, 4)}) | {"length": keras.Input((1,), dtype="int32")}
+    return ExportGraphs(graph, {"serve": graph.predict}, inputs)
+
+
+def require_same_outputs(name: str, graphs: ExportGraphs, directory: Path) -> None:
+    """Compare a written format with the graph, on batches of two sizes."""
+    FORMATS[name](graphs).write(directory / name)
+    load = FORMATS[name].load(directory / name, "serve")
+    for size, frames in ((3, 9), (2, 7)):
+        batch = {"x": BATCH["x"][:size, :frames], "length": np.minimum(BATCH["length"][:size], frames)}
+        expected = {key: np.asarray(value) for key, value in graphs.root.predict(batch).items()}
+        found = load(batch)
+        assert sorted(found) == ["count", "labels", "score"]
+        for key, value in expected.items():
+            np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-5)
+        assert expected["count"].sum() > 0
+
+
+ON_ONNX = pytest.param("onnx", marks=pytest.mark.skipif(not ON_TENSORFLOW, reason="ONNX is written on TensorFlow"))
+
+
+@pytest.mark.parametrize("name", ["serve", "keras", ON_ONNX])
+def test_greedy_decoding_is_in_every_format(name: str, tmp_path: Path) -> None:
+    if name == "onnx":
+        pytest.importorskip("tf2onnx")
+    require_same_outputs(name, exported(is_greedy=True), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["serve", ON_ONNX])
+def test_beam_search_is_in_saved_models_and_onnx(name: str, tmp_path: Path) -> None:
+    if name == "onnx":
+        pytest.importorskip("tf2onnx")
+    require_same_outputs(name, exported(is_greedy=False), tmp_path)
+
+
+def test_beam_search_cannot_be_in_files_of_keras(tmp_path: Path) -> None:
+    with pytest.raises(TfaipError, match=r"cannot be written as a .keras file.*ctc_beam_search is a loop over frames"):
+        FORMATS["keras"](exported(is_greedy=False)).write(tmp_path / "keras")
+
+
+def test_a_functional_model_with_our_layers_is_written_without_them(tmp_path: Path) -> None:
+    dense = keras.layers.Dense(4, activation="tanh")
+    layers = [
+        SpecAugment(1, 2, 1, 2, 1.0, 0),
+        StochasticDepth(dense, 0.5),
+        WeightNoise(keras.layers.Dense(2, name="y")),
+    ]
+    network = keras.Sequential([keras.Input((None, 4), name="x"), *layers])
+    graph = KerasGraph(ModelBaseParams(), network, None, "Test")
+    expected = graph.predict({"x": BATCH["x"]})
+    graphs = ExportGraphs(graph, {"serve": graph.predict}, keras_inputs({"x": (None, 4)}))
+    FORMATS["keras"](graphs).write(tmp_path / "keras")
+    model = keras.saving.load_model(tmp_path / "keras" / "serve.keras", safe_mode=True)
+    assert {type(layer).__module__.partition(".")[0] for layer in model._flatten_layers()} == {"keras"}
+    for key, value in FORMATS["keras"].load(tmp_path / "keras", "serve")({"x": BATCH["x"]}).items():
+        np.testing.assert_allclose(value, np.asarray(expected[key]), rtol=1e-5, atol=1e-6)
+
+
+class NoisyGraph(GraphBase[NetModelParams]):
+    """The tiny scenario with every layer of ours."""
+
+    def __init__(self, params: NetModelParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.augment = SpecAugment(1, 1, 1, 3, time_warp=1)
+        self.block = StochasticDepth(keras.layers.Dense(1, activation="tanh"), 0.5)
+        self.head = WeightNoise(keras.layers.Dense(1), 0.1)
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        x = self.augment(inputs["x"][..., None], training=training)
+        return {"y": self.head(self.block(x, training=training)[..., 0], training=training)}
+
+
+class NoisyModelParams(NetModelParams):
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return NoisyGraph
+
+
+def noisy_params(output_dir: Path, **fields: Any) -> NetTrainerParams:
+    params = net_params(output_dir, **fields)
+    params.scenario.model = NoisyModelParams()
+    return params
+
+
+def test_a_resumed_training_draws_the_same_masks_and_noise(tmp_path: Path) -> None:
+    whole = NetScenario.create_trainer(noisy_params(tmp_path / "whole", epochs=3))
+    logs = whole.train()
+    NetScenario.create_trainer(noisy_params(tmp_path / "parts", epochs=1)).train()
+    rest = NetScenario.create_trainer(noisy_params(tmp_path / "parts", epochs=3), restore=True)
+    assert rest.train() == logs
+    assert changed(weights_of(rest), weights_of(whole)) == []
+    first, third = (whole.history.to_dict()[key]["values"]["loss/mean_epoch"] for key in ("1", "3"))
+    assert first != third

@@ -1,0 +1,1 @@
+"""Keras layers and functions that any scenario uses: regularizers, SpecAugment, CTC."""

@@ -1,0 +1,110 @@
+"""Forced alignment of a transcript with the outputs of a CTC model. NumPy only: needs no backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class Alignment(NamedTuple):
+    """The most probable alignment of a transcript.
+
+    Args:
+        labels: class of each frame, the blank included, `[time]`: targets of a frame-wise training.
+        positions: index in the transcript of the label of each frame, -1 where it is the blank,
+            `[time]`.
+        log_probability: of the alignment.
+    """
+
+    labels: NDArray[np.int32]
+    positions: NDArray[np.int32]
+    log_probability: float
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Return the first frame of each label of the transcript, and the one after its last."""
+        found = []
+        for position in range(int(self.positions.max(initial=-1)) + 1):
+            frames = np.flatnonzero(self.positions == position)
+            found.append((int(frames[0]), int(frames[-1]) + 1))
+        return found
+
+
+def ctc_align(logits: ArrayLike, labels: ArrayLike | Sequence[int], blank: int = 0) -> Alignment:
+    """Return the most probable alignment of a transcript (Viterbi).
+
+    Args:
+        logits: scores of the classes or their log-probabilities, without padding, `[time, class]`.
+        labels: the transcript, without padding, `[label]`.
+        blank: class of the blank; -1: the last one.
+
+    Raises:
+        ValueError: if the shapes or labels do not fit, or no alignment exists: there are fewer
+            frames than labels plus repetitions of a label, or each has a logit of minus infinity.
+    """
+    log_probs = _log_probabilities(logits)
+    frames, classes = log_probs.shape
+    transcript = _transcript(labels, classes, blank % classes)
+    # States: blank, first label, blank, second label, ..., blank.
+    states = np.full(2 * len(transcript) + 1, blank % classes)
+    states[1::2] = transcript
+    path, score = _best_path(log_probs[:, states], _skips(states))
+    if not np.isfinite(score):
+        needed = len(transcript) + int(np.sum(transcript[1:] == transcript[:-1]))
+        raise ValueError(
+            f"{frames} frames have no alignment with {len(transcript)} labels, which need at least {needed} frames"
+        )
+    positions = np.where(path % 2 == 1, path // 2, -1)
+    return Alignment(states[path].astype(np.int32), positions.astype(np.int32), float(score))
+
+
+def _log_probabilities(logits: ArrayLike) -> NDArray[np.float64]:
+    scores = np.asarray(logits, np.float64)
+    if scores.ndim != 2 or scores.shape[1] < 2:
+        raise ValueError(f"logits have the shape {list(scores.shape)}, expected [time, class] with at least 2 classes")
+    scores = scores - scores.max(axis=1, keepdims=True)
+    return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
+
+
+def _transcript(labels: Any, classes: int, blank: int) -> NDArray[np.int64]:
+    transcript = np.asarray(labels, np.int64)
+    wrong = [label for label in transcript.ravel().tolist() if not 0 <= label < classes or label == blank]
+    if transcript.ndim != 1 or wrong:
+        raise ValueError(f"labels are {transcript.tolist()}, expected a list of 0 to {classes - 1} without {blank}")
+    return transcript
+
+
+def _skips(states: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return true where the blank before a state may be left out: between two different labels."""
+    can_skip = np.zeros(len(states), bool)
+    can_skip[3::2] = states[3::2] != states[1:-2:2]
+    return can_skip
+
+
+def _best_path(log_probs: NDArray[np.float64], can_skip: NDArray[np.bool_]) -> tuple[NDArray[np.int64], float]:
+    """Return the state of each frame on the best path, and its log-probability.
+
+    Args:
+        log_probs: of the states, `[time, state]`.
+        can_skip: true where the state two before may come directly before, `[state]`.
+    """
+    frames, states = log_probs.shape
+    if frames == 0:
+        return np.zeros(0, np.int64), 0.0 if states == 1 else -np.inf
+    steps = np.zeros((frames, states), np.int8)
+    best = np.full(states, -np.inf)
+    best[:2] = log_probs[0, :2]
+    for frame in range(1, frames):
+        by_one = np.concatenate([[-np.inf], best[:-1]])
+        by_two = np.where(can_skip, np.concatenate([[-np.inf] * min(2, states), best[:-2]])[:states], -np.inf)
+        choices = np.stack([best, by_one, by_two])
+        steps[frame] = choices.argmax(axis=0)
+        best = choices.max(axis=0) + log_probs[frame]
+    last = states - 1 if states == 1 or best[-1] >= best[-2] else states - 2
+    path = np.empty(frames, np.int64)
+    path[-1] = last
+    for frame in range(frames - 1, 0, -1):
+        path[frame - 1] = path[frame] - steps[frame, path[frame]]
+    return path, float(best[last])

@@ -1,0 +1,78 @@
+"""Stochastic depth: residual branches that are dropped at random in training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from tfaip.layers.inlining import InlinedLayer, is_inlined
+from tfaip.layers.rates import Rate, rate_number, read_rate, require_rate
+from tfaip.util.typing import Tensor
+
+_SMALLEST = 1e-30
+
+
+@keras.saving.register_keras_serializable("tfaip")
+class StochasticDepth(InlinedLayer, keras.layers.Wrapper):
+    """Residual connection `x + layer(x)` whose branch is dropped at random in training (Huang et al., 2016).
+
+    In training each sample keeps the branch with the probability `survival`, and a branch that is
+    kept is divided by it. So the expectation is `x + layer(x)`, which is also what validation,
+    prediction and exports compute. (The paper multiplies by the probability in inference instead;
+    then an exported model would depend on a value that a schedule has changed.)
+
+    Args:
+        layer: the branch, for instance a `keras.Sequential`; its output has the shape of its input.
+        survival: probability that a sample keeps the branch, 0 to 1, or a scalar variable. With 0
+            the branch gets no gradient.
+        seed: of the random numbers; None: drawn from Python's generator.
+    """
+
+    def __init__(self, layer: keras.layers.Layer, survival: Rate = 0.8, seed: int | None = None, **kwargs: Any) -> None:
+        super().__init__(layer, **kwargs)
+        self.survival = require_rate("survival", survival, high=1.0)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.supports_masking = True
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        """Return the sum, `[batch, ...]` as the inputs."""
+        branch = self.layer(inputs)
+        if is_inlined():
+            return keras.layers.add([inputs, branch])  # a layer, which passes masks on
+        if training:
+            branch = branch * ops.cast(self._factors(inputs), branch.dtype)
+        return inputs + branch
+
+    def _factors(self, inputs: Tensor) -> Tensor:
+        """Return a factor for the branch of each sample: 0 or 1 / survival."""
+        survival = read_rate(self.survival)
+        shape = (ops.shape(inputs)[0], *(1 for _ in inputs.shape[1:]))
+        drawn = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
+        return ops.where(drawn < survival, 1.0 / ops.maximum(survival, _SMALLEST), 0.0)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "survival": rate_number(self.survival), "seed": self.seed}
+
+
+def linear_survival(index: int, count: int, last: float = 0.5) -> float:
+    """Return the survival probability of a block: from 1 at the input linearly to `last` at the last block.
+
+    Args:
+        index: of the block, from 0.
+        count: number of blocks.
+        last: probability of the last block.
+
+    Raises:
+        ValueError: if there is no such block, or `last` is no probability.
+    """
+    if not 0 <= index < count:
+        raise ValueError(f"index is {index}, expected 0 to {count - 1} for {count} blocks")
+    if not 0 <= last <= 1:
+        raise ValueError(f"last is {last}, expected a probability from 0 to 1")
+    return 1.0 - (index + 1) / count * (1.0 - last)
