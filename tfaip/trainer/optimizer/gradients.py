@@ -90,8 +90,7 @@ def clip(gradients: list[Tensor], clips: Clips) -> Clipped:
     A float32 gradient with a norm above 1.8e19 counts as not finite, since its square overflows.
     """
     if clips.value is not None:
-        limit = ops.convert_to_tensor(clips.value, dtype="float32")
-        gradients = [_clipped(gradient, limit) for gradient in gradients]
+        gradients = [_clipped(gradient, clips.value) for gradient in gradients]
     # One sum of squares per gradient serves all: it is finite only if all elements are, and the
     # norm after `clip_norm` follows from the norm before.
     squares = ops.stack([_sum_of_squares(gradient) for gradient in gradients])
@@ -106,8 +105,9 @@ def clip(gradients: list[Tensor], clips: Clips) -> Clipped:
     return Clipped(gradients, ops.unstack(scales), is_finite)
 
 
-def _clipped(gradient: Tensor, limit: Tensor) -> Tensor:
-    limit = ops.cast(limit, gradient.dtype)
+def _clipped(gradient: Tensor, limit: float | keras.Variable) -> Tensor:
+    if isinstance(limit, keras.Variable):
+        limit = ops.cast(limit.value, gradient.dtype)
     return ops.clip(gradient, -limit, limit)
 
 
@@ -119,5 +119,6 @@ def _sum_of_squares(gradient: Tensor) -> Tensor:
 def _scale(square: Tensor, limit: float | keras.Variable) -> Tensor:
     """Return the factor (at most 1) that limits the norm of a vector with this square to `limit`."""
     # The maximum keeps the quotient finite for a gradient of 0, and at 1 for small gradients.
-    limit = ops.convert_to_tensor(limit, dtype=square.dtype)
+    if isinstance(limit, keras.Variable):
+        limit = ops.cast(limit.value, square.dtype)
     return limit / ops.maximum(ops.sqrt(square), limit)
