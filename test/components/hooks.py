@@ -56,13 +56,13 @@ called: Counter[str] = Counter()
 # Methods that are no hooks: users call them, or nobody would override them.
 NOT_HOOKS = {
     DataBase: {"get_or_create_pipeline", "preload", "check_hooks", "with_params", "params_cls"},
-    ModelBase: {"params_cls", "params", "build_model"},
+    ModelBase: {"params_cls", "params", "build_model", "scheduled"},
     ParamsLayer: {"params_cls", "params", "add_loss"},
     EvaluatorBase: {"params"},
     ScenarioBase: {"params", "data", "model", "graph", "_offered"},
     DataGenerator: {"params"},
     DataProcessor: {"params"},
-    Trainer: {"check_resume", "dry_run", "params_cls", "params", "data", "scenario"},
+    Trainer: {"check_resume", "dry_run", "summary", "params_cls", "params", "data", "scenario"},
     Predictor: {"predict_raw", "raw", "params", "data", "benchmark_results"},
     MultiModelPredictor: {"set_model"},
     LAV: {"params", "benchmark_results"},

@@ -70,7 +70,7 @@ def test_every_hook_is_called_on_a_run_and_on_its_models(tmp_path: Path) -> None
     params = HookScenario.params_from_path(best)
     lav_params = LAVParams(model_path=str(best))
     list(HookScenario.create_lav(lav_params, params).run([generator], [HookCallback()]))
-    list(HookScenario.create_multi_lav(LAVParams(), [best, best]).run([generator], [HookCallback()]))
+    list(HookScenario.create_multi_lav(LAVParams(), [best, tmp_path / "run/export"]).run([generator], [HookCallback()]))
     list(HookScenario.create_predictor(best, PredictorParams()).predict(StreamParams()))
     list(HookScenario.create_multi_predictor([best, best], PredictorParams()).predict(generator))
     bases = (

@@ -177,7 +177,7 @@ def test_open_mpi(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [str(shutil.which("mpirun")), *options, *command, "--trainer.epochs", "2", "--trainer.lav_every_n", "1"],
         cwd=workplace,
-        env={**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(REPOSITORY), "NO_COLOR": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

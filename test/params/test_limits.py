@@ -37,6 +37,8 @@ from tfaip.trainer.scheduler.modulation import MODULATIONS
 # Other fields that a class needs before a value at an end is possible.
 NEEDED: dict[str, dict[str, Any]] = {
     "OptimizerGroupParams": {"match": "a"},
+    "WeightPenaltyParams": {"match": "a"},
+    "ScheduleParams": {"target": "calc_ema", "points": {0.0: 0.5}},
     "AdaBeliefOptimizer": {"rectify": False},
     "IoU": {"num_classes": 2, "target_class_ids": [0]},
     "OneHotIoU": {"num_classes": 2, "target_class_ids": [0]},

@@ -27,6 +27,8 @@ from tfaip.params.resolve import Resolver
 from tfaip.params.schema import Leaf, walk_entries
 from tfaip.params.sources import Settings
 from tfaip.trainer.optimizer.params import OptimizerGroupParams
+from tfaip.trainer.schedules import ScheduleParams
+from tfaip.trainer.weightrules import WeightPenaltyParams
 
 LINE = (
     "--verbose --own.name b --own.count 5 --predict.silent --trainer.output_dir out --optimizer SGD "
@@ -48,6 +50,7 @@ PARSED = {
 # Their other values need another flag: these are given as they are.
 NOT_ALONE = (
     "blocks",
+    "bucket_batch_sizes",
     "coordinator",
     "file_name",
     "num_processes",
@@ -56,6 +59,12 @@ NOT_ALONE = (
     "values",
     "vary",
 )
+# A group without weights is an error, and so is a schedule of nothing.
+NEEDED: dict[Any, dict[str, Any]] = {
+    OptimizerGroupParams: {"match": ".*"},
+    WeightPenaltyParams: {"match": ".*"},
+    ScheduleParams: {"target": "calc_ema", "points": {0.0: 0.5}},
+}
 WAYS = ("library first", "library last", "own parser")
 
 
@@ -231,8 +240,7 @@ def test_each_flag_of_each_params_class(cls: Any) -> None:
 
 
 def make(cls: Any) -> Any:
-    # A group without weights is an error.
-    return cls(match=".*") if cls is OptimizerGroupParams else cls()
+    return cls(**NEEDED.get(cls, {}))
 
 
 def changed(cls: Any, leaf: Leaf) -> tuple[Any, Any]:

@@ -134,7 +134,7 @@ class TrainState:
         self._params = params
         self._place = place or {}
         self.best_weights = BestWeights()
-        """What `restore_best` goes back to."""
+        """The weights that `restore_best` goes back to."""
 
     def keep_best(self, epoch: int) -> None:
         """Keep a copy of the raw weights, not their averages, as those of the best epoch."""

@@ -115,7 +115,7 @@ class _Planner:
 
     @property
     def _base(self) -> _Base:
-        """What the latest training has, or the first one will have."""
+        """Params of the latest training, or of the first one."""
         return _Base(self.plain) if self._latest is None else self._latest
 
     def add_pretraining(self, stage: PretrainingStage) -> None:

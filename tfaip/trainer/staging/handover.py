@@ -1,4 +1,4 @@
-"""What a stage takes over from the one before: weights, state of the optimizer, position in the data."""
+"""Handover from one stage to the next: weights, state of the optimizer, position in the data."""
 
 from __future__ import annotations
 
