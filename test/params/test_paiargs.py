@@ -54,6 +54,7 @@ NOT_ALONE = (
     "coordinator",
     "file_name",
     "num_processes",
+    "param_init",
     "process_id",
     "step_function",
     "values",
