@@ -61,7 +61,7 @@ class StageRunner:
     ) -> None:
         self._run = run
         self._scenario_cls = type(scenario)
-        self._given: Scenario | None = scenario
+        self._given = scenario
         self._create_warmstarter = create_warmstarter
         self._is_trial = is_trial
         self._index = 0
@@ -292,13 +292,11 @@ class StageRunner:
     def _scenario_of(self, stage: PlannedStage, before: TrainingSetup | None) -> Scenario:
         """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
         params: Params = stage.params
-        if self._given is not None:
-            given, self._given = self._given, None
-            if params is self._run.params or not diff(given.params, params.scenario):
-                return given
         if before is not None and not diff(before.params.scenario, params.scenario):
             return before.scenario
-        scenario = self._scenario_cls(params.scenario)
+        # The given one belongs to the main stage. Whoever gave it may keep it: as that of an earlier stage it would
+        # hold a model which is not needed any more.
+        scenario = self._given if params is self._run.params else self._scenario_cls(params.scenario)
         if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
         return scenario
