@@ -16,7 +16,6 @@ from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.dataparams import DataSchedules
 from tfaip.trainer.schedules.targets import schedules_of
 from tfaip.util.logging import logger
-from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
 
 log = logger(__name__)
@@ -75,7 +74,7 @@ class Curriculum:
         if changed.scenario is not self._schedules.params.scenario:
             data = data.with_params(changed.scenario.data)
         pipeline = create_pipeline(changed, self._scenario, PipelineMode.TRAINING, self._drops_rest, data)
-        shown = ", ".join(f"{name} {number_text(value)}" for name, value in self._schedules.logged(epoch).items())
+        shown = ", ".join(f"{name} {value:g}" for name, value in self._schedules.logged(epoch).items())
         log.info("data of epoch %d: %s", epoch, shown)
         self._opened.enter_context(pipeline)
         return pipeline

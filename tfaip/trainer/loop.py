@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import keras
@@ -10,7 +9,6 @@ import keras
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.lav.evaluation import EvaluationStopped
 from tfaip.params.storable import flags_of
-from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.reporting.epochtable import EpochResult
@@ -57,7 +55,7 @@ class TrainingLoop:
         self._publish_early_stopping()
         model.stop_training = False
         self._callbacks.on_train_begin()
-        while not self.is_finished() and not model.stop_training:
+        while not self._setup.is_finished() and not model.stop_training:
             self._setup.begin_epoch(progress.epoch + 1)
             epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
             logs = self._run_epoch(epoch)
@@ -66,23 +64,9 @@ class TrainingLoop:
         self._callbacks.on_train_end(logs)
         return logs
 
-    def is_finished(self) -> bool:
-        """Return True if the last epoch is done, or the training has stopped early."""
-        return self._progress.epoch >= self._setup.stage.last_epoch or self.stopped_early_after() is not None
-
-    def stopped_early_after(self) -> int | None:
-        """Return the epoch after which the training stops early; None: it continues."""
-        return self._early_stopping().stops_after
-
-    def _early_stopping(self, running: Mapping[int, float] | None = None) -> EarlyStoppingStatus:
-        """Return the status of early stopping; `running` is the value of an epoch that is not recorded yet."""
-        best = self._setup.best
-        values = {**best.values(self._progress.history), **(running or {})}
-        return self._params.early_stopping.status(values, best.mode)
-
     def _publish_early_stopping(self) -> None:
         """Store the status in the progress, and in the fields of the run's params that callbacks may read."""
-        best, status = self._setup.best, self._early_stopping()
+        best, status = self._setup.best, self._setup.early_stopping()
         self._progress.early_stopping = status
         view = self._params.early_stopping
         view.mode, view.monitor = best.mode, best.monitor
@@ -127,7 +111,7 @@ class TrainingLoop:
 
         def stops_early(validated: Logs) -> bool:
             value = {**trained, **validated}.get(best.monitor)
-            return value is not None and self._early_stopping({epoch.number: value}).stops_after is not None
+            return value is not None and setup.early_stopping({epoch.number: value}).stops_after is not None
 
         try:
             with setup.model.optimizer.with_averages():

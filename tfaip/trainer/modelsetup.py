@@ -128,7 +128,7 @@ def built_from(
             gradients.input_gradient_regularization_h,
             gradients.input_gradient_regularization_lambda,
         ],
-        "schedules": encode(params.schedules),
+        "schedules": encode([schedule.params for schedule in schedules_of(params) if not schedule.is_of_data]),
         "weight_noise": encode(params.weight_noise),
         "weight_penalties": encode(params.weight_penalties),
     }

@@ -19,6 +19,7 @@ from tfaip.params.limits import FieldAdvice, below
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
 from tfaip.trainer.datasetup import Params, Scenario, create_pipeline, create_validation_pipeline, first_batch
+from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.modelsetup import build_training_model, built_from
 from tfaip.trainer.reporting.epochcolumns import LoggedNames
 from tfaip.trainer.reporting.epochtable import EpochTable
@@ -116,6 +117,19 @@ class TrainingSetup:
                     names.add(name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
         complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
         return EpochTable(names, self.best.monitor, complete, self.events.stage)
+
+    def is_finished(self) -> bool:
+        """Return True if the last epoch of the stage is done, or it has stopped early."""
+        return self.state.progress.epoch >= self.stage.last_epoch or self.early_stopping().stops_after is not None
+
+    def early_stopping(self, running: Mapping[int, float] | None = None) -> EarlyStoppingStatus:
+        """Return the status of early stopping.
+
+        Args:
+            running: value of an epoch that is not recorded yet, by its number.
+        """
+        values = {**self.best.values(self.state.progress.history), **(running or {})}
+        return self.params.early_stopping.status(values, self.best.mode)
 
     @contextmanager
     def opened(self) -> Iterator[None]:

@@ -18,6 +18,8 @@ from test.trainer.line import (
     PointsParams,
     by_hand as _by_hand,
 )
+from tfaip.layers.specaugment import SpecAugment
+from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -39,6 +41,7 @@ class LiveModelParams(LineModelParams):
     dropout: str = ""
     rate: float = 0.0
     others: bool = False
+    layer: str = ""
 
     @staticmethod
     def cls() -> type[ModelBase[Any]]:
@@ -53,12 +56,22 @@ class LiveGraph(LineGraph):
         super().__init__(params, **kwargs)
         self.sharpness = self.scheduled("sharpness", 1.0)
         self.drop = getattr(keras.layers, params.dropout)(params.rate) if params.dropout else None
+        self.before = self._own_layer() if params.layer else None
         if params.others:
             self.attention = keras.layers.MultiHeadAttention(1, 1, dropout=0.5)
             self.lstm = keras.layers.LSTM(1, dropout=0.5)
 
+    def _own_layer(self) -> keras.layers.Layer:
+        """A layer of the package whose rate is a number of this graph; at 1 it doubles its input, or masks it."""
+        if self.params.layer == "StochasticDepth":
+            return StochasticDepth(keras.layers.Activation("linear"), self.scheduled("survival", 1.0))
+        # One of forty masks of width 0 or 1 covers the only channel of the only frame.
+        return SpecAugment(40, self.scheduled("freq_width", 0.0), time_masks=0, time_warp=0)
+
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         x = inputs["x"]
+        if self.before is not None:
+            x = ops.squeeze(self.before(ops.expand_dims(x, 1), training=training), 1)
         if self.drop is not None:
             rank = {"SpatialDropout1D": 3, "SpatialDropout2D": 4, "SpatialDropout3D": 5}.get(self.params.dropout, 2)
             shape = ops.shape(x)

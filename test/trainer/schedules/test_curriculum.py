@@ -21,9 +21,11 @@ from tfaip.errors import UsageError
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
+from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.setup import TrainingSetup, set_up_training
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
+from tfaip.trainer.stages.plan import plan_stages
 
 pytestmark = pytest.mark.backend
 
@@ -63,7 +65,9 @@ def growing(output_dir: Path | None = None, workers: int = 0, **fields: Any) -> 
 
 
 def setup_of(params: Any) -> TrainingSetup:
-    return set_up_training(params, GrowingScenario(params.scenario), None, StopRequest(), Devices())
+    scenario = GrowingScenario(params.scenario)
+    run = create_parts(params, plan_stages(params, scenario), None, Devices(), StopRequest())
+    return set_up_training(run, run.plan[-1], scenario)
 
 
 def samples_of_epochs(setup: TrainingSetup, first: int = 1, stop_after: int | None = None) -> list[list[list[int]]]:

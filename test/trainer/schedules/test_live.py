@@ -89,6 +89,9 @@ def weights_after(params: Any) -> list[float]:
         ("graph.sharpness", (1.0, 3.0), 1.0, {}, [-1.0, -4.0]),
         ("model.sharpness", (1.0, 3.0), 1.0, {}, [-1.0, -4.0]),
         ("model.offset", (0.0, 2.0), 1.0, {}, [-1.0, -4.0]),
+        # x + x, then x alone; x, then a mask of it.
+        ("graph.survival", (1.0, 0.0), 1.0, {"model": {"layer": "StochasticDepth"}}, [-2.0, -3.0]),
+        ("graph.freq_width", (0.0, 1.0), 1.0, {"model": {"layer": "SpecAugment"}}, [-1.0, -1.0]),
         (
             "optimizer.groups.0.lr_factor",
             (1.0, 0.25),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,23 @@ def grown(run: Path, **fields: Any) -> TinyTrainerParams:
 
 def kept(run: Path) -> dict[str, np.ndarray]:
     return load_arrays(run / "stages" / "small" / "state" / "state.safetensors")
+
+
+def test_models_of_earlier_stages_are_freed(tmp_path: Path) -> None:
+    models: list[Any] = []
+    alive: list[int] = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_begin(self, logs: Any = None) -> None:
+            gc.collect()
+            alive.append(sum(model() is not None for model in models))
+            models.append(weakref.ref(self.model))
+
+    stages = {"same": TrainStage(epochs=1), "small": TrainStage(epochs=1, overrides={"model.units": "3"})}
+    params = grown(tmp_path / "run", stages=stages, epochs=3, skip_model_load_test=True)
+    trainer = train(params, Watch(), scenario=TinyScenario)
+    assert alive == [0, 0, 0]
+    assert trainer.scenario.graph is models[-1]().graph
 
 
 @pytest.fixture(scope="module")

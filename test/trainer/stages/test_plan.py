@@ -275,7 +275,7 @@ def test_lists_of_stages_that_cannot_work(stages: dict[str, Any], epochs: int, m
 
 
 def test_nested_groups_that_are_allowed() -> None:
-    assert plan_of(nested(3))[0].name == "g2.1.g1.1.g0.1.a"
+    assert plan_of(nested(4))[0].name == "g3.1.g2.1.g1.1.g0.1.a"
 
 
 def test_a_type_that_no_directory_has_is_known_before_the_stage_is_reached() -> None:

@@ -11,6 +11,7 @@ from test.trainer.stages import scenarios
 from test.trainer.stages.scenarios import ConstructionScenario, tiny_params
 from tfaip.errors import UsageError
 from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import PredictStage, PretrainingParams, TrainStage
 from tfaip.trainer.stages.plan import plan_stages, resolve_stage
 from tfaip.trainer.stages.planned import PlannedStage
@@ -85,6 +86,15 @@ def test_the_construction_algorithm_of_the_documentation() -> None:
     assert [weights[epoch] for epoch in range(1, 11)] == expected
     assert {weights[epoch] for epoch in range(11, 21)} == {None}
     assert indices(plan) == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_a_value_of_a_hook_goes_before_the_schedule_of_the_run() -> None:
+    schedules = [ScheduleParams(target, {0: 1.0}) for target in ("loss_weights.mse", "loss_weights.aux", "calc_ema")]
+    schedules[2].points = {0: 0.5}
+    plan = plan_stages(tiny_params(schedules=schedules), ConstructionScenario)
+    targets = [[schedule.target for schedule in stage.params.schedules] for stage in plan]
+    rest = ["loss_weights.aux", "calc_ema"]
+    assert targets == [rest, rest, rest, rest, rest, ["loss_weights.mse", *rest]]
 
 
 def test_a_hook_may_say_the_repetitions() -> None:

@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from test.support.runs import files_below, make_once
 from test.support.tiny.scenario import Jitter, TinyScenario, TinyTrainerParams
-from test.trainer.line import LineScenario
+from test.trainer.line import CallbackOf, LineScenario
 from test.trainer.stages.stagedruns import Seen, StopAt, differences, stage, staged_params, train
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays
@@ -202,6 +202,53 @@ def test_a_run_without_stages_may_get_none_before_its_epochs(tmp_path: Path) -> 
     params.stages, params.epochs = {"a": stage(1)}, 5
     with pytest.raises(UsageError, match="^the stage 'main' is running, but another stage has its place"):
         train(params, restore=True)
+
+
+class Crash(Exception):
+    """Ends a training without another checkpoint."""
+
+
+def crash_in(number: int) -> CallbackOf:
+    """Return a callback that fails at the beginning of an epoch."""
+
+    def fail(epoch: int, logs: Any) -> None:
+        if epoch + 1 == number:
+            raise Crash
+
+    return CallbackOf(on_epoch_begin=fail)
+
+
+DONE_WORK = {
+    "a function": (stage(2), call("note", text="2"), "the stage 'n' is done, but its settings changed"),
+    "the training before it": (stage(2, learning_rate__lr=2.0), call("note"), "the stage 'a' is done, but its"),
+    "more epochs before it": (stage(3), call("note", text="2"), None),
+    "nothing": (stage(2), call("note"), None),
+}
+
+
+@pytest.mark.parametrize("name", DONE_WORK)
+def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(name: str, tmp_path: Path) -> None:
+    run, seen = tmp_path / "run", Seen()
+    params = staged_params([1.0], {"a": stage(2), "n": call("note")}, epochs=4, output_dir=run)
+    with pytest.raises(Crash):
+        train(params, crash_in(3))
+    assert (run / "stages" / "n" / "DONE").exists()
+    training, function, message = DONE_WORK[name]
+    params.stages = {"a": training, "n": function}
+    if message is None:
+        train(params, seen, restore=True)
+        assert seen.epochs == [3, 4]
+        assert json.loads((run / "stages" / "n" / "note.json").read_text())["epochs"] == training.epochs
+        return
+    before = files_below(run)
+    with pytest.raises(UsageError, match=message):
+        train(params, seen, restore=True)
+    assert files_below(run) == before
+    assert seen.epochs == []
+    # Repeated on request.
+    train(params, restore=True, from_stage="n" if name == "a function" else "a")
+    expected = "2" if name == "a function" else ""
+    assert json.loads((run / "stages" / "n" / "note.json").read_text())["text"] == expected
 
 
 def test_sigterm_in_a_function(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tfaip.errors import UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import NewbobAbsParams
+from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.stages.params import PretrainingParams, TrainStage
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
@@ -147,6 +148,18 @@ def test_other_data_begin_with_their_next_pass(tmp_path: Path) -> None:
     history = json.loads((tmp_path / "r" / "history.json").read_text())
     positions = [record["meta"]["position"] for record in history.values()]
     assert [(position["pass_index"], position["consumed"]) for position in positions] == [(0, 2), (1, 2), (2, 1)]
+
+
+def test_data_that_are_scheduled_begin_with_their_next_pass() -> None:
+    seen = Seen()
+    schedules = [ScheduleParams("train.limit", {0: 2})]
+    params = staged_params(
+        [1.0, 2.0, 3.0], {"a": stage(1, train__limit=3)}, 3, samples_per_epoch=1, schedules=schedules
+    )
+    params.gen.setup.train.limit = 3
+    train(params, seen)
+    # The first of three samples, then both of a pass of two.
+    assert seen.weights == [-1.0, -2.0, -4.0]
 
 
 REBUILT = {

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tfaip.errors import TfaipError
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, STAGE_FILE, STAGE_STATE_DIR
 from tfaip.util.files import commit_directory, link_tree, remove_directory, remove_temporaries, write_json
-from tfaip.util.manifest import CHECKPOINT_MARKS
+from tfaip.util.manifest import CHECKPOINT_MARKS, read_json_object
+from tfaip.util.reading import RECORDS_BYTES
 
 STAGE_MARKS = (STAGE_FILE,)
 
@@ -37,6 +39,13 @@ class StageDirectories:
     def is_done(self, name: str) -> bool:
         """Return True if a stage has ended."""
         return (self.path(name) / DONE_FILE).is_file()
+
+    def facts(self, name: str) -> dict[str, Any]:
+        """Return what a stage is, as `begin` wrote it; {} if that cannot be read."""
+        try:
+            return read_json_object(self.path(name) / STAGE_FILE, RECORDS_BYTES)
+        except TfaipError:
+            return {}
 
     def begin(self, name: str, facts: Mapping[str, Any]) -> Path:
         """Create the empty directory of a stage; what a process wrote that was killed in it is removed.

@@ -9,7 +9,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError, below, check_fields
 from tfaip.params.tree import is_node
-from tfaip.trainer.schedules.targets import Schedule, number_type, refuse
+from tfaip.trainer.schedules.targets import Schedule, number_type, refuse, schedules_of
 
 # More epochs are not checked one by one before the first.
 _CHECKED_EPOCHS = 10_000
@@ -66,6 +66,12 @@ class DataSchedules:
         for path, value in values.items():
             params = _with_value(params, path.split("."), value)
         return params
+
+
+def params_of_data(params: Any, epoch: int) -> Any:
+    """Return the trainer params with the values that schedules give the training data in an epoch (from 1)."""
+    schedules = DataSchedules([schedule for schedule in schedules_of(params) if schedule.is_of_data], params)
+    return schedules.params_with(schedules.values(epoch))
 
 
 def _type_of(params: Any, schedule: Schedule) -> type[int] | type[float]:

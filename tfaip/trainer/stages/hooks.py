@@ -8,7 +8,8 @@ from typing import Any
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.storable import prepare
-from tfaip.trainer.stages.overrides import check_own, copy_for_stage
+from tfaip.params.tree import diff
+from tfaip.trainer.stages.overrides import check_own, copy_for_stage, drop_schedules
 from tfaip.util.overriding import overrides
 from tfaip.util.text import shorten
 
@@ -102,9 +103,23 @@ def _checked(params: Any, plain: Any, call: str) -> Any:
     try:
         prepare(params, plain.flag_root)
         check_own(plain, params)
+        if params.schedules:
+            drop_schedules(params, _changed_paths(plain, params))
     except (UsageError, ValueError) as error:
         raise UsageError(f"{call}: {error}") from error
     return params
+
+
+def _changed_paths(plain: Any, params: Any) -> list[str]:
+    """Return the paths of what a hook has changed, of dicts those of the items."""
+    paths: list[str] = []
+    for change in diff(plain, params):
+        if isinstance(change.old, dict) and isinstance(change.new, dict):
+            keys = dict.fromkeys([*change.old, *change.new])
+            paths += [f"{change.path}.{key}" for key in keys if change.old.get(key) != change.new.get(key)]
+        else:
+            paths.append(change.path)
+    return paths
 
 
 def _shown(value: Any) -> str:

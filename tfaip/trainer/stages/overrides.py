@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -70,16 +70,24 @@ def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str
     with _naming(stage):
         set_flags(copied, _values(copied, overrides, directories))
         if getattr(copied, _SCHEDULES, None):
-            _drop_schedules(copied, overrides)
+            drop_schedules(copied, overrides)
     return copied
 
 
-def _drop_schedules(params: Any, overrides: Mapping[str, str]) -> None:
-    """Remove the schedules of the run whose values a stage gives itself; a stage cannot give both."""
+def drop_schedules(params: Any, changed: Collection[str]) -> None:
+    """Remove the schedules of the run whose values a stage gives itself.
+
+    Args:
+        params: of the stage.
+        changed: flags without dashes, or paths, of all that the stage gives.
+
+    Raises:
+        UsageError: if the stage gives a schedule and a value for the same target.
+    """
     root = f"{type(params).flag_root}."
-    given = [name for name in overrides if name.removeprefix(root).partition(".")[0] != _SCHEDULES]
+    given = [name for name in changed if name.removeprefix(root).partition(".")[0] != _SCHEDULES]
     remaining = schedules_without(params, given)
-    if len(given) == len(overrides):
+    if len(given) == len(changed):
         params.schedules = remaining
     elif len(remaining) < len(params.schedules):
         both = next(schedule for schedule in params.schedules if schedule not in remaining)

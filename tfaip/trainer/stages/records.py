@@ -23,7 +23,7 @@ def place_of(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
         name: of the stage that is trained.
     """
     index = index_of(plan, name)
-    return {STAGE: name, STAGES: [_record(stage) for stage in plan[: index + 1]]}
+    return {STAGE: name, STAGES: [record_of(stage) for stage in plan[: index + 1]]}
 
 
 def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
@@ -38,7 +38,7 @@ def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
     """
     name, epochs = state.get(STAGE, MAIN), state["epoch"]
     records = state.get(STAGES) or [{"name": MAIN, "kind": "train", "first_epoch": 1}]
-    done = [_record(stage) for stage in plan]
+    done = [record_of(stage) for stage in plan]
     for index, record in enumerate(records):
         is_running = index == len(records) - 1
         now = done[index] if index < len(done) else {}
@@ -90,8 +90,24 @@ def require_place(state: Mapping[str, Any]) -> None:
         raise TfaipError(f"the state of the checkpoint has {shorten(name)} as {STAGE}: it is damaged")
 
 
-def _record(stage: PlannedStage) -> dict[str, Any]:
-    """Return what must not change in a stage that is done."""
+def require_unchanged(stage: PlannedStage, record: Any) -> None:
+    """Raise if a stage that is done is planned in another way now.
+
+    Args:
+        stage: as it is planned now.
+        record: as `record_of` returned it then; one of another form says nothing.
+
+    Raises:
+        UsageError: if they differ.
+    """
+    now = record_of(stage)
+    differing = [key for key in record if record[key] != now.get(key)] if isinstance(record, dict) else []
+    if differing:
+        raise UsageError(_message(stage.name, differing, now, is_running=False))
+
+
+def record_of(stage: PlannedStage) -> dict[str, Any]:
+    """Return what must not change in a stage that is done, JSON-able."""
     return {
         "name": stage.name,
         "kind": stage.kind.value,

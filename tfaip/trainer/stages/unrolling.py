@@ -76,7 +76,7 @@ def unroll(stages: Mapping[str, StageParams]) -> list[UnrolledStage]:
         FieldError: if the stages cannot work; the path begins at the params that have them.
     """
     keys: dict[str, type] = {}
-    _check_group(stages, "stages", keys, 1)
+    _check_group(stages, "stages", keys, 0)
     count = _count(stages)
     if count > MAX_STAGES:
         raise FieldError("stages", count, f"at most {MAX_STAGES} stages, with all repetitions")

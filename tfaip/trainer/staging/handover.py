@@ -16,8 +16,9 @@ from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.tree import diff
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.runparams import Params
+from tfaip.trainer.schedules.dataparams import params_of_data
 from tfaip.trainer.setup import TrainingSetup
-from tfaip.trainer.state import BestWeights
+from tfaip.trainer.state import BestWeights, TrainingProgress
 from tfaip.trainer.transfer import (
     NameRules,
     Outcome,
@@ -187,7 +188,7 @@ def log_transfer(planned: Transfer, end: StageEnd) -> None:
             log.info("  %s", line)
 
 
-def next_position(before: Params, after: Params, position: Position) -> Position:
+def next_position(before: Params, after: Params, progress: TrainingProgress, first_epoch: int) -> Position:
     """Return the position in the training data at which the next stage begins.
 
     With the same data the stream goes on, also in batches of another size. Other data begin with the next pass, which
@@ -196,9 +197,11 @@ def next_position(before: Params, after: Params, position: Position) -> Position
     Args:
         before: params of the stage before.
         after: params of the next one.
-        position: after the last sample of the stage before.
+        progress: at the end of the stage before.
+        first_epoch: of the next one.
     """
-    if _same_stream(before, after):
+    position = progress.position
+    if _same_stream(params_of_data(before, max(progress.epoch, 1)), params_of_data(after, first_epoch)):
         return position
     return Position(pass_index=position.pass_index + 1, dropped=position.dropped)
 

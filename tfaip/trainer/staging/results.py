@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tfaip.device.collectives import broadcast
+from tfaip.device.collectives import broadcast, run_on_chief
 from tfaip.errors import UsageError
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
+from tfaip.trainer.stages.records import index_of, record_of, require_unchanged
 from tfaip.trainer.state import TrainingProgress
+
+_PLANNED = "planned"
 
 
 class StageResults:
@@ -38,6 +42,19 @@ class StageResults:
         """Return True if a stage has ended."""
         return stage.name in self.directories()
 
+    def check(self, stages: Sequence[PlannedStage]) -> None:
+        """Raise if one of these stages is done, and is planned in another way now.
+
+        Raises:
+            UsageError: in all processes.
+        """
+        run_on_chief(self._run.devices, partial(self._check, stages))
+
+    def _check(self, stages: Sequence[PlannedStage]) -> None:
+        for stage in stages:
+            if self._own is not None and self._own.is_done(stage.name):
+                require_unchanged(stage, self._own.facts(stage.name).get(_PLANNED))
+
     def begin(self, stage: PlannedStage) -> Path:
         """Return the empty directory of a stage that does not train.
 
@@ -47,7 +64,7 @@ class StageResults:
         if self._all is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
         if self._own is not None:
-            self._own.begin(stage.name, _facts(stage))
+            self._own.begin(stage.name, self._facts(stage))
         return self._all.path(stage.name)
 
     def forget(self, stages: Sequence[PlannedStage]) -> None:
@@ -60,7 +77,7 @@ class StageResults:
         if self._own is None or self._own.is_done(stage.name):
             return
         output = self._run.output
-        self._own.begin(stage.name, _facts(stage))
+        self._own.begin(stage.name, self._facts(stage))
         self._own.keep_history(stage.name, progress.history.of_epochs(stage.first_epoch, stage.last_epoch).to_dict())
         newest = None if output.store is None else output.store.newest()
         if newest is not None and self._run.params.keep_stage_states and stage is not self._run.plan[-1]:
@@ -72,9 +89,11 @@ class StageResults:
         if self._own is not None:
             self._own.finish(stage.name, {"epoch": progress.epoch, **facts})
 
-
-def _facts(stage: PlannedStage) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": stage.name, "kind": stage.kind.value, "overrides": dict(stage.overrides)}
-    if stage.kind is StageKind.TRAIN:
-        facts["epochs"] = [stage.first_epoch, stage.last_epoch]
-    return facts
+    def _facts(self, stage: PlannedStage) -> dict[str, Any]:
+        plan = self._run.plan
+        facts: dict[str, Any] = {"name": stage.name, "kind": stage.kind.value, "overrides": dict(stage.overrides)}
+        if stage.kind is StageKind.TRAIN:
+            facts["epochs"] = [stage.first_epoch, stage.last_epoch]
+        # As it is in the list: directories of other stages are not filled in.
+        facts[_PLANNED] = record_of(plan[index_of(plan, stage.name)])
+        return facts

@@ -61,7 +61,7 @@ class StageRunner:
     ) -> None:
         self._run = run
         self._scenario_cls = type(scenario)
-        self._given: Scenario | None = scenario
+        self._given = scenario
         self._create_warmstarter = create_warmstarter
         self._is_trial = is_trial
         self._index = 0
@@ -133,12 +133,29 @@ class StageRunner:
             self._index = find_place(self._run.plan, restored.state)
             self._progress = TrainingProgress.from_dict(restored.state)
         self._stage = self._reached()
-        if self._stage.kind is StageKind.CALL:
-            return
-        self._set_up(self._stage, None if has_state else self._create_warmstarter())
+        if self._stage.kind is not StageKind.CALL:
+            self._set_up(self._stage, None if has_state else self._create_warmstarter())
         if restored is not None and has_state:
             self.setup.state.restore(restored)
             self._progress = self.setup.state.progress
+        if restored is not None:
+            self._results.check(self._done_stages())
+
+    def _done_stages(self) -> list[PlannedStage]:
+        """Return the stages from the current one to the next training whose results a resumed run may take over.
+
+        Its checkpoint knows nothing of them: those of the next training are the first that do.
+        """
+        plan, found = self._run.plan, []
+        for index in range(self._index, len(plan) - 1):
+            stage = plan[index]
+            is_next_training = stage.kind is StageKind.TRAIN and index > self._index
+            if stage.name == self._repeated or is_next_training:
+                break
+            if stage.kind is StageKind.TRAIN and not self.setup.is_finished():
+                break
+            found.append(stage)
+        return found
 
     def run(self, callbacks: Callbacks) -> Logs:
         """Run the stages that remain; return the values of the last epoch.
@@ -188,16 +205,16 @@ class StageRunner:
         setup, progress = self.setup, self._progress
         loop = TrainingLoop(setup, callbacks(setup.model.optimizer))
         is_last = self._index == len(self._run.plan) - 1
-        if loop.is_finished() and is_last:
+        if setup.is_finished() and is_last:
             log.info("training is finished: %d of %d epochs are done", progress.epoch, stage.last_epoch)
-        elif not loop.is_finished():
+        elif not setup.is_finished():
             self._results.forget(self._run.plan[self._index :])
             if progress.step or progress.epoch >= stage.first_epoch:
                 log.info("resuming in epoch %d, after %d batches", progress.epoch + 1, progress.step)
         logs = loop.run()
-        if not loop.is_finished():
+        if not setup.is_finished():
             return logs, True
-        if loop.stopped_early_after() is not None:
+        if setup.early_stopping().stops_after is not None:
             log.info("stopped early after epoch %d: %s", progress.epoch, setup.best.describe(progress.history))
         self._results.finish_training(stage, progress)
         return logs, False
@@ -232,7 +249,7 @@ class StageRunner:
             return
         keeps = keeps_graph(before.params, stage.params, stage.transfer)
         end = StageEnd.of(before, keeps)
-        self._progress.position = next_position(before.params, stage.params, self._progress.position)
+        self._progress.position = next_position(before.params, stage.params, self._progress, stage.first_epoch)
         self._progress.begin_epoch_after(stage.first_epoch - 1)
         model = before.model if keeps else None
         if not keeps:
@@ -275,13 +292,11 @@ class StageRunner:
     def _scenario_of(self, stage: PlannedStage, before: TrainingSetup | None) -> Scenario:
         """Return the scenario of a stage, with the trained graph of the stage before if that still fits."""
         params: Params = stage.params
-        if self._given is not None:
-            given, self._given = self._given, None
-            if params is self._run.params or not diff(given.params, params.scenario):
-                return given
         if before is not None and not diff(before.params.scenario, params.scenario):
             return before.scenario
-        scenario = self._scenario_cls(params.scenario)
+        # The given one belongs to the main stage. Whoever gave it may keep it: as that of an earlier stage it would
+        # hold a model which is not needed any more.
+        scenario = self._given if params is self._run.params else self._scenario_cls(params.scenario)
         if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
         return scenario
