@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
@@ -13,6 +13,8 @@ from tfaip.util.text import shorten, shorten_text
 
 STAGE = "stage"
 STAGES = "stages"
+RECORD = "record"
+"""Key of what `work_record` returns, in the file of a stage that does not train."""
 
 
 def place_of(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
@@ -51,6 +53,45 @@ def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
         if differing:
             raise UsageError(_message(record["name"], differing, now, is_running))
     return index_of(plan, name)
+
+
+def work_record(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
+    """Return what must not change in a stage without training that is done: the stage and its place."""
+    index = index_of(plan, name)
+    return {"number": index, **_record(plan[index])}
+
+
+def check_work(
+    plan: Sequence[PlannedStage],
+    index: int,
+    record_of: Callable[[str], Mapping[str, Any] | None],
+    repeated: str | None = None,
+) -> None:
+    """Raise if a stage was changed that is done, and that a resumed training leaves as it is.
+
+    These are the stages without training behind the one of the checkpoint: it was written before they began.
+
+    Args:
+        plan: the stages of the run as they are now.
+        index: of the stage that the checkpoint belongs to.
+        record_of: returns the record of a stage of this name that is done; None: it is not, or an older version has
+            done it.
+        repeated: the stage from which on all are run again.
+
+    Raises:
+        UsageError: if one was changed.
+    """
+    last = len(plan) if repeated is None else index_of(plan, repeated)
+    for stage in plan[index:last]:
+        if stage.kind is StageKind.TRAIN:
+            if stage is not plan[index]:
+                return
+            continue
+        record = record_of(stage.name)
+        now = work_record(plan, stage.name)
+        if record is not None and record != now:
+            differing = [key for key in now if record.get(key) != now[key]]
+            raise UsageError(_message(stage.name, differing, {} if "number" in differing else now, is_running=False))
 
 
 def index_of(plan: Sequence[PlannedStage], name: str) -> int:

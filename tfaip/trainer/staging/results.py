@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tfaip.device.collectives import broadcast
+from tfaip.device.collectives import broadcast, run_on_chief
 from tfaip.errors import UsageError
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
+from tfaip.trainer.stages.records import RECORD, check_work, work_record
 from tfaip.trainer.state import TrainingProgress
 
 
@@ -47,8 +49,22 @@ class StageResults:
         if self._all is None:
             raise UsageError(f"stage {stage.name} writes files: set --trainer.output_dir")
         if self._own is not None:
-            self._own.begin(stage.name, _facts(stage))
+            self._own.begin(stage.name, {**_facts(stage), RECORD: work_record(self._run.plan, stage.name)})
         return self._all.path(stage.name)
+
+    def check_work(self, index: int, repeated: str | None) -> None:
+        """Raise if a stage without training was changed that is done, and is not repeated.
+
+        Args:
+            index: of the stage that the training continues in.
+            repeated: the stage from which on all are run again; None: the others stay.
+
+        Raises:
+            UsageError: if one was changed, or its file is damaged.
+        """
+        if self._all is not None:
+            check = partial(check_work, self._run.plan, index, partial(record_of_work, self._all), repeated)
+            run_on_chief(self._run.devices, check)
 
     def forget(self, stages: Sequence[PlannedStage]) -> None:
         """Remove the results of stages that will run again."""
@@ -71,6 +87,11 @@ class StageResults:
         """Mark a stage that does not train as done."""
         if self._own is not None:
             self._own.finish(stage.name, {"epoch": progress.epoch, **facts})
+
+
+def record_of_work(directories: StageDirectories, name: str) -> Mapping[str, Any] | None:
+    """Return the record of a stage that is done, see `check_work`."""
+    return directories.facts(name).get(RECORD) if directories.is_done(name) else None
 
 
 def _facts(stage: PlannedStage) -> dict[str, Any]:

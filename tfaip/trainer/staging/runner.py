@@ -131,6 +131,7 @@ class StageRunner:
         self._repeated = repeated
         if restored is not None:
             self._index = find_place(self._run.plan, restored.state)
+            self._results.check_work(self._index, repeated)
             self._progress = TrainingProgress.from_dict(restored.state)
         self._stage = self._reached()
         if self._stage.kind is StageKind.CALL:
@@ -206,6 +207,8 @@ class StageRunner:
         """Do the work of a stage that does not train."""
         log.info("stage %s: %s", stage.name, stage.settings.describe())
         directory = self._results.begin(stage)
+        # What it draws must not depend on the stages that this process has run before.
+        backend.seed(_seed(self._run.params.random_seed or 0, self._index))
         if stage.kind is StageKind.CALL:
             facts = call_function(self._run, stage, directory, self._progress.history, self._results.directories())
         else:
