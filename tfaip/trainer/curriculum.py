@@ -96,6 +96,20 @@ class Curriculum:
         return {f"{LOGGED}{name}": value for name, value in self._schedules.logged(epoch).items()}
 
 
+def params_of_epoch(params: Params, epoch: int) -> Params:
+    """Return the trainer params with the values that schedules give to the training data of an epoch (from 1).
+
+    Raises:
+        FieldError: if a target or a value cannot be; its path begins at the trainer params.
+    """
+    schedules = [schedule for schedule in schedules_of(params) if schedule.is_of_data]
+    if not schedules:
+        return params
+    scheduled = DataSchedules(schedules, params)
+    changed: Params = scheduled.params_with(scheduled.values(epoch))
+    return changed
+
+
 def check_batch_sizes(params: Params, devices: Devices) -> None:
     """Raise unless all batches can be shared among the devices.
 

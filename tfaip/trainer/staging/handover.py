@@ -194,8 +194,8 @@ def next_position(before: Params, after: Params, position: Position) -> Position
     has its own order and random numbers.
 
     Args:
-        before: params of the stage before.
-        after: params of the next one.
+        before: params of the last epoch of the stage before, with the values of schedules.
+        after: params of the first epoch of the next one, likewise.
         position: after the last sample of the stage before.
     """
     if _same_stream(before, after):

@@ -16,6 +16,7 @@ from tfaip.backend.active import backend
 from tfaip.device.devices import precision_scope
 from tfaip.params.storable import flags_of
 from tfaip.params.tree import diff
+from tfaip.trainer.curriculum import params_of_epoch
 from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.runparams import Params
@@ -235,7 +236,10 @@ class StageRunner:
             return
         keeps = keeps_graph(before.params, stage.params, stage.transfer)
         end = StageEnd.of(before, keeps)
-        self._progress.position = next_position(before.params, stage.params, self._progress.position)
+        with flags_of(stage.params, "trainer"):
+            data = params_of_epoch(before.params, max(self._progress.epoch, 1))
+            next_data = params_of_epoch(stage.params, stage.first_epoch)
+        self._progress.position = next_position(data, next_data, self._progress.position)
         self._progress.begin_epoch_after(stage.first_epoch - 1)
         model = before.model if keeps else None
         if not keeps:
