@@ -20,7 +20,11 @@ from tfaip.params import names
 from tfaip.util.text import shorten, shorten_text
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
-_MODULE_CHARACTERS = re.compile(r"[\w.]+", re.ASCII)
+# At the end of a text; the second also with parts that are filled in later.
+_MODULES = (re.compile(r"[\w.]+", re.ASCII), re.compile(r"[\w.{}]+", re.ASCII))
+_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
+# A text may hold values for several fields, which are split once more.
+_SPLITS = 3
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
@@ -88,6 +92,21 @@ class UntrustedName(UsageError):
     def how_to_trust(self) -> str:
         """Return the flag that trusts the package."""
         return f"trust it: --trust {self.package}"
+
+
+class IncompleteName(UntrustedName):
+    """A file names something whose module has a placeholder.
+
+    Args:
+        refusal: what, and why.
+    """
+
+    def __init__(self, refusal: str) -> None:
+        super().__init__(refusal, "")
+
+    def how_to_trust(self) -> str:
+        """Return what to change in the file."""
+        return "write the name in full"
 
 
 class NotImportable(UsageError):
@@ -214,10 +233,13 @@ def check_text(text: str, trusted: frozenset[str], place: str) -> None:
 
     Raises:
         UntrustedName: if a package is not trusted; always before anything of it is imported.
+        IncompleteName: if a module is known only when a placeholder is filled in.
     """
     allowed = trusted | {_OWN_PACKAGE}
     for name in _names_in(text):
         what = f"{place}: {shorten(name)}"
+        if _PLACEHOLDER.search(name) is not None:
+            raise IncompleteName(f"{what} is refused: its module is known only when the placeholder is filled in")
         _require_trust(name.partition(":")[0], allowed, what)
         try:
             home = getattr(import_named(name, place, "object"), "__module__", None) or ""
@@ -228,19 +250,33 @@ def check_text(text: str, trusted: frozenset[str], place: str) -> None:
 
 
 def _names_in(text: str) -> Iterator[str]:
-    """Yield what could be `module:name` in a text, or in its words as a shell splits them."""
-    try:
-        words = shlex.split(text)
-    except ValueError:  # a quote without its end
-        words = []
-    for word in dict.fromkeys([text, *words]):
+    """Yield what could be `module:name` in a text, or in its words as a shell splits them, with placeholders."""
+    for word in _parts(text):
         for before, after in pairwise(word.split(":")):
-            module = _MODULE_CHARACTERS.match(before[::-1])
             attribute = _ATTRIBUTE.match(after)
-            if module is not None and attribute is not None:
-                name = f"{module[0][::-1]}:{attribute[0]}"
-                if FULL_NAME.fullmatch(name) is not None:
+            if attribute is None:
+                continue
+            modules = [found[0][::-1] for pattern in _MODULES if (found := pattern.match(before[::-1]))]
+            for module in dict.fromkeys(modules):
+                name = f"{module}:{attribute[0]}"
+                if FULL_NAME.fullmatch(_PLACEHOLDER.sub("1", name)) is not None:
                     yield name
+
+
+def _parts(text: str) -> list[str]:
+    """Return a text, its words, and the words of these."""
+    found, words = {text: None}, [text]
+    for _ in range(_SPLITS):
+        words = [part for word in words for part in _split(word) if part not in found]
+        found.update(dict.fromkeys(words))
+    return list(found)
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote without its end
+        return []
 
 
 def _is_full_name(name: Any) -> bool:

@@ -35,12 +35,14 @@ from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
+from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.runparams import copy_for_run, flat_params, store_params, stored_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.trainer.stages.planned import PlannedStage
-from tfaip.trainer.stages.records import find_place
+from tfaip.trainer.stages.records import check_work, find_place
+from tfaip.trainer.staging.results import record_of_work
 from tfaip.trainer.staging.runner import StageRunner
 from tfaip.trainer.staging.trial import shortened_plan
 from tfaip.trainer.state import TrainingProgress
@@ -213,7 +215,10 @@ class Trainer(Generic[P]):
             raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
         start = self._state_to_resume(directory)
         self._check_params()
-        find_place(self._plan(), start.checkpoint.state)
+        plan = self._plan()
+        index = find_place(plan, start.checkpoint.state)
+        done = partial(record_of_work, StageDirectories(directory.root, directory.stages))
+        check_work(plan, index, start.checkpoint.state["epoch"], done, self._from_stage)
         with directory.locked():
             history_file = Path(self._params.history_file or directory.history_file)
             if history_file.exists():

@@ -25,6 +25,7 @@ from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.setup import TrainingSetup, set_up_training
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
+from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.stages.plan import plan_stages
 
 pytestmark = pytest.mark.backend
@@ -110,6 +111,27 @@ def test_an_epoch_of_another_difficulty_begins_with_a_new_pass() -> None:
     setup.state.progress.epoch, setup.state.progress.position = 1, Position(pass_index=0, consumed=5, emitted=2)
     assert samples_of_epochs(setup, first=2) == epochs[1:]
     assert setup.state.progress.position.pass_index == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "passes"),
+    [
+        # Samples of any length, then short ones, though no param of the data differs.
+        ({"train.max_element_length": "None"}, [(0, 3), (1, 3)]),
+        ({"schedules.0.points": "0=12"}, [(0, 3), (1, 3)]),
+        # A value of its own that is that of the schedule.
+        ({"schedules.0.points": "0=4 1=4"}, [(0, 3), (1, 2)]),
+        ({}, [(0, 3), (1, 2)]),
+    ],
+)
+def test_a_stage_without_the_schedule_ends_its_pass(overrides: dict[str, Any], passes: list[tuple[int, int]]) -> None:
+    schedules = [ScheduleParams("setup.train.max_element_length", {0: 4})]
+    stages = {"a": TrainStage(epochs=1, overrides=overrides)}
+    params = growing(samples_per_epoch=3, epochs=2, schedules=schedules, stages=stages)
+    trainer = GrowingScenario.create_trainer(params)
+    trainer.train()
+    positions = [trainer.history[epoch].meta["position"] for epoch in (1, 2)]
+    assert [(position["pass_index"], position["emitted"]) for position in positions] == passes
 
 
 @pytest.mark.parametrize("workers", [0, 2])

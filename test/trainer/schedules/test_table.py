@@ -47,12 +47,24 @@ def test_the_values_of_each_alone(epochs: float) -> None:
     np.testing.assert_allclose(values(epochs), [s.value(epochs) for s in SCHEDULES], rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", Interpolation)
+def test_extreme_points_give_numbers(kind: Interpolation) -> None:
+    points = {0: 1e-20, 1e-40: 1.0, 1: 1e17, 1e9: 2.0}
+    table = ScheduleTable([ScheduleParams("a", points, kind), ScheduleParams("b", {0: -1e38, 1: 1e38})])
+    for epochs in (0.0, 1e-40, 0.5, 1.0, 2.0, 1e9, 2e9):
+        assert np.isfinite(keras.ops.convert_to_numpy(table.values(np.float32(epochs)))).all()
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"target": ""}, "target is '', expected the dotted path of a value"),
         ({"points": {}}, "points is {}, expected completed epochs=value"),
-        ({"points": {-1: 1.0}}, "expected completed epochs=value, with finite numbers of epochs from 0"),
+        ({"points": {-1: 1.0}}, "expected completed epochs=value, with numbers of epochs from 0 to 1e\\+09"),
+        ({"points": {1e39: 1.0}}, "expected completed epochs=value, with numbers of epochs from 0 to 1e\\+09"),
+        ({"points": {0: 1e39, 1: 1.0}}, r"points\[0\] is 1e\+39, expected a value from -1e\+38 to 1e\+38"),
+        ({"points": {0: 1e-30, 1: 1e30}, "interpolation": Interpolation.EXPONENTIAL}, "by a factor of at most 1e"),
+        ({"points": {0: 1e-45, 1: 1e30}, "interpolation": Interpolation.EXPONENTIAL}, "by a factor of at most 1e"),
         ({"points": {0: float("nan")}}, r"points\[0\] is nan, expected a finite number"),
         ({"points": {0: 0.0}, "interpolation": Interpolation.EXPONENTIAL}, "expected values above 0 for exponential"),
     ],

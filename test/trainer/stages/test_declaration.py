@@ -208,7 +208,32 @@ def test_names_in_stages_of_a_file(stage: dict[str, Any], tmp_path: Path) -> Non
         tiny_params("--config", str(tmp_path / "config.json"))
 
 
-@pytest.mark.parametrize("text", ["10:30", "a b", "x: y", "http://a", "'", "::", "a:1", "tfaip:nothing", ":" * 9])
+def test_a_module_of_a_file_is_not_put_together_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by the number of a repetition nor by what is split twice, since it holds values of several params."""
+    (tmp_path / "foreign").mkdir()
+    for name in ("foreign1.py", "foreign/__init__.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\ndef f(): pass\n")
+    (tmp_path / "foreign" / "tfaip.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    for text in ("foreign{repeat}:f", "'foreign'{repeat}:f", "foreign.v{repeat}:f", "tfaip.v{repeat}:f"):
+        rate = {"learning_rate": "Function", "learning_rate.function": text, "learning_rate.step_function": False}
+        inner = {"b": {"__cls__": "Train", "epochs": 1, "overrides": rate}}
+        group = {"__cls__": "Repeat", "stages": inner}
+        (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": group}}))
+        with pytest.raises(
+            UsageError, match="its module is known only when the placeholder is filled in: name it.* in full$"
+        ):
+            plan_stages(tiny_params("--config", str(tmp_path / "config.json")), TinyScenario)
+    varied = {"vary": ["data.pre_proc.processors", "model.units"], "values": ["\"'foreign.'tfaip:f\" 3"]}
+    (tmp_path / "config.json").write_text(json.dumps({"pretraining": varied}))
+    with pytest.raises(UsageError, match="foreign.* is refused"):
+        plan_stages(tiny_params("--config", str(tmp_path / "config.json")), TinyScenario)
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["10:30", "a b", "a{2}: b", "{1:2}", "x: y", "http://a", "'", "::", "a:1", "tfaip:nothing", ":" * 9]
+)
 def test_text_of_a_file_that_names_nothing(text: str, tmp_path: Path) -> None:
     stage = {"__cls__": "Train", "epochs": 1, "overrides": {"model.units": text}}
     (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": stage}}))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import keras
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from test.support.runs import files_below, make_once
 from test.support.tiny.scenario import Jitter, TinyScenario, TinyTrainerParams
 from test.trainer.line import CallbackOf, LineScenario
-from test.trainer.stages.stagedruns import Seen, StopAt, differences, stage, staged_params, train
+from test.trainer.stages.stagedruns import KilledAt, Seen, StopAt, differences, stage, staged_params, train
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.params.functions import FunctionName
@@ -46,6 +49,18 @@ def interrupted(directory: Path) -> None:
         signal.raise_signal(signal.SIGTERM)
     else:
         assert sorted(path.name for path in directory.iterdir()) == ["half", "stage.json"]
+
+
+def draw(directory: Path) -> None:
+    """Write numbers of the global generators."""
+    numbers = [random.random(), float(np.random.random()), float(keras.random.uniform(()))]  # noqa: S311
+    (directory / "numbers.json").write_text(json.dumps(numbers))
+
+
+def interrupted_draw(directory: Path) -> None:
+    """The same; SIGTERM comes in the first call."""
+    interrupted(directory)
+    draw(directory)
 
 
 def call(function: str, **arguments: Any) -> CallStage:
@@ -196,6 +211,54 @@ def test_stages_can_change_as_long_as_they_are_not_done(name: str, tmp_path: Pat
     assert files_below(run) == before
 
 
+WORK = {
+    "its arguments": (
+        {"f": call("note", text="new"), "g": call("note")},
+        "'f' is done, but its settings changed",
+    ),
+    "its class": ({"f": PredictStage(), "g": call("note")}, "stage 'f' is done, but its kind, settings changed"),
+    "one before": (
+        {"z": call("note"), "f": call("note", text="old"), "g": call("note")},
+        "'f' is done, but another",
+    ),
+    "one less": ({"g": call("note")}, "stage 'g' is done, but another stage has its place"),
+    "nothing": ({"f": call("note", text="old"), "g": call("note")}, None),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_work_that_is_done_cannot_change(name: str, tmp_path: Path) -> None:
+    stages, message = WORK[name]
+    run = tmp_path / "run"
+    before = {"a": stage(1), "f": call("note", text="old"), "g": call("note")}
+    params = staged_params([1.0], before, epochs=2, output_dir=run)
+    # Killed in the epoch that follows: the newest checkpoint was written before the work.
+    with pytest.raises(KeyboardInterrupt):
+        train(params, KilledAt(2))
+    params.stages = {"a": stage(1), **stages}
+    if message is None:
+        train(params, restore=True)
+        return
+    files = files_below(run)
+    with pytest.raises(UsageError, match=message):
+        train(params, restore=True)
+    with pytest.raises(UsageError, match=message):
+        LineScenario.create_trainer(params, restore=True).check_resume()
+    assert files_below(run) == files
+    train(params, restore=True, from_stage=next(iter(stages)))
+    assert sorted(path.name for path in (run / "stages").iterdir() if path.name in stages) == sorted(stages)
+
+
+def test_a_damaged_file_of_work_that_is_done_is_named(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    params = staged_params([1.0], {"a": stage(1), "f": call("note")}, epochs=2, output_dir=run)
+    with pytest.raises(KeyboardInterrupt):
+        train(params, KilledAt(2))
+    (run / "stages" / "f" / "stage.json").write_text("{")
+    with pytest.raises(UsageError, match="f/stage.json"):
+        train(params, restore=True)
+
+
 def test_a_run_without_stages_may_get_none_before_its_epochs(tmp_path: Path) -> None:
     params = staged_params([1.0], {}, epochs=2, output_dir=tmp_path / "run")
     train(params)
@@ -262,6 +325,23 @@ def test_sigterm_in_a_function(tmp_path: Path) -> None:
     assert not (run / "stages" / "f" / "DONE").exists()
     train(params, seen, restore=True)
     assert seen.weights == [-1.0, -2.0]
+
+
+def test_functions_draw_the_same_numbers_after_a_resume(tmp_path: Path) -> None:
+    drawn = []
+    for second in ("draw", "interrupted_draw"):
+        run = tmp_path / second
+        stages = {"a": stage(1), "f": call("draw"), "g": call(second)}
+        params = staged_params([1.0], stages, epochs=2, output_dir=run)
+        if second == "draw":
+            train(params)
+        else:
+            with pytest.raises(TrainingInterrupted):
+                train(params)
+            train(params, restore=True)
+        drawn.append([json.loads((run / "stages" / name / "numbers.json").read_text()) for name in "fg"])
+    assert drawn[0] == drawn[1]
+    assert len({number for numbers in drawn[0] for number in numbers}) == 6
 
 
 def test_a_run_that_begins_with_a_function_is_resumed_in_it(tmp_path: Path) -> None:

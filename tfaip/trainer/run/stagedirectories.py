@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfaip.errors import TfaipError
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, STAGE_FILE, STAGE_STATE_DIR
 from tfaip.util.files import commit_directory, link_tree, remove_directory, remove_temporaries, write_json
-from tfaip.util.manifest import CHECKPOINT_MARKS, read_json_object
-from tfaip.util.reading import RECORDS_BYTES
+from tfaip.util.manifest import CHECKPOINT_MARKS
+from tfaip.util.reading import read_json
 
 STAGE_MARKS = (STAGE_FILE,)
 
@@ -41,11 +40,12 @@ class StageDirectories:
         return (self.path(name) / DONE_FILE).is_file()
 
     def facts(self, name: str) -> dict[str, Any]:
-        """Return what a stage is, as `begin` wrote it; {} if that cannot be read."""
-        try:
-            return read_json_object(self.path(name) / STAGE_FILE, RECORDS_BYTES)
-        except TfaipError:
-            return {}
+        """Return what a stage was when it began.
+
+        Raises:
+            UsageError: if its file cannot be read.
+        """
+        return read_json(self.path(name) / STAGE_FILE)
 
     def begin(self, name: str, facts: Mapping[str, Any]) -> Path:
         """Create the empty directory of a stage; what a process wrote that was killed in it is removed.

@@ -11,6 +11,9 @@ from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.typing import Tensor
 
+# Time between two points, in epochs, below which a value jumps: shorter than an update.
+_SHORTEST = 1e-12
+
 
 class ScheduleTable:
     """Points of several schedules as arrays.
@@ -33,7 +36,7 @@ class ScheduleTable:
             for i, (time, value) in enumerate(points, start=1):
                 following, last = points[min(i, len(points) - 1)]
                 length = following - time
-                moves = length > 0 and schedule.interpolation is not Interpolation.STEP
+                moves = length > _SHORTEST and schedule.interpolation is not Interpolation.STEP
                 parts[i] = (time, 1.0 / length if moves else 0.0, value, last if moves else value)
         self._first_rows = np.arange(len(schedules), dtype=np.int32) * (width + 1)
         self._is_cosine = self._has(schedules, Interpolation.COSINE)

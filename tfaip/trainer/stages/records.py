@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
@@ -13,6 +13,8 @@ from tfaip.util.text import shorten, shorten_text
 
 STAGE = "stage"
 STAGES = "stages"
+RECORD = "record"
+"""Key of what `work_record` returns, in the file of a stage that does not train."""
 
 
 def place_of(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
@@ -53,6 +55,46 @@ def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
     return index_of(plan, name)
 
 
+def work_record(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
+    """Return what must not change in a stage that is done: the stage and its place."""
+    index = index_of(plan, name)
+    return {"number": index, **record_of(plan[index])}
+
+
+def check_work(
+    plan: Sequence[PlannedStage],
+    index: int,
+    epochs: int,
+    done: Callable[[str], Mapping[str, Any] | None],
+    repeated: str | None = None,
+) -> None:
+    """Raise if a stage was changed that is done, and that a resumed training leaves as it is.
+
+    These are the stage of the checkpoint, if all its epochs are trained, and those without training behind it: it was
+    written before they began.
+
+    Args:
+        plan: the stages of the run as they are now.
+        index: of the stage that the checkpoint belongs to.
+        epochs: completed epochs of the checkpoint.
+        done: returns the record of a stage of this name that is done; None: it is not, or an older version has
+            done it.
+        repeated: the stage from which on all are run again.
+
+    Raises:
+        UsageError: if one was changed.
+    """
+    last = len(plan) if repeated is None else index_of(plan, repeated)
+    for stage in plan[index:last]:
+        if stage.kind is StageKind.TRAIN and (stage is not plan[index] or epochs < stage.last_epoch):
+            return
+        record = done(stage.name)
+        now = work_record(plan, stage.name)
+        if record is not None and record != now:
+            differing = [key for key in now if record.get(key) != now[key]]
+            raise UsageError(_message(stage.name, differing, {} if "number" in differing else now, is_running=False))
+
+
 def index_of(plan: Sequence[PlannedStage], name: str) -> int:
     """Return the index of a stage.
 
@@ -88,22 +130,6 @@ def require_place(state: Mapping[str, Any]) -> None:
     are_texts = all(isinstance(known, str) for known in (name, *names))
     if not is_list or not are_texts or (records and names[-1] != name):
         raise TfaipError(f"the state of the checkpoint has {shorten(name)} as {STAGE}: it is damaged")
-
-
-def require_unchanged(stage: PlannedStage, record: Any) -> None:
-    """Raise if a stage that is done is planned in another way now.
-
-    Args:
-        stage: as it is planned now.
-        record: as `record_of` returned it then; one of another form says nothing.
-
-    Raises:
-        UsageError: if they differ.
-    """
-    now = record_of(stage)
-    differing = [key for key in record if record[key] != now.get(key)] if isinstance(record, dict) else []
-    if differing:
-        raise UsageError(_message(stage.name, differing, now, is_running=False))
 
 
 def record_of(stage: PlannedStage) -> dict[str, Any]:

@@ -12,10 +12,8 @@ from tfaip.errors import UsageError
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
-from tfaip.trainer.stages.records import index_of, record_of, require_unchanged
+from tfaip.trainer.stages.records import RECORD, check_work, work_record
 from tfaip.trainer.state import TrainingProgress
-
-_PLANNED = "planned"
 
 
 class StageResults:
@@ -42,19 +40,6 @@ class StageResults:
         """Return True if a stage has ended."""
         return stage.name in self.directories()
 
-    def check(self, stages: Sequence[PlannedStage]) -> None:
-        """Raise if one of these stages is done, and is planned in another way now.
-
-        Raises:
-            UsageError: in all processes.
-        """
-        run_on_chief(self._run.devices, partial(self._check, stages))
-
-    def _check(self, stages: Sequence[PlannedStage]) -> None:
-        for stage in stages:
-            if self._own is not None and self._own.is_done(stage.name):
-                require_unchanged(stage, self._own.facts(stage.name).get(_PLANNED))
-
     def begin(self, stage: PlannedStage) -> Path:
         """Return the empty directory of a stage that does not train.
 
@@ -66,6 +51,21 @@ class StageResults:
         if self._own is not None:
             self._own.begin(stage.name, self._facts(stage))
         return self._all.path(stage.name)
+
+    def check_work(self, index: int, epochs: int, repeated: str | None) -> None:
+        """Raise if a stage was changed that is done, and is not repeated; see `records.check_work`.
+
+        Args:
+            index: of the stage that the training continues in.
+            epochs: completed epochs.
+            repeated: the stage from which on all are run again; None: the others stay.
+
+        Raises:
+            UsageError: if one was changed, or its file is damaged.
+        """
+        if self._all is not None:
+            check = partial(check_work, self._run.plan, index, epochs, partial(record_of_work, self._all), repeated)
+            run_on_chief(self._run.devices, check)
 
     def forget(self, stages: Sequence[PlannedStage]) -> None:
         """Remove the results of stages that will run again."""
@@ -90,10 +90,14 @@ class StageResults:
             self._own.finish(stage.name, {"epoch": progress.epoch, **facts})
 
     def _facts(self, stage: PlannedStage) -> dict[str, Any]:
-        plan = self._run.plan
         facts: dict[str, Any] = {"name": stage.name, "kind": stage.kind.value, "overrides": dict(stage.overrides)}
         if stage.kind is StageKind.TRAIN:
             facts["epochs"] = [stage.first_epoch, stage.last_epoch]
         # As it is in the list: directories of other stages are not filled in.
-        facts[_PLANNED] = record_of(plan[index_of(plan, stage.name)])
+        facts[RECORD] = work_record(self._run.plan, stage.name)
         return facts
+
+
+def record_of_work(directories: StageDirectories, name: str) -> Mapping[str, Any] | None:
+    """Return the record of a stage that is done, see `check_work`."""
+    return directories.facts(name).get(RECORD) if directories.is_done(name) else None

@@ -131,6 +131,7 @@ class StageRunner:
         self._repeated = repeated
         if restored is not None:
             self._index = find_place(self._run.plan, restored.state)
+            self._results.check_work(self._index, restored.state["epoch"], repeated)
             self._progress = TrainingProgress.from_dict(restored.state)
         self._stage = self._reached()
         if self._stage.kind is not StageKind.CALL:
@@ -138,24 +139,6 @@ class StageRunner:
         if restored is not None and has_state:
             self.setup.state.restore(restored)
             self._progress = self.setup.state.progress
-        if restored is not None:
-            self._results.check(self._done_stages())
-
-    def _done_stages(self) -> list[PlannedStage]:
-        """Return the stages from the current one to the next training whose results a resumed run may take over.
-
-        Its checkpoint knows nothing of them: those of the next training are the first that do.
-        """
-        plan, found = self._run.plan, []
-        for index in range(self._index, len(plan) - 1):
-            stage = plan[index]
-            is_next_training = stage.kind is StageKind.TRAIN and index > self._index
-            if stage.name == self._repeated or is_next_training:
-                break
-            if stage.kind is StageKind.TRAIN and not self.setup.is_finished():
-                break
-            found.append(stage)
-        return found
 
     def run(self, callbacks: Callbacks) -> Logs:
         """Run the stages that remain; return the values of the last epoch.
@@ -223,6 +206,8 @@ class StageRunner:
         """Do the work of a stage that does not train."""
         log.info("stage %s: %s", stage.name, stage.settings.describe())
         directory = self._results.begin(stage)
+        # What it draws must not depend on the stages that this process has run before.
+        backend.seed(_seed(self._run.params.random_seed or 0, self._index))
         if stage.kind is StageKind.CALL:
             facts = call_function(self._run, stage, directory, self._progress.history, self._results.directories())
         else:
