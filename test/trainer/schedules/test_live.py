@@ -331,6 +331,15 @@ def test_the_noise_on_weights_is_that_of_the_update_and_none_in_the_validation()
     assert accumulated == pytest.approx(single, rel=1e-5)
 
 
+def test_noise_on_weights_that_begins_in_the_second_epoch() -> None:
+    # loss = (w x)^2, x = 1, rate 0.5: the update sets w to minus the noise, which its number decides.
+    model = {"loss": "square", "start": 1.0}
+    (_, fixed) = weights_after(live_params([1.0], model=model, lr=0.5, weight_noise=WeightNoiseParams(0.5)))
+    assert fixed != 0
+    scheduled = weights_after(live_params([1.0], step("weight_noise.stddev", 0.0, 0.5), model=model, lr=0.5))
+    np.testing.assert_allclose(scheduled, [0.0, fixed], rtol=1e-6)
+
+
 def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     schedule = ScheduleParams("loss_weights.loss", {0: 1.0, 2: 0.0})
