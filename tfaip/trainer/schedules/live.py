@@ -132,7 +132,7 @@ class LiveSchedules:
         """Set the values of the last update that was trained, which a validation has; return them by logged name."""
         if not self._targets:
             return {}
-        # Computed here, not in the step, whose last bit may differ: a run that resumes behind the last batch has not
+        # Computed here, not in the step, whose last bit may differ: a run that resumes after the last batch has not
         # executed it.
         optimizer = self._bound()
         self._assign(optimizer.schedule.completed_epochs(optimizer.batches - 1))
