@@ -349,6 +349,12 @@ def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixt
     assert values == [0.75, 0.25]
     assert "schedule loss_weights.loss: 0=1 2=0, linear" in caplog.messages
     assert any(line.endswith(" - schedule/loss_weights.loss: 0.2500") for line in caplog.messages)
+    # On the console beside the rate, as a setting.
+    shown = [record.console_text for record in caplog.records if record.message.startswith("Results of epoch")]
+    titles, names = shown[0].splitlines()[1:3]
+    assert titles.split("|")[2].strip() == "scheduled"
+    assert names.split("|")[2].split() == ["lr", "loss"]
+    assert shown[1].split("|")[2].split() == ["1", "0.25"]
 
 
 @pytest.mark.parametrize(
