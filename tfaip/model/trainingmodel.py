@@ -89,7 +89,7 @@ class TrainingModel(keras_private.BuiltModel):
         self._penalty = penalty
         self._values = _Values(model)
         self._values.noise = noise
-        # Owned, since JAX compiles a variable that nobody owns into the step as a constant.
+        # Owned, since JAX compiles a variable without an owner into the step as a constant.
         self._owned = [*variables, *model.scheduled_values.values()]
         self._noise_generator = None if noise is None else noise.generator
         loss_weights = loss_weights or {}

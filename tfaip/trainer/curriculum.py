@@ -12,6 +12,7 @@ from tfaip.data.pipeline.position import Position
 from tfaip.device.devices import Devices
 from tfaip.params.limits import below
 from tfaip.trainer.datasetup import create_pipeline
+from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.dataparams import DataSchedules
 from tfaip.trainer.schedules.targets import schedules_of
@@ -19,9 +20,6 @@ from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
 log = logger(__name__)
-
-# Prefix of the logged names, as of live values.
-LOGGED = "schedule/"
 
 
 class Curriculum:
@@ -92,7 +90,7 @@ class Curriculum:
         """Return the values of an epoch by logged name."""
         if self._schedules is None:
             return {}
-        return {f"{LOGGED}{name}": value for name, value in self._schedules.logged(epoch).items()}
+        return {f"{SCHEDULED_PREFIX}{name}": value for name, value in self._schedules.logged(epoch).items()}
 
 
 def check_batch_sizes(params: Params, devices: Devices) -> None:

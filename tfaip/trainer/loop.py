@@ -152,7 +152,8 @@ class TrainingLoop:
         setup.output.save_history(progress.history)
         setup.events.write_epoch(number, logs, measured.drawings, layer_values)
         seconds = progress.history[number].meta["seconds"]
-        log_epoch(EpochResult(number, logs, seconds, setup.best.is_best(progress.history, number)), self._table)
+        is_best = setup.best.is_best(progress.history, number)
+        log_epoch(EpochResult.of(number, logs, seconds, is_best), self._table)
         dropped = DropCounts(*progress.position.dropped)
         if dropped.total:
             log.info("dropped training samples so far: %s", dropped)

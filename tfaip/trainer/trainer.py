@@ -327,7 +327,7 @@ class Trainer(Generic[P]):
     ) -> None:
         """Make the directory this run's own, and store the params in it.
 
-        Newer checkpoints than the one of `start` go only now, when the new process has been built
+        Newer checkpoints than the one of `start` are removed only now, when the new process has been built
         and has taken over the state.
         """
         if start is None:

@@ -331,6 +331,15 @@ def test_the_noise_on_weights_is_that_of_the_update_and_none_in_the_validation()
     assert accumulated == pytest.approx(single, rel=1e-5)
 
 
+def test_noise_on_weights_that_begins_in_the_second_epoch() -> None:
+    # loss = (w x)^2, x = 1, rate 0.5: the update sets w to minus the noise, which its number decides.
+    model = {"loss": "square", "start": 1.0}
+    (_, fixed) = weights_after(live_params([1.0], model=model, lr=0.5, weight_noise=WeightNoiseParams(0.5)))
+    assert fixed != 0
+    scheduled = weights_after(live_params([1.0], step("weight_noise.stddev", 0.0, 0.5), model=model, lr=0.5))
+    np.testing.assert_allclose(scheduled, [0.0, fixed], rtol=1e-6)
+
+
 def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     schedule = ScheduleParams("loss_weights.loss", {0: 1.0, 2: 0.0})
@@ -340,6 +349,12 @@ def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixt
     assert values == [0.75, 0.25]
     assert "schedule loss_weights.loss: 0=1 2=0, linear" in caplog.messages
     assert any(line.endswith(" - schedule/loss_weights.loss: 0.2500") for line in caplog.messages)
+    # On the console beside the rate, as a setting.
+    shown = [record.console_text for record in caplog.records if record.message.startswith("Results of epoch")]
+    titles, names = shown[0].splitlines()[1:3]
+    assert titles.split("|")[2].strip() == "scheduled"
+    assert names.split("|")[2].split() == ["lr", "loss"]
+    assert shown[1].split("|")[2].split() == ["1", "0.25"]
 
 
 @pytest.mark.parametrize(

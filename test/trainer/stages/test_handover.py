@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,17 @@ import numpy as np
 import pytest
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
+from test.trainer.line import LineDataParams, LinePipelineParams, PointsParams, by_hand
 from test.trainer.stages.stagedruns import train
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, variable_arrays
+from tfaip.params import pai_dataclass
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.optimizer import SGDOptimizer
+from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.stages.params import TrainStage
 
 pytestmark = pytest.mark.backend
@@ -68,6 +76,66 @@ def test_models_of_earlier_stages_are_freed(tmp_path: Path) -> None:
     trainer = train(params, Watch(), scenario=TinyScenario)
     assert alive == [0, 0, 0]
     assert trainer.scenario.graph is models[-1]().graph
+
+
+@pai_dataclass
+@dataclass
+class JoinedModelParams(ModelBaseParams):
+    first: int = 5
+    second: int = 7
+    units: int = 7
+
+    @staticmethod
+    def cls() -> type[ModelBase[Any]]:
+        return JoinedModel
+
+
+class JoinedModel(ModelBase[JoinedModelParams]):
+    """Two joined layers, and an LSTM that reads them."""
+
+    loss = keras.losses.MeanSquaredError()
+
+    def build_model(self) -> keras.layers.Layer:
+        inputs = keras.Input((1,))
+        x = keras.layers.Reshape((1, 1))(inputs)
+        parts = [keras.layers.Dense(self.params.first, name="first")(x)]
+        parts.append(keras.layers.Dense(self.params.second, name="second")(x))
+        x = keras.layers.LSTM(self.params.units, name="rnn")(keras.layers.Concatenate()(parts))
+        return keras.Model(inputs, keras.layers.Dense(1, name="line")(x))
+
+
+class JoinedScenarioParams(ScenarioBaseParams[LineDataParams, JoinedModelParams]):
+    pass
+
+
+class JoinedTrainerParams(TrainerParams[JoinedScenarioParams, LinePipelineParams]):
+    pass
+
+
+class JoinedScenario(ScenarioBase[JoinedScenarioParams, JoinedTrainerParams]):
+    pass
+
+
+def test_a_kernel_of_four_gates_grows_gate_by_gate_and_part_by_part(tmp_path: Path) -> None:
+    params, begun = JoinedScenario.default_trainer_params(), Begun()
+    params.gen.train, params.gen.val = PointsParams(x=[1.0, 2.0], y=[0.5, -0.5]), PointsParams()
+    params.gen.setup.train.batch_size = 1
+    small = {"model.first": "3", "model.second": "5", "model.units": "5"}
+    stages = {"small": TrainStage(epochs=1, overrides=small)}
+    params = by_hand(params, tmp_path / "run", epochs=2, stages=stages, optimizer=SGDOptimizer(momentum=0.9))
+    train(params, begun, scenario=JoinedScenario)
+    before = kept(tmp_path / "run")
+    path = next(path for path in begun.weights[1] if path.endswith("rnn/cell/kernel"))
+    for old, new in (
+        (before[f"weights/{path}"], begun.weights[1][path]),
+        (before[f"optimizer/momentum/{path}"], begun.optimizer[1][f"momentum/{path}"]),
+    ):
+        assert (old.shape, new.shape) == ((8, 20), (12, 28))
+        for gate in range(4):
+            columns, old_columns = slice(7 * gate, 7 * gate + 5), slice(5 * gate, 5 * gate + 5)
+            np.testing.assert_array_equal(new[0:3, columns], old[0:3, old_columns])
+            np.testing.assert_array_equal(new[5:10, columns], old[3:8, old_columns])
+    assert np.count_nonzero(begun.optimizer[1][f"momentum/{path}"]) <= 8 * 20
 
 
 @pytest.fixture(scope="module")

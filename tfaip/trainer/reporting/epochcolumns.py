@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN, VALIDATION, split_name
+from tfaip.trainer.run.names import EPOCH_MEAN, SCHEDULED_PREFIX, TRAIN, VALIDATION, split_name
 from tfaip.util.terminal import fit, text_width
 
 LOSS = "loss"
@@ -174,7 +174,9 @@ def _columns(names: Sequence[str], title_width: int, are_settings: bool) -> tupl
     least = SETTING_WIDTH if are_settings else VALUE_WIDTH
     titles: dict[str, str] = {}
     for name in names:
-        text = name.rpartition(".")[2] if are_settings else split_name(name)[1]
+        text = split_name(name)[1]
+        if are_settings:
+            text = name.removeprefix(SCHEDULED_PREFIX).rpartition(".")[2]
         titles[name] = _distinct(fit(_printable(text), title_width), titles.values(), title_width)
     return tuple(Column(name, title, max(least, text_width(title))) for name, title in titles.items())
 

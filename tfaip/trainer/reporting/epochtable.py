@@ -15,6 +15,7 @@ from tfaip.trainer.reporting.epochcolumns import (
     LoggedNames,
     choose_columns,
 )
+from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.util.terminal import BOLD, GREEN, align_right, cut, fit, styled, terminal_width, text_width
 from tfaip.util.typing import Logs
 
@@ -33,7 +34,7 @@ class EpochResult:
         values: all logged values by name, and the learning rate as `lr`.
         seconds: duration of the epoch.
         is_best: True if it is the best epoch so far.
-        scheduled: further values that follow a schedule, by the name of their target.
+        scheduled: further values that follow a schedule, by their logged name.
     """
 
     epoch: int
@@ -41,6 +42,13 @@ class EpochResult:
     seconds: float
     is_best: bool = False
     scheduled: Logs = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, epoch: int, logs: Logs, seconds: float, is_best: bool) -> EpochResult:
+        """Return the results of an epoch with all logged values, those that follow a schedule included."""
+        scheduled = {name: value for name, value in logs.items() if name.startswith(SCHEDULED_PREFIX)}
+        values = {name: value for name, value in logs.items() if name not in scheduled}
+        return cls(epoch, values, seconds, is_best, scheduled)
 
 
 class EpochTable:

@@ -13,6 +13,7 @@ from tfaip.util.paths import name_problem, path_problem
 # Names of logged values: the prefix tells on which data a value was measured.
 # The loss under the name that clients have monitored for years.
 EPOCH_MEAN = "loss/mean_epoch"
+SCHEDULED_PREFIX = "schedule/"
 VALIDATION_PREFIX = "val_"
 # `lav_l0_acc`: directory of its events, and name of the value in it.
 LAV_NAME = re.compile(r"(lav_l\d+)_(.+)")

@@ -17,6 +17,7 @@ from tfaip.model.weightnoise import WeightNoise
 from tfaip.params.limits import FieldError
 from tfaip.trainer.optimizer.build import live_numbers
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
+from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.trainer.schedules.table import ScheduleTable
 from tfaip.trainer.schedules.targets import (
     AVERAGE_RATE,
@@ -38,8 +39,6 @@ LOSSES = "losses."
 # Label smoothing of losses of a user, which an earlier training of the same scenario has scheduled.
 _own_smoothing: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
-# Prefix of the logged names.
-LOGGED = "schedule/"
 NOISE = "weight_noise.stddev"
 
 
@@ -132,12 +131,12 @@ class LiveSchedules:
         """Set the values of the last update that was trained, which a validation has; return them by logged name."""
         if not self._targets:
             return {}
-        # Computed here, not in the step, whose last bit may differ: a run that resumes behind the last batch has not
+        # Computed here, not in the step, whose last bit may differ: a run that resumes after the last batch has not
         # executed it.
         optimizer = self._bound()
         self._assign(optimizer.schedule.completed_epochs(optimizer.batches - 1))
         return {
-            f"{LOGGED}{schedule.name}": float(variable + 0.0)
+            f"{SCHEDULED_PREFIX}{schedule.name}": float(variable + 0.0)
             for schedule, variable in zip(self._schedules, self._targets, strict=True)
         }
 

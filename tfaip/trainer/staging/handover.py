@@ -164,7 +164,7 @@ def _hand_over_optimizer(
     initial = variable_arrays(variables)
     arrays = slot_arrays(planned, end.optimizer, initial, weights, same_rule)
     if end.params.train_accum_steps != params.train_accum_steps:
-        # A part of an update would have another meaning: it is dropped, and the updates go on.
+        # A part of an update would have another meaning: it is dropped, and the count of updates continues.
         arrays.update({name: initial[name] for name in arrays if name.startswith(("gradient_acc", "forgotten"))})
     assign_arrays(variables, arrays, f"stage {end.name}")
     if end.params.train_accum_steps != params.train_accum_steps:
@@ -191,7 +191,7 @@ def log_transfer(planned: Transfer, end: StageEnd) -> None:
 def next_position(before: Params, after: Params, progress: TrainingProgress, first_epoch: int) -> Position:
     """Return the position in the training data at which the next stage begins.
 
-    With the same data the stream goes on, also in batches of another size. Other data begin with the next pass, which
+    With the same data the stream continues, also in batches of another size. Other data begin with the next pass, which
     has its own order and random numbers.
 
     Args:

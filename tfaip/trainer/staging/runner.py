@@ -279,8 +279,8 @@ class StageRunner:
         params: Params = stage.params
         if before is not None and not diff(before.params.scenario, params.scenario):
             return before.scenario
-        # The given one belongs to the main stage. Whoever gave it may keep it: as that of an earlier stage it would
-        # hold a model which is not needed any more.
+        # The given one is kept for the main stage: the caller holds it, and with it the model of the stage it is
+        # built in.
         scenario = self._given if params is self._run.params else self._scenario_cls(params.scenario)
         if before is not None and _specs(scenario) == _specs(before.scenario):
             scenario.take_network(before.scenario)
