@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,33 @@ def lists() -> dict[str, StageParams]:
     call = CallStage(function=FunctionName("test.trainer.stages.scenarios:tiny_params"), arguments=arguments)
     train = TrainStage(epochs=1, overrides={"trainer.lav_silent": "{repeat}", "no_train_scope": "{align.dir}/x"})
     return {"loop": RepeatStage(times=2, stages={"align": PredictStage(), "call": call, "train": train})}
+
+
+def test_the_plain_params_may_refer_to_the_latest_result(tmp_path: Path) -> None:
+    plan = plan_of(loop(2), no_train_scope="{align.dir}/x")
+    assert plan[-1].params.no_train_scope == "{align.dir}/x"  # of the table, and of all stages without an override
+    assert plan[0].params.no_train_scope == "{align.dir}/x"  # type: ignore[union-attr]
+    directories = {"loop.1.align": tmp_path / "1", "loop.2.align": tmp_path / "2"}
+    main = resolve_stage(plan[-1], directories)
+    assert main.params.no_train_scope == f"{tmp_path}/2/x"
+    assert (main.name, main.overrides, main.pending) == ("main", {}, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{algn.dir}/x", "no {algn.dir}, since no stage has this name; did you mean align?"),
+        ("{loop.dir}/x", "no {loop.dir}, since no stage has this name"),
+        ("{align.dir}{repeat}", "no {repeat}, which only stages of a RepeatStage have"),
+    ],
+)
+def test_plain_params_that_refer_to_nothing(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(f'--trainer.no_train_scope is {text!r}: {message}')}"):
+        plan_of(loop(2), no_train_scope=text)
+
+
+def test_braces_mean_nothing_without_stages() -> None:
+    assert plan_of({}, no_train_scope="{align.dir}")[0].pending is None
 
 
 def test_what_refers_to_a_result_is_resolved_when_it_is_reached(lists: dict[str, StageParams], tmp_path: Path) -> None:
