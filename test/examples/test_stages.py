@@ -63,7 +63,7 @@ def test_killed_in_the_second_repetition(linear_first: Path, tmp_path: Path) -> 
     run = place / "runs" / "linear_first"
     assert (run / "stages" / "loop.2.align" / "DONE").exists()
     assert not (run / "stages" / "loop.2.train" / "DONE").exists()
-    run_well("resume_training", run, cwd=place)
+    run_well("resume_training", "runs/linear_first", cwd=place)
     assert differences(run, linear_first / "runs" / "linear_first") == []
 
 

@@ -130,6 +130,26 @@ def texts_with_results(params: RootParams, stages: Iterable[str]) -> dict[str, s
     return texts
 
 
+def require_overridden(params: RootParams, texts: Mapping[str, str], overrides: Mapping[str, str], stage: str) -> None:
+    """Raise unless a stage overrides the params that refer to results.
+
+    Args:
+        params: the root of the tree.
+        texts: as `texts_with_results` returns them.
+        overrides: of the stage.
+        stage: its name, for the message.
+
+    Raises:
+        UsageError: if it does not override one of them.
+    """
+    kept = [flag for flag in merge_overrides(params, texts, overrides) if flag in texts and flag not in overrides]
+    if kept:
+        raise UsageError(
+            f"stage {shorten_text(stage)}: --{kept[0]} is {shorten(get_flag(params, kept[0]))}, which is known in main "
+            "only: override it in this stage"
+        )
+
+
 class _AnyDirectory(dict[str, Path]):
     """Directories of stages that have not been reached."""
 

@@ -20,6 +20,7 @@ from tfaip.trainer.stages.overrides import (
     copy_for_stage,
     merge_overrides,
     overridden,
+    require_overridden,
     texts_with_results,
 )
 from tfaip.trainer.stages.params import (
@@ -210,6 +211,9 @@ class _Planner:
         if not texts:
             return None
         check_overrides(self.plain, texts, MAIN)
+        for stage in self._stages:
+            if isinstance(stage.settings, TrainStage):
+                require_overridden(self.plain, texts, stage.overrides, stage.name)
         return lambda directories, history: overridden(self.plain, texts, directories, MAIN)
 
     def _append(self, name: str, kind: StageKind, epochs: int, **values: Any) -> None:
