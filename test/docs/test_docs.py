@@ -25,11 +25,10 @@ PAGES = [
     "params.md",
     "scenario.md",
     "schedules.md",
-    "stages.md",
     "training.md",
     "warm_start.md",
 ]
-FILE_NAME = re.compile(r"# (\S+\.(?:py|yaml|txt))\n")
+FILE_NAME = re.compile(r"# (\S+\.(?:py|yaml|txt))(?:: .*)?\n")
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tables of the page about stages are those of its commands."""
+"""The tables of the page about stages are those of its commands; its files are those of the example."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from test.docs.test_docs import DOCS, write_files
+from test.docs.test_docs import DOCS, FILE_NAME, blocks, write_files
+from test.support.commands import REPOSITORY
 from tfaip.scripts import preview_schedule
 
 PAGE = "stages.md"
@@ -27,3 +28,19 @@ def test_commands_print_what_is_shown(
     for line, expected in shown:
         assert preview_schedule.main(shlex.split(line)) == 0
         assert capsys.readouterr().out.startswith(expected), line
+
+
+def test_files_of_the_examples_are_shown() -> None:
+    lines = REPOSITORY / "examples" / "lines"
+    shown = {named[1]: code for code in blocks(PAGE, "yaml") if (named := FILE_NAME.match(code))}
+    del shown["stages.yaml"]
+    assert shown == {path.name: path.read_text() for path in lines.glob("*.yaml")}
+    assert set(shown) == {"growing.yaml", "ctc_first.yaml", "linear_first.yaml"}
+
+
+def test_all_other_commands_are_those_of_known_tests() -> None:
+    typed = [line for code in blocks(PAGE, "shell") for line in code.splitlines()]
+    others = [line for line in typed if not line.startswith("tfaip-preview-schedule ")]
+    # The trainings: test/examples/test_stages.py; resuming: test/trainer/stages/test_resuming.py.
+    named = [line.split()[-1] for line in others]
+    assert named == ["main", "runs/growing", "runs/at_once", "runs/at_once", "runs/ctc_first", "runs/linear_first"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from functools import cache
@@ -51,6 +52,13 @@ def configure_devices(gpu_memory: int | None, soft_placement: bool) -> None:
             limit = tf.config.LogicalDeviceConfiguration(memory_limit=gpu_memory)
             tf.config.set_logical_device_configuration(gpu, [limit])
     tf.config.set_soft_device_placement(soft_placement)
+    logging.getLogger("tensorflow").addFilter(_is_no_new_step)
+
+
+def _is_no_new_step(record: logging.LogRecord) -> bool:
+    """Return False for the warning that steps were traced several times, as each stage has a step of its own."""
+    message = record.getMessage()
+    return "triggered tf.function retracing" not in message or "TensorFlowTrainer._make_function" not in message
 
 
 def device_names() -> list[str]:

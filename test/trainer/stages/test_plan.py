@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,45 @@ def lists() -> dict[str, StageParams]:
     call = CallStage(function=FunctionName("test.trainer.stages.scenarios:tiny_params"), arguments=arguments)
     train = TrainStage(epochs=1, overrides={"trainer.lav_silent": "{repeat}", "no_train_scope": "{align.dir}/x"})
     return {"loop": RepeatStage(times=2, stages={"align": PredictStage(), "call": call, "train": train})}
+
+
+def referring(text: str, scope: str | None = "") -> list[PlannedStage]:
+    """A plan whose plain params refer to a result."""
+    stages: dict[str, StageParams] = {"align": PredictStage(), "train": TrainStage(epochs=1, no_train_scope=scope)}
+    return plan_of({"loop": RepeatStage(times=2, stages=stages)}, no_train_scope=text)
+
+
+def test_the_plain_params_may_refer_to_the_latest_result(tmp_path: Path) -> None:
+    plan = referring("{align.dir}/x")
+    assert [stage.params.no_train_scope for stage in plan[1::2]] == [None, None]  # type: ignore[union-attr]
+    assert plan[-1].params.no_train_scope == "{align.dir}/x"  # type: ignore[union-attr]
+    directories = {"loop.1.align": tmp_path / "1", "loop.2.align": tmp_path / "2"}
+    main = resolve_stage(plan[-1], directories)
+    assert main.params.no_train_scope == f"{tmp_path}/2/x"  # type: ignore[union-attr]
+    assert (main.name, main.overrides, main.pending) == ("main", {}, None)
+
+
+def test_a_stage_must_override_what_only_the_main_one_knows() -> None:
+    message = "stage loop.1.train: --trainer.no_train_scope is '{align.dir}/x', which is known in main only: override"
+    with pytest.raises(UsageError, match=f"^{re.escape(message)} it in this stage$"):
+        referring("{align.dir}/x", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{algn.dir}/x", "no {algn.dir}, since no stage has this name; did you mean align?"),
+        ("{loop.dir}/x", "no {loop.dir}, since no stage has this name"),
+        ("{align.dir}{repeat}", "no {repeat}, which only stages of a RepeatStage have"),
+    ],
+)
+def test_plain_params_that_refer_to_nothing(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(f'--trainer.no_train_scope is {text!r}: {message}')}"):
+        referring(text)
+
+
+def test_braces_mean_nothing_without_stages() -> None:
+    assert plan_of({}, no_train_scope="{align.dir}")[0].pending is None
 
 
 def test_what_refers_to_a_result_is_resolved_when_it_is_reached(lists: dict[str, StageParams], tmp_path: Path) -> None:

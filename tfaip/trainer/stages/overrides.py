@@ -14,11 +14,12 @@ from tfaip.params.copying import copy_tree
 from tfaip.params.fieldtext import value_text
 from tfaip.params.flagnames import Place, flag_of, walk_places
 from tfaip.params.flags import check_flags, get_flag, set_flags
+from tfaip.params.names import did_you_mean
 from tfaip.params.root import RootParams
 from tfaip.params.sharing import fill_shared
 from tfaip.params.tree import Change, children, diff
 from tfaip.trainer.schedules.targets import schedules_without
-from tfaip.trainer.stages.placeholders import fill_directories
+from tfaip.trainer.stages.placeholders import fill, fill_directories, map_texts, refers_to_result
 from tfaip.util.text import shorten, shorten_text
 
 P = TypeVar("P", bound=RootParams)
@@ -107,6 +108,54 @@ def check_overrides(params: RootParams, overrides: Mapping[str, str], stage: str
     """
     with _naming(stage):
         check_flags(params, _values(params, overrides, _AnyDirectory()))
+
+
+def texts_with_results(params: RootParams, stages: Iterable[str]) -> dict[str, str]:
+    """Return the params that refer to results of stages, as overrides with the full names of the stages.
+
+    Args:
+        params: the root of the tree.
+        stages: full names of all stages, in order; a name means the latest stage that has it.
+
+    Raises:
+        UsageError: if a param refers to a stage that does not exist.
+    """
+    latest = {name.rpartition(".")[2]: name for name in stages}
+
+    def name_of(key: str) -> str:
+        if key in latest:
+            return latest[key]
+        raise ValueError(f"no {{{key}.dir}}, since no stage has this name{did_you_mean(key, latest)}")
+
+    texts: dict[str, str] = {}
+    for place, value in walk_places(params, Place.of_root(type(params).flag_root)):
+        if place.is_hidden or children(value) is not None or not refers_to_result(value):
+            continue
+        try:
+            texts[place.flag] = value_text(map_texts(value, lambda text: fill(text, None, name_of)))
+        except ValueError as error:
+            raise UsageError(f"{place.label} is {shorten(value)}: {error}") from error
+    return texts
+
+
+def require_overridden(params: RootParams, texts: Mapping[str, str], overrides: Mapping[str, str], stage: str) -> None:
+    """Raise unless a stage overrides the params that refer to results.
+
+    Args:
+        params: the root of the tree.
+        texts: as `texts_with_results` returns them.
+        overrides: of the stage.
+        stage: its name, for the message.
+
+    Raises:
+        UsageError: if it does not override one of them.
+    """
+    kept = [flag for flag in merge_overrides(params, texts, overrides) if flag in texts and flag not in overrides]
+    if kept:
+        raise UsageError(
+            f"stage {shorten_text(stage)}: --{kept[0]} is {shorten(get_flag(params, kept[0]))}, which is known in main "
+            "only: override it in this stage"
+        )
 
 
 class _AnyDirectory(dict[str, Path]):

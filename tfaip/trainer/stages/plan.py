@@ -15,7 +15,14 @@ from tfaip.params.functions import load_function
 from tfaip.params.limits import below
 from tfaip.params.storable import flags_of
 from tfaip.trainer.stages.checks import check_remaining_epochs
-from tfaip.trainer.stages.overrides import check_overrides, copy_for_stage, merge_overrides, overridden
+from tfaip.trainer.stages.overrides import (
+    check_overrides,
+    copy_for_stage,
+    merge_overrides,
+    overridden,
+    require_overridden,
+    texts_with_results,
+)
 from tfaip.trainer.stages.params import (
     CallStage,
     OverridingStage,
@@ -189,9 +196,25 @@ class _Planner:
         used = self._next_epoch - 1
         check_remaining_epochs(used, self._params.epochs)
         self._append(
-            MAIN, StageKind.TRAIN, self._params.epochs - used, params=self._params, transfer=self._params.transfer
+            MAIN,
+            StageKind.TRAIN,
+            self._params.epochs - used,
+            params=self._params,
+            pending=self._main_when_reached(),
+            transfer=self._params.transfer,
         )
         return self._stages
+
+    def _main_when_reached(self) -> Callable[..., Any] | None:
+        """Return the function that computes the params of `main`; None: they refer to no result."""
+        texts = texts_with_results(self.plain, [stage.name for stage in self._stages]) if self._stages else {}
+        if not texts:
+            return None
+        check_overrides(self.plain, texts, MAIN)
+        for stage in self._stages:
+            if isinstance(stage.settings, TrainStage):
+                require_overridden(self.plain, texts, stage.overrides, stage.name)
+        return lambda directories, history: overridden(self.plain, texts, directories, MAIN)
 
     def _append(self, name: str, kind: StageKind, epochs: int, **values: Any) -> None:
         first = self._next_epoch
