@@ -59,3 +59,17 @@ def test_what_cannot_be_aligned(frames: int, labels: list[int], message: str) ->
 def test_a_batch_is_refused() -> None:
     with pytest.raises(ValueError, match=r"logits have the shape \[1, 3, 3\], expected \[time, class\]"):
         ctc_align(np.zeros((1, 3, 3)), [1])
+
+
+@pytest.mark.parametrize("blank", [3, -4])
+def test_a_blank_without_a_class_is_refused(blank: int) -> None:
+    with pytest.raises(ValueError, match=f"^blank is {blank}, expected a class from 0 to 2, or -1 for the last one$"):
+        ctc_align(np.zeros((4, 3)), [1], blank=blank)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_logits_that_are_no_numbers_are_refused(value: float) -> None:
+    logits = np.zeros((4, 3))
+    logits[2, 1] = value
+    with pytest.raises(ValueError, match="^logits have values that are no numbers, or infinite$"):
+        ctc_align(logits, [1])

@@ -10,6 +10,7 @@ from keras import ops
 from test.layers.slowctc import all_transcripts, beam_search, collapse, log_softmax
 from tfaip.layers.ctcbeamsearch import ctc_beam_search
 from tfaip.layers.ctcdecoding import ctc_greedy_decode
+from tfaip.layers.ctcloss import ctc_loss
 
 pytestmark = pytest.mark.backend
 
@@ -99,3 +100,12 @@ def test_what_cannot_work_is_said() -> None:
         ctc_beam_search(logits(), FRAMES, 2, 3)
     with pytest.raises(ValueError, match="loop over frames, which symbolic tensors and .keras files cannot hold"):
         ctc_beam_search(keras.Input((None, 4)), keras.Input((), dtype="int32"))
+
+
+def test_a_blank_without_a_class_is_refused() -> None:
+    message = "^blank is 4, expected a class from 0 to 3, or -1 for the last one$"
+    for decode in (ctc_greedy_decode, ctc_beam_search):
+        with pytest.raises(ValueError, match=message):
+            decode(logits(), FRAMES, blank=4)
+    with pytest.raises(ValueError, match=message):
+        ctc_loss(np.ones((1, 1), "int32"), logits(), [1], FRAMES, blank=4)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tfaip.layers.ctcblank import class_of_blank
+
 
 class Alignment(NamedTuple):
     """The most probable alignment of a transcript.
@@ -46,9 +48,10 @@ def ctc_align(logits: ArrayLike, labels: ArrayLike | Sequence[int], blank: int =
     """
     log_probs = _log_probabilities(logits)
     frames, classes = log_probs.shape
-    transcript = _transcript(labels, classes, blank % classes)
+    blank = class_of_blank(blank, classes)
+    transcript = _transcript(labels, classes, blank)
     # States: blank, first label, blank, second label, ..., blank.
-    states = np.full(2 * len(transcript) + 1, blank % classes)
+    states = np.full(2 * len(transcript) + 1, blank)
     states[1::2] = transcript
     path, score = _best_path(log_probs[:, states], _skips(states))
     if not np.isfinite(score):
@@ -64,6 +67,8 @@ def _log_probabilities(logits: ArrayLike) -> NDArray[np.float64]:
     scores = np.asarray(logits, np.float64)
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise ValueError(f"logits have the shape {list(scores.shape)}, expected [time, class] with at least 2 classes")
+    if np.isnan(scores).any() or np.isposinf(scores).any():
+        raise ValueError("logits have values that are no numbers, or infinite")
     scores = scores - scores.max(axis=1, keepdims=True)
     return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from tfaip.backend.active import backend
+from tfaip.layers.ctcblank import class_of_blank
 from tfaip.layers.ctcloss import LOG_ZERO, flat_lengths, log_sum
 from tfaip.util.typing import Tensor
 
@@ -70,7 +71,7 @@ def ctc_beam_search(
         )
     log_probs = ops.log_softmax(ops.cast(logits, keras.backend.result_type(logits.dtype, "float32")))
     log_probs = ops.maximum(log_probs, LOG_ZERO)
-    beam = _search(log_probs, flat_lengths(lengths), beam_width, blank % logits.shape[2])
+    beam = _search(log_probs, flat_lengths(lengths), beam_width, class_of_blank(blank, logits.shape[2]))
     scores = log_sum(beam.blanks, beam.ends)[:, :top_paths]
     exists = scores > 0.5 * LOG_ZERO
     labels = beam.labels[:, :top_paths]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from tfaip.layers.ctcblank import class_of_blank
 from tfaip.layers.ctcloss import flat_lengths
 from tfaip.util.typing import Tensor
 
@@ -26,7 +27,7 @@ def ctc_greedy_decode(
         The labels, `[batch, time]`, their number, `[batch]`, both int32, and the log-probability of
         the alignment, `[batch]`.
     """
-    blank %= logits.shape[2]
+    blank = class_of_blank(blank, logits.shape[2])
     log_probs = ops.log_softmax(ops.cast(logits, keras.backend.result_type(logits.dtype, "float32")))
     best = ops.cast(ops.argmax(log_probs, axis=2), "int32")
     # Counted, not `arange`: a symbolic tensor has no length.

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from tfaip.backend.active import backend
+from tfaip.layers.ctcblank import class_of_blank
 from tfaip.util.typing import Tensor
 
 # Logarithm of 0. With an infinity, gradients would be NaN.
@@ -42,7 +43,7 @@ def ctc_loss(
     labels = ops.pad(ops.cast(labels, "int32"), ((0, 0), (0, 1)))
     labels = ops.where(ops.arange(ops.shape(labels)[1])[None] < label_lengths[:, None], labels, 0)
 
-    total = _log_probability(labels, log_probs, label_lengths, lengths, blank % logits.shape[2])
+    total = _log_probability(labels, log_probs, label_lengths, lengths, class_of_blank(blank, logits.shape[2]))
     return ops.where(total > 0.5 * LOG_ZERO, -total, ops.cast(infeasible, dtype))
 
 
