@@ -287,7 +287,7 @@ def test_following_a_lav_value_without_lav_is_refused():
 @pytest.mark.parametrize("generators", [[], [TinyGeneratorParams(samples=5), TinyGeneratorParams(samples=0)]])
 def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch, tmp_path):
     monkeypatch.setattr(TwoLavGenerators, "lav_gen", lambda self: generators)
-    with pytest.raises(UsageError, match=r"lav_every_n is 1, but there are no data .* leave out --trainer.lav_every_n"):
+    with pytest.raises(UsageError, match=r"--trainer.lav_every_n is 1, but there are no data .* or leave it out"):
         train(lav_params(output_dir=str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()
     assert len(train(lav_params(lav_every_n=0, epochs=1))[0]) == 1
