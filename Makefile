@@ -42,10 +42,10 @@ pytest-jax: $(STAMP)
 series: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m series
 	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n $(WORKERS) -m 'backend and series'
-	$(BIN)/python -m test.kill_series --seed 1 --n 20
-	$(BIN)/python -m test.kill_series --seed 2 --n 10 --backend jax
-	$(BIN)/python -m test.kill_series --stages --seed 1 --n 10
-	$(BIN)/python -m test.kill_series --stages --seed 2 --n 5 --backend jax
+	$(BIN)/python -m test.kill_series --seed 1 --n 12
+	$(BIN)/python -m test.kill_series --seed 2 --n 8 --backend jax
+	$(BIN)/python -m test.kill_series --stages --seed 1 --n 6
+	$(BIN)/python -m test.kill_series --stages --seed 2 --n 4 --backend jax
 
 fuzz: $(STAMP)
 	$(BIN)/python -m test.scripts.fuzz_command_lines --seed 1
