@@ -43,4 +43,13 @@ def test_all_other_commands_are_those_of_known_tests() -> None:
     others = [line for line in typed if not line.startswith("tfaip-preview-schedule ")]
     # The trainings: test/examples/test_stages.py; resuming: test/trainer/stages/test_resuming.py.
     named = [line.split()[-1] for line in others]
-    assert named == ["main", "runs/growing", "runs/at_once", "runs/at_once", "runs/ctc_first", "runs/linear_first"]
+    grown = "model.graph.units=32"
+    assert named == [
+        grown,
+        "main",
+        "runs/growing",
+        "runs/at_once",
+        "runs/at_once",
+        "runs/ctc_first",
+        "runs/linear_first",
+    ]

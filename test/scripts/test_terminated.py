@@ -100,7 +100,10 @@ def data(number: signal.Signals) -> list[str]:
 def test_a_dump_is_whole_or_not_there(
     command: str, number: signal.Signals, dump: str, model: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    models = ["--export_dirs", model, model] if command == "multi_lav" else ["--export_dir", model]
+    other = model.with_name("other")
+    if not other.exists():
+        shutil.copytree(model, other)
+    models = ["--export_dirs", model, other] if command == "multi_lav" else ["--export_dir", model]
     Path(dump).write_text("of an earlier run")
     handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     code = run(command, *models, "--dump", dump, *data(number))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -75,15 +76,20 @@ class TrainingProgress:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> TrainingProgress:
-        """Return the progress in the state of a checkpoint."""
-        return cls(
-            epoch=state["epoch"],
-            step=state["step"],
-            samples=state["samples"],
-            seconds=state.get("seconds", 0.0),
-            position=Position.from_dict(state["position"]),
-            history=History.from_dict(state["history"]),
-        )
+        """Return the progress in the state of a checkpoint.
+
+        Raises:
+            TfaipError: if it is damaged.
+        """
+        with _damage_named():
+            return cls(
+                epoch=state["epoch"],
+                step=state["step"],
+                samples=state["samples"],
+                seconds=state.get("seconds", 0.0),
+                position=Position.from_dict(state["position"]),
+                history=History.from_dict(state["history"]),
+            )
 
 
 @dataclass(frozen=True)
@@ -195,11 +201,9 @@ class TrainState:
             # Between epochs the accumulators are of no use: a resume may add and remove metrics.
             variables, arrays = _without_metrics(variables), _without_metrics(arrays)
         assign_arrays(variables, arrays, "the checkpoint")
-        try:
-            self.progress = TrainingProgress.from_dict(checkpoint.state)
+        self.progress = TrainingProgress.from_dict(checkpoint.state)
+        with _damage_named():
             _set_random_state(checkpoint.state["random"])
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
         self.best_weights = BestWeights(checkpoint.state["best_epoch"], best)
 
     def evaluation_state(self) -> EvaluationState:
@@ -254,6 +258,15 @@ def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
     """
     state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params), "best_epoch": 0}
     return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state})
+
+
+@contextmanager
+def _damage_named() -> Iterator[None]:
+    """Context that reads a part of a state; what it cannot read is damaged."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
 
 
 def require_state(state: Mapping[str, Any]) -> None:

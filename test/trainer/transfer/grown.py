@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from test.model.structure.net import Net
-from tfaip.trainer.transfer import NameRules, NewRows, Source, Transfer, TransferMode, plan_transfer
+from tfaip.trainer.transfer.names import NameRules
+from tfaip.trainer.transfer.params import NewRows, TransferMode
+from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
 
 
 def transferred(

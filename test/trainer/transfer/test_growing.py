@@ -9,16 +9,9 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Dimension, Joined, Product, Unknown, WeightStructure
-from tfaip.trainer.transfer import (
-    NameRules,
-    NewRows,
-    Outcome,
-    Source,
-    Transfer,
-    TransferMode,
-    TransferParams,
-    plan_transfer,
-)
+from tfaip.trainer.transfer.names import NameRules
+from tfaip.trainer.transfer.params import NewRows, TransferMode, TransferParams
+from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, plan_transfer
 from tfaip.trainer.transfer.table import transfer_table
 
 

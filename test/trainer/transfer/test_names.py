@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfaip.trainer.transfer import NameRules
-from tfaip.trainer.transfer.names import expected_substitution
+from tfaip.trainer.transfer.names import NameRules, expected_substitution
 
 PATHS = ["encoder/conv/0/kernel", "encoder/norm/gamma", "head/kernel"]
 

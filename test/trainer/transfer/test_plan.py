@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.trainer.transfer import NameRules, Outcome, Row, Source, plan_transfer
+from tfaip.trainer.transfer.names import NameRules
+from tfaip.trainer.transfer.plan import Outcome, Row, Source, plan_transfer
 from tfaip.trainer.transfer.table import transfer_table
 
 TARGETS = {"a/kernel": (2, 3), "a/bias": (3,), "b/kernel": (3, 1), "steps": ()}

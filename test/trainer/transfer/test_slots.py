@@ -14,7 +14,10 @@ from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
-from tfaip.trainer.transfer import NameRules, Source, Transfer, TransferMode, plan_transfer, slot_arrays
+from tfaip.trainer.transfer.names import NameRules
+from tfaip.trainer.transfer.params import TransferMode
+from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
+from tfaip.trainer.transfer.slots import slot_arrays
 
 
 def structure(rows: int, units: int) -> Structure:

@@ -11,7 +11,7 @@ import pytest
 from test.trainer.net import ENCODER, HEAD, STATISTICS, changed
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays
-from tfaip.trainer.transfer import Source
+from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart.sources import read_source
 
 pytestmark = pytest.mark.backend

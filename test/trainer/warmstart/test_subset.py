@@ -21,7 +21,8 @@ from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.params import pai_dataclass
 from tfaip.trainer.modelsetup import build_training_model
 from tfaip.trainer.scheduler import ConstantParams
-from tfaip.trainer.transfer import NewRows, Source
+from tfaip.trainer.transfer.params import NewRows
+from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.typing import TensorDict

@@ -19,16 +19,10 @@ from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.dataparams import params_of_data
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.state import BestWeights, TrainingProgress
-from tfaip.trainer.transfer import (
-    NameRules,
-    Outcome,
-    Source,
-    Transfer,
-    TransferMode,
-    TransferParams,
-    plan_transfer,
-    slot_arrays,
-)
+from tfaip.trainer.transfer.names import NameRules
+from tfaip.trainer.transfer.params import TransferMode, TransferParams
+from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, plan_transfer
+from tfaip.trainer.transfer.slots import slot_arrays
 from tfaip.trainer.transfer.table import transfer_table
 from tfaip.util.logging import logger
 

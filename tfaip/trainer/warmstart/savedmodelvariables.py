@@ -15,7 +15,7 @@ import numpy as np
 
 from tfaip.backend.selection import quiet_stderr
 from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.transfer import Source
+from tfaip.trainer.transfer.plan import Source
 from tfaip.util.reading import require_regular_files
 from tfaip.util.text import shorten_text
 

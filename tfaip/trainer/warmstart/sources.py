@@ -10,7 +10,7 @@ from tfaip.model.weights import WEIGHTS_FILE, load_weights_of
 from tfaip.trainer.run.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.trainer.transfer import Source
+from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart.savedmodelvariables import is_saved_model, read_saved_model
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MANIFEST_FILE, read_manifest, verify_files

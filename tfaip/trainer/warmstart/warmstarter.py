@@ -13,7 +13,9 @@ from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
 from tfaip.params.limits import FieldAdvice
 from tfaip.trainer.pathpatterns import matching_paths
-from tfaip.trainer.transfer import NameRules, Outcome, Row, Source, Transfer, TransferMode, plan_transfer
+from tfaip.trainer.transfer.names import NameRules
+from tfaip.trainer.transfer.params import TransferMode
+from tfaip.trainer.transfer.plan import Outcome, Row, Source, Transfer, plan_transfer
 from tfaip.trainer.transfer.table import shape_text, transfer_table
 from tfaip.trainer.warmstart.params import WarmStartMode, WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
