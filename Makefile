@@ -6,7 +6,8 @@ STAMP := $(VENV)/.installed
 DEMO_DIR := runs/demo
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint format pytest pytest-jax series fuzz clean
+.PHONY: demo test test-all lint format bytecode pytest pytest-jax series fuzz clean \
+  kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax
 
 demo: $(STAMP)  ## Train the tutorial on real data and show the result.
 	$(BIN)/tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir $(DEMO_DIR) --overwrite
@@ -33,21 +34,35 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-pytest: $(STAMP)
+# Thousands of tests start processes, which would each compile the package where Python writes no bytecode.
+bytecode: $(STAMP)
+	@$(BIN)/python -m compileall -q tfaip test examples
+
+pytest: bytecode
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m 'not series'
 
-pytest-jax: $(STAMP)
+pytest-jax: bytecode
 	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n $(WORKERS) -m 'backend and not series'
 
-series: $(STAMP)
+# Each command of the kill series and of the tests on JAX is a new interpreter (CONTRIBUTING.md).
+series: bytecode
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m series
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n $(WORKERS) -m 'backend and series'
+	KERAS_BACKEND=jax TFAIP_TEST_START=cold $(BIN)/python -m pytest -q -n $(WORKERS) -m 'backend and series'
+	$(MAKE) --no-print-directory -j $(WORKERS) kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax
+
+# One after the other in a series; the series at the same time.
+kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax: export TFAIP_TEST_START = cold
+kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax: bytecode
+kills-tensorflow:
 	$(BIN)/python -m test.kill_series --seed 1 --n 12
+kills-jax:
 	$(BIN)/python -m test.kill_series --seed 2 --n 8 --backend jax
+kills-stages-tensorflow:
 	$(BIN)/python -m test.kill_series --stages --seed 1 --n 6
+kills-stages-jax:
 	$(BIN)/python -m test.kill_series --stages --seed 2 --n 4 --backend jax
 
-fuzz: $(STAMP)
+fuzz: bytecode
 	$(BIN)/python -m test.scripts.fuzz_command_lines --seed 1
 
 # The stamp is written last: an installation that was interrupted is taken up again.

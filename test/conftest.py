@@ -6,10 +6,10 @@ import atexit
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 # Read by the backends when they are imported, so they are set before any test module is.
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -21,8 +21,17 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import pytest
 from hypothesis import HealthCheck, settings
 
-from test.support.commands import CommandResult, finish_command, kill_group, start_command
+from test.support.commands import (
+    FILLS_CACHE,
+    CommandResult,
+    Process,
+    environment,
+    finish_command,
+    kill_group,
+    start_command,
+)
 from test.support.leaks import find_leaks, take_snapshot
+from test.support.warm.client import allow_servers
 
 # Tests in the background of a shell would ignore Ctrl-C, and so would all that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -40,6 +49,10 @@ WORKER = os.environ.get("PYTEST_XDIST_WORKER", "alone")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(os.environ["XDG_STATE_HOME"], f"jax-{WORKER}")
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+
+# The start of most commands is not what their test is about (CONTRIBUTING.md).
+if os.environ.get("TFAIP_TEST_START") != "cold":
+    allow_servers([environment(), environment(FILLS_CACHE)])
 
 # The same examples in every run, and no deadline: a busy machine is not a failure.
 settings.register_profile(
@@ -59,14 +72,12 @@ def _no_leaks() -> Iterator[None]:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """`start("train", *args, cwd=, env=)`: a running command, killed when the test ends."""
-    started: list[subprocess.Popen[str]] = []
+def start() -> Iterator[Callable[..., Process]]:
+    """`start("train", *args, cwd=, env=, cold=)`: a running command, killed when the test ends."""
+    started: list[Process] = []
 
-    def start_one(
-        *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
-    ) -> subprocess.Popen[str]:
-        started.append(start_command(*args, cwd=cwd, env=env))
+    def start_one(*args: str | Path, **how: Any) -> Process:
+        started.append(start_command(*args, **how))
         return started[-1]
 
     yield start_one
@@ -77,14 +88,9 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 @pytest.fixture
 def run_command() -> Callable[..., CommandResult]:
-    """`run_command("train", *args, cwd=, env=, timeout_s=)`: run a command to its end: rc, stdout, stderr."""
+    """`run_command("train", *args, cwd=, env=, cold=, timeout_s=)`: run a command to its end: rc, stdout, stderr."""
 
-    def run_one(
-        *args: str | Path,
-        cwd: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout_s: float = 300.0,
-    ) -> CommandResult:
-        return finish_command(start_command(*args, cwd=cwd, env=env), timeout_s)
+    def run_one(*args: str | Path, timeout_s: float = 300.0, **how: Any) -> CommandResult:
+        return finish_command(start_command(*args, **how), timeout_s)
 
     return run_one

@@ -48,6 +48,29 @@ MAX_KILLS = 3
 
 _WITHIN_EPOCHS = ["--trainer.checkpoint_save_freq", "3"]
 _LENGTHS = ["--train.shortest", "2", "--train.longest", "9", "--val.shortest", "2", "--val.longest", "9"]
+# Values of the model and of its optimizer, noise on weights, and data whose difficulty grows.
+_SCHEDULES = [
+    ("optimizer.clip_global_norm", "0=1 6=0.2", "exponential"),
+    ("graph.dropout.rate", "0=0 12=0.5", "linear"),
+    ("loss_weights.mse", "0=0.5 3.5=1", "step"),
+    ("calc_ema", "0=0.5 12=0.9", "cosine"),
+    ("weight_noise.stddev", "2.5=0 6=0.05", "linear"),
+    ("weight_penalties.0.l2", "0=0.01 5=0", "linear"),
+    ("train.max_element_length", "0=4 4=6 8=9", "step"),
+    ("train.batch_size", "0=4 8=6", "step"),
+    ("data.pre_proc.processors.0.noise", "0=0.05 4=0.2", "step"),
+]
+
+
+def _schedules() -> Iterator[str]:
+    """Yield the flags of the schedules."""
+    yield from ("--schedules", *repeat("Schedule", len(_SCHEDULES)))
+    for index, (target, points, interpolation) in enumerate(_SCHEDULES):
+        flag = f"--schedules.{index}"
+        yield from (f"{flag}.target", target, f"{flag}.points", *points.split())
+        yield from (f"{flag}.interpolation", interpolation)
+
+
 SETTINGS = {
     "plain": [],
     "averages and accumulation": [
@@ -74,6 +97,10 @@ SETTINGS = {
     "warm-up": [
         *(*_WITHIN_EPOCHS, "--learning_rate", "WarmupCosineDecay", "--learning_rate.step_function", "False"),
         *("--learning_rate.warmup_epochs", "3", "--optimizer", "AdaBelief", "--optimizer.clip_global_norm", "0.3"),
+    ],
+    "schedules": [
+        *(*_WITHIN_EPOCHS, *_LENGTHS, "--train.num_processes", "2", *_schedules()),
+        *("--weight_penalties", "WeightPenalty", "--weight_penalties.0.match", ".*kernel"),
     ],
 }
 

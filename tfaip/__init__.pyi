@@ -15,6 +15,7 @@ from tfaip.data.pipeline.processor.dataprocessor import (
     Processor as Processor,
     StreamProcessor as StreamProcessor,
 )
+from tfaip.data.pipeline.processor.params import DataProcessorParams as DataProcessorParams
 from tfaip.data.specs import Spec as Spec
 from tfaip.evaluator.evaluator import Evaluator as Evaluator
 from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams

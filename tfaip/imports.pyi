@@ -48,12 +48,16 @@ from tfaip.data.specs import (
     Spec as Spec,
     TensorSpec as TensorSpec,
 )
+from tfaip.device.device_config import DeviceConfigParams as DeviceConfigParams
 from tfaip.evaluator.evaluator import (
     Evaluator as Evaluator,
     EvaluatorBase as EvaluatorBase,
 )
 from tfaip.evaluator.params import EvaluatorParams as EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve as PrecisionRecallCurve
+from tfaip.lav.lav import LAV as LAV
+from tfaip.lav.multilav import MultiLAV as MultiLAV
+from tfaip.lav.params import LAVParams as LAVParams
 from tfaip.layers.ctcalignment import (
     Alignment as Alignment,
     ctc_align as ctc_align,
@@ -87,6 +91,11 @@ from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
 from tfaip.params.options import option as option
 from tfaip.params.shared import shared as shared
+from tfaip.predict.multimodelpredictor import MultiModelPredictor as MultiModelPredictor
+from tfaip.predict.multimodelvoter import MultiModelVoter as MultiModelVoter
+from tfaip.predict.params import PredictorParams as PredictorParams
+from tfaip.predict.predictor import Predictor as Predictor
+from tfaip.predict.samplefile import read_samples as read_samples
 from tfaip.scenario.listfile.listfilescenario import (
     ListFilePipelineParams as ListFilePipelineParams,
     ListFileScenario as ListFileScenario,
@@ -100,6 +109,7 @@ from tfaip.trainer.params import (
     TrainerPipelineParams as TrainerPipelineParams,
     TrainerPipelineParamsBase as TrainerPipelineParamsBase,
 )
+from tfaip.trainer.scheduler.params import LearningRateParams as LearningRateParams
 from tfaip.trainer.stages.params import (
     CallStage as CallStage,
     PredictStage as PredictStage,
@@ -109,3 +119,5 @@ from tfaip.trainer.stages.params import (
 )
 from tfaip.trainer.trainer import Trainer as Trainer
 from tfaip.trainer.transfer.params import TransferParams as TransferParams
+from tfaip.trainer.warmstart.params import WarmStartParams as WarmStartParams
+from tfaip.trainer.warmstart.warmstarter import WarmStarter as WarmStarter

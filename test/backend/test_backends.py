@@ -43,7 +43,7 @@ def test_both_have_the_same_functions() -> None:
 FORMATS_OF_TENSORFLOW = {
     "export/onnxformat.py",
     "export/savedmodelformat.py",
-    "trainer/warmstart/savedmodelvariables.py",
+    "export/savedmodelvariables.py",
 }
 
 

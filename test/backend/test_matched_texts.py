@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 
-from test.backend.test_keras_private import IS_JAX, Net, fitted
+from test.backend.support import IS_JAX, Net, fitted
 from test.device.support import free_port
 from test.support.commands import finish_command, start_python
 from tfaip.backend.distributed import lost_connection

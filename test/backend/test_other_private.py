@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from test.backend.test_keras_private import IS_JAX
+from test.backend.support import IS_JAX
 from test.support.commands import CommandResult, finish_command, start_python
 from tfaip.backend import tensorboard_private
 from tfaip.backend.active import backend

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tfaip.components.arguments import takes
+from tfaip.util.construction import takes
 
 
 class Explicit:

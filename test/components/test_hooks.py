@@ -41,6 +41,7 @@ from tfaip.data.pipeline.processor.params import DataProcessorParams
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
+from tfaip.export.modelloading import load_exported
 from tfaip.lav.callbacks import LAVCallback
 from tfaip.lav.lav import LAV
 from tfaip.lav.multilav import MultiLAV
@@ -53,11 +54,15 @@ from tfaip.predict.multimodelpredictor import MultiModelPredictor
 from tfaip.predict.multimodelvoter import MultiModelVoter
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
+from tfaip.predict.samplefile import read_samples
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import TrainerPipelineParams
+from tfaip.scripts import predict
+from tfaip.trainer.params import TrainerPipelineParams, TrainerPipelineParamsBase
+from tfaip.trainer.stages.params import PredictStage, TrainStage
 from tfaip.trainer.trainer import Trainer
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.util.construction import construct
 
 pytestmark = pytest.mark.backend
 
@@ -71,16 +76,20 @@ def test_every_hook_is_called_on_a_run_and_on_its_models(tmp_path: Path) -> None
     lav_params = LAVParams(model_path=str(best))
     list(HookScenario.create_lav(lav_params, params).run([generator], [HookCallback()]))
     list(HookScenario.create_multi_lav(LAVParams(), [best, tmp_path / "run/export"]).run([generator], [HookCallback()]))
-    list(HookScenario.create_predictor(best, PredictorParams()).predict(StreamParams()))
+    (expected,) = HookScenario.create_predictor(best, PredictorParams()).predict(StreamParams())
     list(HookScenario.create_multi_predictor([best, best], PredictorParams()).predict(generator))
+    assert predict.main(["--export_dir", str(best), "--dump", str(tmp_path / "predicted.jsonl")]) == 0
+    (predicted,) = read_samples(tmp_path / "predicted.jsonl")
+    assert predicted.outputs["y"].tolist() == expected.outputs["y"].tolist()
     bases = (
         *(DataBase, DataBaseParams, DataGenerator, DataGeneratorParams, DataProcessorParams, MappingDataProcessor),
-        *(ModelBase, ModelBaseParams, GraphBase, EvaluatorBase, ScenarioBase, TrainerPipelineParams, Trainer),
+        *(ModelBase, ModelBaseParams, GraphBase, EvaluatorBase, ScenarioBase, Trainer),
+        *(TrainerPipelineParams, TrainerPipelineParamsBase),
         *(WarmStarter, LAV, MultiLAV, LAVCallback, Predictor, MultiModelPredictor, MultiModelVoter),
     )
     hooks = {f"{base.__name__}.{name}" for base in bases for name in hooks_of(base)}
-    hooks |= {"TrainerPipelineParams.lav_gen", "GraphBase.pre_proc_targets"}
-    hooks |= {"EvaluatorBase.__enter__", "EvaluatorBase.__exit__"}
+    hooks |= {"GraphBase.pre_proc_targets"}
+    hooks |= {"EvaluatorBase.__enter__", "EvaluatorBase.__exit__", "ScenarioBase.predict_generator_params_cls"}
     assert hooks - called.keys() == set()
 
 
@@ -198,6 +207,155 @@ def test_hooks_for_arguments_that_cannot_work_are_refused(hook: Any, message: st
         trainer.train()
 
 
+class OwnNames:
+    """Constructors as scenarios have them."""
+
+    class First:
+        def __init__(self, params: Any, extra: int = 0) -> None:
+            self.got = params, extra
+
+    class Renamed:
+        def __init__(self, own: Any, extra: int = 0) -> None:
+            self.got = own, extra
+
+    class ExtraFirst(First):
+        def __init__(self, extra: int, **kwargs: Any) -> None:
+            super().__init__(extra=extra, **kwargs)
+
+    class OptionalFirst(First):
+        def __init__(self, extra: int = 3, **kwargs: Any) -> None:
+            super().__init__(extra=extra, **kwargs)
+
+    class Passing(First):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+
+    class Keywords(First):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+
+    class RenamedPassing(First):
+        def __init__(self, own: Any, **kwargs: Any) -> None:
+            super().__init__(own, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "extra"),
+    [
+        ("First", {}, 0),
+        ("First", {"extra": 2}, 2),
+        ("Renamed", {"extra": 2}, 2),
+        ("ExtraFirst", {"extra": 2}, 2),
+        ("OptionalFirst", {}, 3),
+        ("Passing", {"extra": 2}, 2),
+        ("Keywords", {"extra": 2}, 2),
+        ("RenamedPassing", {"extra": 2}, 2),
+    ],
+)
+def test_params_come_first_or_by_keyword(name: str, arguments: dict[str, int], extra: int) -> None:
+    assert construct(getattr(OwnNames, name), "params", **arguments).got == ("params", extra)
+
+
+def test_a_graph_whose_constructor_begins_with_an_argument_of_a_hook() -> None:
+    class Graph(LineGraph):
+        def __init__(self, extra: int, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.extra = extra
+
+    class Model(LineModel):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+
+        def root_graph_cls(self) -> Any:
+            return Graph
+
+    class Data(LineData):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+
+    class Scenario(LineScenario):
+        data_cls = classmethod(lambda cls: Data)
+        model_cls = classmethod(lambda cls: Model)
+
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+
+        @classmethod
+        def additional_root_graph_kwargs(cls, data: Any, scenario_params: Any) -> dict[str, int]:
+            return {"extra": scenario_params.print_eval_limit}
+
+    trainer = Scenario.create_trainer(line_params([1]))
+    model, graph = trainer.scenario.create_model_and_graph()
+    assert (graph.extra, graph.name) == (10, "graph")
+    assert (model.params, graph.params) == (LineModelParams(), LineModelParams())
+
+
+class KeywordScenario(LineScenario):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+
+def test_a_scenario_whose_constructor_takes_keywords_only(tmp_path: Path) -> None:
+    """It is built by stages, by load and validate, and by predictors as by the trainer."""
+    stages = {"a": TrainStage(epochs=1), "p": PredictStage()}
+    params = line_params([1.0], None, tmp_path / "run", epochs=2, export_final=True, stages=stages)
+    params.scenario.scenario_id = KeywordScenario.scenario_id()
+    KeywordScenario.create_trainer(params).train()
+    assert (tmp_path / "run/stages/p/predictions.jsonl").is_file()
+    model = tmp_path / "run/export"
+    assert type(load_exported(model)) is KeywordScenario
+    quiet, data = PredictorParams(silent=True), PointsParams(x=[2.0])
+    for predictor in (
+        KeywordScenario.create_predictor(model, quiet),
+        KeywordScenario.create_multi_predictor([model, model], quiet),
+    ):
+        # w = 0; 2 epochs of a step of -1.
+        assert [sample.outputs["y"].tolist() for sample in predictor.predict(data)] == [[-4.0]]
+    lav = KeywordScenario.create_lav(LAVParams(model_path=str(model), silent=True), params.scenario)
+    (result,) = lav.run([data])
+    assert result["loss"] == -4.0
+
+
+def test_a_scenario_may_build_its_data_itself() -> None:
+    class Scenario(LineScenario):
+        def create_data(self) -> LineData:
+            data = LineData(params=self.params.data)
+            data.mark = "own"  # type: ignore[attr-defined]
+            return data
+
+    scenario = Scenario(params=LineScenario.default_params())
+    assert (scenario.data.mark, scenario.data.shared_source) == ("own", scenario.params)
+    assert LineScenario.data_cls().params_from_dict(scenario.params.data.to_dict()) == LineDataParams()
+
+
+class Overriding(LineScenario):
+    def create_model_and_graph(self) -> Any:
+        raise AssertionError("never called")
+
+
+def test_scenario_params_know_their_scenario() -> None:
+    params = LineScenario.default_params()
+    assert params.scenario_id == "test.trainer.line:LineScenario"
+    assert LineScenario.default_trainer_params().scenario.scenario_id == params.scenario_id
+    assert params.cls() is LineScenario
+    scenario = params.create()
+    assert (type(scenario), scenario.params) == (LineScenario, params)
+    model, graph = params.create_model_and_graph()
+    assert (type(model), type(graph)) == (LineModel, LineGraph)
+    params.scenario_id = None
+    with pytest.raises(UsageError, match="^LineScenarioParams does not know its scenario: take the params from "):
+        params.create()
+    for name in ("by_hand", "LineModel"):
+        params.scenario_id = f"test.trainer.line:{name}"
+        with pytest.raises(UsageError, match=f"^scenario_id 'test.trainer.line:{name}' is no scenario: set it to "):
+            params.cls()
+    params.scenario_id = "subprocess:Popen"
+    with pytest.raises(UsageError, match="scenario_id: function 'subprocess:Popen' is refused: subprocess is not"):
+        params.create()
+    with pytest.raises(TypeError, match=r"^Overriding\.create_model_and_graph would never be called: override model_"):
+        Overriding(LineScenario.default_params())
+
+
 def test_params_may_build_their_parts_themselves() -> None:
     class Data(LineDataParams):
         def create(self) -> Any:  # type: ignore[override]
@@ -245,22 +403,8 @@ class PreloadingData(LineData):
         raise AssertionError("never called")
 
 
-class FittingTrainer(Trainer[Any]):
-    def setup_data(self) -> None:
-        raise AssertionError("never called")
-
-
-class TrimmingWarmStarter(WarmStarter):
-    def apply_weights(self) -> None:
-        raise AssertionError("never called")
-
-
 def test_methods_that_nothing_would_call_are_refused() -> None:
     params = line_params([1])
     data_scenario = type("Scenario", (LineScenario,), {"data_cls": classmethod(lambda cls: PreloadingData)})
     with pytest.raises(TypeError, match=r"^PreloadingData\.preload would never be called: override create_pipeline"):
         Trainer(params, data_scenario(params.scenario)).train()
-    with pytest.raises(TypeError, match=r"^FittingTrainer\.setup_data would never be called: override DataBase\."):
-        FittingTrainer(params, LineScenario(params.scenario))
-    with pytest.raises(TypeError, match=r"^TrimmingWarmStarter\.apply_weights would never be called: override apply "):
-        TrimmingWarmStarter(params.warmstart)

@@ -1,4 +1,4 @@
-"""The tiny scenario with an evaluator that returns all that an evaluator may: NumPy numbers, a curve, text."""
+"""The tiny scenario with an evaluator that returns all that an evaluator may, and with a graph of our own layers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,36 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from test.support.tiny.scenario import TinyScenario
+from test.support.tiny.model import TinyGraph
+from test.support.tiny.scenario import TinyModelParams, TinyScenario
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
+from tfaip.layers.specaugment import SpecAugment
+from tfaip.layers.stochasticdepth import StochasticDepth
+from tfaip.layers.weightnoise import WeightNoise
+from tfaip.util.typing import TensorDict
+
+
+class RandomLayersParams(TinyModelParams):
+    def graph_cls(self) -> type:
+        return RandomLayersGraph
+
+
+class RandomLayersGraph(TinyGraph):
+    """Masks, noise on weights and a branch that is dropped at random."""
+
+    def __init__(self, params: RandomLayersParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.augment = SpecAugment(1, 2, 1, 2, time_warp=1)
+        self.noisy = WeightNoise(self.hidden, 0.1)
+        self.block = StochasticDepth(keras.layers.Dense(params.units, activation="relu"), 0.5)
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        frames = keras.ops.repeat(inputs["x"][..., None], 3, axis=2)
+        x = keras.ops.reshape(self.augment(frames, training=training), (-1, 12))
+        return {"y": self.out(self.block(self.noisy(x, training=training), training=training))}
 
 
 class Distance(EvaluatorBase[EvaluatorParams]):

@@ -30,7 +30,7 @@ def test_launchers(environ: dict[str, str], expected: Cluster | None) -> None:
 
 def test_flags_come_before_launchers() -> None:
     params = DeviceConfigParams(num_processes=2, process_id=1, coordinator="node1:4000")
-    assert find_cluster(params, OPEN_MPI) == Cluster(2, 1, "node1:4000", "--device.coordinator")
+    assert find_cluster(params, OPEN_MPI) == Cluster(2, 1, "node1:4000", "{coordinator}")
 
 
 def test_one_process_is_no_cluster() -> None:

@@ -10,7 +10,7 @@ import pytest
 from test.device.support import GROUPS, STAGES, Case, Result, assert_same_curve, finish_cases, start_cases
 from test.device.train_cases import train
 
-pytestmark = pytest.mark.backend
+pytestmark = [pytest.mark.backend, pytest.mark.series]
 
 CASES: dict[str, Case] = {
     "plain": {"set": {}},
@@ -30,6 +30,7 @@ CASES: dict[str, Case] = {
             },
         }
     },
+    "random layers": {"set": {"scenario.model": "RandomLayersParams", "train_accum_steps": 2}},
     "all": {
         "set": {
             "train_accum_steps": 2,

@@ -25,7 +25,7 @@ from test.device.support import (
     start_cases,
     train_together,
 )
-from test.support.commands import REPOSITORY, CommandResult, finish_command
+from test.support.commands import REPOSITORY, CommandResult, finish_command, start_python
 from test.support.runs import checkpoints, copy_tiny, fault, faulty, latest, printed_epochs
 from tfaip.predict.samplefile import read_samples
 
@@ -44,28 +44,41 @@ EVERYTHING = {
     "lav_every_n": 1,
     "lav_silent": True,
 }
+# Random layers, noise on weights and schedules.
+RANDOM: Case = {
+    "set": {
+        "scenario.model": "RandomLayersParams",
+        "weight_noise.stddev": 0.05,
+        "schedules": {"optimizer.clip_value": {"0": 1.0, "2": 0.1}, "optimizer.beta_1": {"0": 0.5, "2": 0.9}},
+    }
+}
 FLAGS = ["--train.batch_size", "12", "--val.batch_size", "6", "--trainer.random_seed", "1"]
 Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """One process with the whole batch, four epochs."""
+def alone_and_random(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
+    """One process with the whole batch: four epochs with everything, and a training with random layers."""
     case: Case = {"set": {**EVERYTHING, "epochs": 4}}
-    (result,) = finish_cases(*start_cases(tmp_path_factory.mktemp("alone"), [case], "jax"))
-    return result
+    return finish_cases(*start_cases(tmp_path_factory.mktemp("alone"), [case, RANDOM], "jax"))
+
+
+@pytest.fixture(scope="module")
+def alone(alone_and_random: list[Result]) -> Result:
+    return alone_and_random[0]
 
 
 @pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.series)])
-def test_processes_train_as_one(alone: Result, tmp_path: Path, processes: int) -> None:
+def test_processes_train_as_one(alone: Result, alone_and_random: list[Result], tmp_path: Path, processes: int) -> None:
     run = {"output_dir": str(tmp_path / "run"), "write_checkpoints": True, "export_best": True, "export_final": True}
     half: Case = {"set": {"device.precision": "mixed_float16"}}
-    results = train_together(tmp_path, [{"set": {**EVERYTHING, **run, "epochs": 2}}, half], processes)
-    for result, in_half in results:
+    results = train_together(tmp_path, [{"set": {**EVERYTHING, **run, "epochs": 2}}, half, RANDOM], processes)
+    for result, in_half, at_random in results:
         assert result["weights"] == results[0][0]["weights"]
         assert result["epochs"] == results[0][0]["epochs"]
         assert_same_curve(result, {**alone, "epochs": alone["epochs"][:2]})
         assert in_half == results[0][1]
+        assert_same_curve(at_random, alone_and_random[1])
         losses = [epoch["val_loss"] for epoch in in_half["epochs"]]
         assert losses[1] < losses[0]
         assert "lav_l0_distance" in result["epochs"][0]
@@ -79,6 +92,7 @@ def test_processes_train_as_one(alone: Result, tmp_path: Path, processes: int) -
     assert_same_curve(resumed, {**alone, "epochs": alone["epochs"][2:]})
 
 
+@pytest.mark.series
 def test_processes_train_stages_as_one(tmp_path: Path) -> None:
     stages = {**STAGES, "apply": {"class": "PredictStage", "fields": {"include_inputs": True}}}
     values = {"stages": stages, "epochs": 3, "write_checkpoints": True}
@@ -237,3 +251,55 @@ def test_a_gpu_that_is_not_there(run_command: Callable[..., CommandResult], tmp_
     assert result.rc == 2, result
     assert result.stderr.startswith("error: GPU 7 is not there, found ")
     assert not (tmp_path / "run").exists()
+
+
+WORKING = """
+import sys, time
+from tfaip.backend.distributed import Cluster, join_cluster, leave_at_once
+from tfaip.device.collectives import broadcast, run_long_on_chief
+from tfaip.device.devices import Devices
+from tfaip.errors import TfaipError
+number, calls = int(sys.argv[1]), []
+join_cluster(Cluster(2, number, sys.argv[2], "--device.coordinator"), "jax")
+devices = Devices(num_processes=2, process_id=number)
+broadcast(devices, 1)
+
+def work():
+    calls.append(number)
+    time.sleep(5)  # more than an exchange waits for
+
+def fail():
+    raise TfaipError("the reason")
+
+run_long_on_chief(devices, work)
+print(broadcast(devices, "together"), calls, flush=True)
+try:
+    run_long_on_chief(devices, fail)
+except TfaipError as error:
+    time.sleep(number)  # the first process would be gone
+    print(error, flush=True)
+    leave_at_once(1)
+"""
+
+
+def test_the_first_process_works_longer_than_an_exchange_waits() -> None:
+    address, env = f"127.0.0.1:{free_port()}", {"KERAS_BACKEND": "jax"}
+    env["XLA_FLAGS"] = "--xla_cpu_collective_timeout_seconds=3"
+    started = [start_python("-c", WORKING, str(number), address, env=env) for number in (0, 1)]
+    results = [finish_command(process) for process in started]
+    # The library of the exchange prints lines of its own before.
+    assert [result.rc for result in results] == [1, 1], results
+    assert [result.stdout.splitlines()[-2:] for result in results] == [
+        ["together [0]", "the reason"],
+        ["together []", "process 0 has failed: TfaipError: the reason"],
+    ], results
+
+
+def test_a_function_between_stages_is_called_once(tmp_path: Path) -> None:
+    call = {"class": "CallStage", "fields": {"function": "test.device.train_cases:note"}}
+    run = tmp_path / "run"
+    values = {"stages": {**STAGES, "call": call}, "epochs": 3, "write_checkpoints": True, "output_dir": str(run)}
+    for (result,) in train_together(tmp_path, [{"set": values}], 2):
+        assert len(result["epochs"]) == 3
+    # Process 0, which may be told to stop before the others know.
+    assert (run / "stages" / "call" / "note").read_text() == "0 False\n"

@@ -2,8 +2,8 @@
 
 `CASES` is a JSON file: a list of `{"set": {dotted path of the trainer params: value}, "restore": bool}`; a group of the
 optimizer is a dict with the name of an optimizer class, a stage one with the name of its class, schedules are points by
-target. `RESULTS` gets the values of each epoch and a checksum of the weights, for each. `TEST_LOGICAL_DEVICES` splits
-the CPU.
+target, a model is the name of its params. `RESULTS` gets the values of each epoch and a checksum of the weights, for
+each. `TEST_LOGICAL_DEVICES` splits the CPU.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,12 @@ def stages(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: getattr(params, stage["class"])(**stage["fields"]) for name, stage in fields.items()}
 
 
+def note(directory: Path, params: Any, should_stop: Any) -> None:
+    """A function of a stage: notes which process calls it."""
+    with open(directory / "note", "a") as file:
+        file.write(f"{params.device.process_id} {should_stop()}\n")
+
+
 def schedules(points: dict[str, dict[str, float]]) -> list[Any]:
     """Schedules by target."""
     from tfaip.trainer.schedules import ScheduleParams
@@ -71,18 +78,33 @@ def schedules(points: dict[str, dict[str, float]]) -> list[Any]:
     return [ScheduleParams(target, {float(x): value for x, value in found.items()}) for target, found in points.items()]
 
 
+def model(name: str) -> Any:
+    """Params of a model without dropout."""
+    from test.device import scored
+
+    return getattr(scored, name)(dropout=0.0)
+
+
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "optimizer.groups": groups,
+    "stages": stages,
+    "schedules": schedules,
+    "scenario.model": model,
+}
+
+
 def train(case: dict[str, Any]) -> dict[str, Any]:
     """Train one case; values of each epoch, and a checksum of the final weights."""
     from test.device.scored import ScoredScenario
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.tree import get_path, set_path
+    from tfaip.params.tree.paths import get_path, set_path
 
     params = ScoredScenario.default_trainer_params()
     for path, value in {**SHARED, **case["set"]}.items():
         before = get_path(params, path)
         if isinstance(before, StrEnum):
             value = type(before)(value)
-        make = {"optimizer.groups": groups, "stages": stages, "schedules": schedules}.get(path)
+        make = _MAKERS.get(path)
         set_path(params, path, value if make is None else make(value))
     prepare_devices(params.device)
     trainer = ScoredScenario.create_trainer(params, restore=case.get("restore", False))

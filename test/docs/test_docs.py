@@ -14,19 +14,19 @@ from test.support.commands import REPOSITORY, finish_command, run_several, start
 
 DOCS = REPOSITORY / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Pages with many trainings.
+LONG_PAGES = ["layers.md", "scenario.md", "training.md", "warm_start.md"]
 PAGES = [
     "command_line.md",
     "data.md",
     "devices.md",
     "evaluation.md",
-    "layers.md",
     "long_form.md",
+    "migration_1.2.md",
     "optimizer.md",
     "params.md",
-    "scenario.md",
     "schedules.md",
-    "training.md",
-    "warm_start.md",
+    *(pytest.param(page, marks=pytest.mark.series) for page in LONG_PAGES),
 ]
 FILE_NAME = re.compile(r"# (\S+\.(?:py|yaml|txt))(?:: .*)?\n")
 
@@ -74,6 +74,16 @@ def test_the_session_of_the_python_page(tmp_path: Path) -> None:
     assert any(line.startswith("[1, 2] ['acc', ") for line in printed), printed
     assert "0.5 reached in epoch 1" in printed or "0.5 reached in epoch 2" in printed
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["session"]
+
+
+def test_the_tests_of_the_page_about_tests(tmp_path: Path) -> None:
+    write_files("testing.md", tmp_path)
+    result = finish_command(start_python("-m", "pytest", "-q", "test_more_digits.py", "-k", "evaluator", cwd=tmp_path))
+    assert result.rc == 0, result
+    assert "1 passed, 6 deselected" in result.stdout
+    result = finish_command(start_python("test_digits.py", "TestDigits.test_params_can_be_stored", cwd=tmp_path))
+    assert result.rc == 0, result
+    assert "Ran 1 test in " in result.stderr
 
 
 def test_commands_of_the_page_about_variable_lengths(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from test.docs.test_docs import DOCS, commands, write_files
 from test.support.commands import CommandResult, run_several
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
 from tfaip.scripts import preview_schedule, replay_learning_rate
 from tfaip.trainer.history import History

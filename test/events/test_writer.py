@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from test.support.commands import finish_command, start_python
+from tfaip.backend.tensorboard_private import leave_tensorflow_alone
 from tfaip.errors import TfaipError
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.events.writer import EventWriter
@@ -19,11 +20,8 @@ from tfaip.events.writer import EventWriter
 
 @pytest.fixture(autouse=True)
 def _without_tensorflow() -> None:
-    """The reader looks for TensorFlow unless it is told that there is none, which the writer does."""
-    import sys
-    import types
-
-    sys.modules.setdefault("tensorboard.compat.notf", types.ModuleType("tensorboard.compat.notf"))
+    """The reader imports TensorFlow unless it is told that there is none, which the writer does."""
+    leave_tensorflow_alone()
 
 
 def accumulator(directory: Path) -> Any:

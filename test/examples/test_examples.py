@@ -51,6 +51,7 @@ def run_readme(name: str, directory: Path) -> dict[str, dict[str, float]]:
     return {epoch: record["values"] for epoch, record in history.items()}
 
 
+@pytest.mark.series
 @pytest.mark.backend
 def test_wine(tmp_path: Path) -> None:
     values = run_readme("wine", tmp_path)
@@ -60,6 +61,7 @@ def test_wine(tmp_path: Path) -> None:
     assert manifest["gen"]["val"]["first"] == 1
 
 
+@pytest.mark.series
 @pytest.mark.backend
 def test_folder(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
@@ -70,6 +72,7 @@ def test_folder(tmp_path: Path) -> None:
     assert stored["data"]["classes"] == [str(digit) for digit in range(10)]
 
 
+@pytest.mark.series
 @pytest.mark.backend
 def test_lines(tmp_path: Path) -> None:
     values = run_readme("lines", tmp_path)

@@ -53,6 +53,7 @@ def linear_first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_once(tmp_path_factory, "linear_first", make) / "lines"
 
 
+@pytest.mark.series
 @pytest.mark.backend
 def test_killed_in_the_second_repetition(linear_first: Path, tmp_path: Path) -> None:
     place = copy_lines(tmp_path)
@@ -68,6 +69,7 @@ def test_killed_in_the_second_repetition(linear_first: Path, tmp_path: Path) -> 
     assert differences(run, linear_first / "runs" / "linear_first") == ["trainer_params.json"]
 
 
+@pytest.mark.series
 @pytest.mark.backend
 def test_alignments_replace_the_linear_one(linear_first: Path) -> None:
     run = linear_first / "runs" / "linear_first"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from test.support.tiny.scenario import TinyDataParams, TinyModelParams, TinyScenario, TinyTrainerParams
+from test.support.tiny.scenario import TinyData, TinyModelParams, TinyScenario, TinyTrainerParams
 from tfaip.export.modeldirectory import ModelDirectory
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.imports import ScenarioBase, ScenarioBaseParams
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.backend
 
 @pai_dataclass
 @dataclass
-class WithVocabularyParams(ScenarioBaseParams[TinyDataParams, TinyModelParams]):
+class WithVocabularyParams(ScenarioBaseParams[TinyData, TinyModelParams]):
     """A scenario with a file."""
 
     vocabulary: Resource | None = field(default=None, metadata=pai_meta(help="Words"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from test.support.tiny.model import TinyModel
-from test.support.tiny.scenario import TinyDataParams, TinyModelParams, TinyTrainerParams
+from test.support.tiny.scenario import TinyData, TinyModelParams, TinyTrainerParams
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modelloading import load_exported, load_exported_params, load_weights
 from tfaip.export.modelwriting import ModelDirectoryWriter
@@ -69,7 +69,7 @@ class HelpedModelParams(TinyModelParams):
         return HelpedGraph
 
 
-class HelpedParams(ScenarioBaseParams[TinyDataParams, HelpedModelParams]):
+class HelpedParams(ScenarioBaseParams[TinyData, HelpedModelParams]):
     """Data and model."""
 
 

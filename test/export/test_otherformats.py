@@ -14,12 +14,13 @@ import pytest
 from test.export.exported import BATCH, Scores, largest_difference, outputs, run_client, word_graphs
 from test.model.support import ScaleGraph, column, keras_inputs
 from test.support.commands import finish_command, start_python
+from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.formats import FORMATS, NO_ADVICE, Advice, ExportFormats
 from tfaip.export.kerasformat import KerasExporter
 from tfaip.export.onnxformat import OnnxExporter
 from tfaip.model.exportgraph import ExportGraphs
-from tfaip.trainer.setup import EXPORT_ADVICE
+from tfaip.trainer.setup import export_advice
 from tfaip.util.typing import TensorDict
 
 pytestmark = pytest.mark.backend
@@ -152,7 +153,7 @@ def test_what_keras_files_cannot_hold_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("advice", "ending"),
     [
-        (EXPORT_ADVICE, "; switch it off with --scenario.export_keras False"),
+        (export_advice(TinyScenario.default_trainer_params()), "; switch it off with --scenario.export_keras False"),
         (NO_ADVICE, ")"),
     ],
 )

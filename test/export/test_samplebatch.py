@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from test.support.tiny.scenario import TinyGenerator, TinyGeneratorParams, TinyPipelineParams, TinyScenario
+from test.support.tiny.scenario import TinyGenerator, TinyPipelineParams, TinyScenario
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import TensorSpec
 from tfaip.export.trainingdata import TrainingDataParams, random_inputs, sample_inputs
-from tfaip.params import pai_dataclass
 
 pytestmark = pytest.mark.backend
 
 
-@pai_dataclass
-@dataclass
-class GoneParams(TinyGeneratorParams):
+class Gone(TinyGenerator):
     """Data that are on another machine."""
 
-    @staticmethod
-    def cls() -> type[TinyGenerator]:
-        return Gone
-
-
-class Gone(TinyGenerator):
     def load(self) -> Sample:
         return Sample(inputs=np.load(Path("/nowhere/data.npy")))
 
 
-def training_data(generator: TinyGeneratorParams) -> TrainingDataParams:
+def training_data(generator: TinyGenerator) -> TrainingDataParams:
     gen = TinyPipelineParams()
     gen.val = generator
     return TrainingDataParams(gen=gen, random_seed=1)
@@ -41,31 +31,31 @@ def training_data(generator: TinyGeneratorParams) -> TrainingDataParams:
 
 def test_the_data_of_the_training_come_first() -> None:
     scenario = TinyScenario(TinyScenario.default_params())
-    generator = TinyGeneratorParams(samples=10, seed=2)
+    generator = TinyGenerator(samples=10, seed=2)
     inputs, origin = sample_inputs(scenario, training_data(generator), 4)
     assert origin == "validation data of the training"
-    np.testing.assert_array_equal(inputs["x"], TinyGenerator("evaluation", generator).load().inputs["x"][:4])
+    np.testing.assert_array_equal(inputs["x"], generator.load().inputs["x"][:4])
     assert len(sample_inputs(scenario, training_data(generator), 100)[0]["x"]) == 10
 
 
 def test_the_batch_size_counts_not_the_batches_of_the_training() -> None:
     scenario = TinyScenario(TinyScenario.default_params())
-    data = training_data(TinyGeneratorParams(samples=10))
+    data = training_data(TinyGenerator(samples=10))
     data.gen.setup.val.batch_drop_remainder = True
     assert len(sample_inputs(scenario, data, 16)[0]["x"]) == 10  # fewer than a batch
     data.gen.setup.val.bucket_boundaries, data.gen.setup.val.bucket_batch_sizes = [9], [8, 8]
     assert len(sample_inputs(scenario, data, 4)[0]["x"]) == 4
 
 
-@pytest.mark.parametrize("data", [None, TinyGeneratorParams(samples=0), GoneParams()])
+@pytest.mark.parametrize("data", [None, TinyGenerator(samples=0), Gone()])
 def test_random_inputs_where_there_are_none(
-    data: TinyGeneratorParams | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    data: TinyGenerator | None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger("tfaip"), "propagate", True)
     scenario = TinyScenario(TinyScenario.default_params())
     inputs, origin = sample_inputs(scenario, None if data is None else training_data(data), 4)
     assert (origin, inputs["x"].shape) == ("random", (4, 4))
-    assert ("/nowhere/data.npy" in caplog.text) is isinstance(data, GoneParams)
+    assert ("/nowhere/data.npy" in caplog.text) is isinstance(data, Gone)
 
 
 def test_random_inputs_have_the_types_and_shapes_of_the_specs() -> None:

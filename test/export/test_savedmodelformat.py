@@ -13,6 +13,7 @@ import pytest
 
 from test.export.exported import BATCH, largest_difference, outputs, run_client, word_graphs
 from test.model.support import ScaleGraph, column, keras_inputs
+from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.comparison import compare_outputs
 from tfaip.export.formats import ExportFormats
@@ -20,7 +21,7 @@ from tfaip.export.kerasformat import KERAS_DIR
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
 from tfaip.export.savedmodelloading import ServedModel
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
-from tfaip.trainer.setup import EXPORT_ADVICE
+from tfaip.trainer.setup import export_advice
 from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict
 
@@ -202,7 +203,7 @@ def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UsageError, match="tensorflow, which is not installed: install it$"):
         ServingExporter(graphs)
     with pytest.raises(UsageError, match="not installed: install it; switch it off with --scenario.export_serve False"):
-        ExportFormats(graphs, [SERVE_DIR], EXPORT_ADVICE)
+        ExportFormats(graphs, [SERVE_DIR], export_advice(TinyScenario.default_trainer_params()))
 
 
 @pytest.mark.parametrize("name", [SERVE_DIR, KERAS_DIR])

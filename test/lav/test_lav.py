@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from test.lav.test_lav_in_training import LavScenario, lav_params, points
 from test.support.commands import finish_command, start_python
-from test.support.tiny.scenario import TinyGeneratorParams
+from test.support.tiny.scenario import TinyGenerator
 from test.support.trained import best_values
 from tfaip.device import DeviceConfigParams, Precision
 from tfaip.errors import TfaipError, UsageError
@@ -143,7 +143,7 @@ def test_results_come_one_after_the_other(two_graphs):
     def generators():
         for samples in (3, 4):
             asked.append(samples)
-            yield TinyGeneratorParams(samples=samples)
+            yield TinyGenerator(samples=samples)
 
     results = lav_of(model, LavScenario, silent=True).run(generators())
     assert asked == []
@@ -154,7 +154,7 @@ def test_results_come_one_after_the_other(two_graphs):
 def test_samples_are_printed_up_to_the_limit(two_graphs, console, capsys):
     model, _ = two_graphs
     for kwargs, printed in (({}, 10), ({"print_samples": False}, 0), ({"silent": True}, 0)):
-        list(lav_of(model, LavScenario, **kwargs).run([TinyGeneratorParams(samples=12)]))
+        list(lav_of(model, LavScenario, **kwargs).run([TinyGenerator(samples=12)]))
         out = capsys.readouterr().out
         assert sum(line.startswith("sample ") for line in out.splitlines()) == printed
         assert ("12 samples in" in out) == ("silent" not in kwargs)
@@ -163,13 +163,13 @@ def test_samples_are_printed_up_to_the_limit(two_graphs, console, capsys):
 def test_the_scenario_is_found_by_its_params(two_graphs):
     model, _ = two_graphs
     lav = LAV(LAVParams(model_path=str(model), silent=True), LavScenario.params_from_path(model))
-    (results,) = lav.run([TinyGeneratorParams(samples=3)])
+    (results,) = lav.run([TinyGenerator(samples=3)])
     assert results["samples"] == 3
 
 
 def test_no_model():
     with pytest.raises(UsageError, match="no model to load: set model_path"):
-        next(LavScenario.create_lav(LAVParams(), LavScenario.default_params()).run([TinyGeneratorParams()]))
+        next(LavScenario.create_lav(LAVParams(), LavScenario.default_params()).run([TinyGenerator()]))
 
 
 def test_damaged_weights(two_graphs, tmp_path):
@@ -177,7 +177,7 @@ def test_damaged_weights(two_graphs, tmp_path):
     weights = (model / "weights.safetensors").read_bytes()
     (model / "weights.safetensors").write_bytes(weights[:-8] + bytes(8))
     with pytest.raises(TfaipError, match="weights.safetensors"):
-        next(lav_of(model, LavScenario).run([TinyGeneratorParams()]))
+        next(lav_of(model, LavScenario).run([TinyGenerator()]))
 
 
 def test_weights_of_another_model(two_graphs, tutorial, tmp_path):
@@ -197,7 +197,7 @@ def test_a_model_that_no_training_wrote_names_no_data(two_graphs, tmp_path):
 def test_scores_of_nothing_are_refused(two_graphs):
     lav = lav_of(two_graphs[0], LavScenario, silent=True)
     lav.params.pipeline.batch_size, lav.params.pipeline.batch_drop_remainder = 16, True
-    results = lav.run([TinyGeneratorParams(samples=17), TinyGeneratorParams(samples=15)])
+    results = lav.run([TinyGenerator(samples=17), TinyGenerator(samples=15)])
     next(results)
     with pytest.raises(UsageError, match="^the evaluation data give no batch: use a smaller batch size, or keep"):
         next(results)
@@ -206,6 +206,6 @@ def test_scores_of_nothing_are_refused(two_graphs):
 def test_a_single_generator_is_told_at_the_call(two_graphs):
     model, _ = two_graphs
     for lav in (lav_of(model, LavScenario), LavScenario.create_multi_lav(LAVParams(), [model])):
-        for value in (TinyGeneratorParams(), 3):
+        for value in (TinyGenerator(), 3):
             with pytest.raises(TypeError, match="run takes the params of several generators, got .*: put them into a"):
                 lav.run(value)

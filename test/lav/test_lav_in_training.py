@@ -12,9 +12,8 @@ import pytest
 
 from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import (
-    TinyDataParams,
+    TinyData,
     TinyGenerator,
-    TinyGeneratorParams,
     TinyModelParams,
     TinyScenario,
 )
@@ -114,15 +113,15 @@ class Means(EvaluatorBase[EvaluatorParams]):
         }
 
 
-class LavScenarioParams(ScenarioBaseParams[TinyDataParams, LavModelParams]):
+class LavScenarioParams(ScenarioBaseParams[TinyData, LavModelParams]):
     """Data and model."""
 
 
-class TwoLavGenerators(TrainerPipelineParams[TinyGeneratorParams, TinyGeneratorParams]):
+class TwoLavGenerators(TrainerPipelineParams[TinyGenerator, TinyGenerator]):
     """Loads and validates on 5 and on 7 points."""
 
     def lav_gen(self):
-        return [TinyGeneratorParams(samples=5, seed=3), TinyGeneratorParams(samples=7, seed=4)]
+        return [TinyGenerator(samples=5, seed=3), TinyGenerator(samples=7, seed=4)]
 
 
 class LavTrainerParams(TrainerParams[LavScenarioParams, TwoLavGenerators]):
@@ -284,7 +283,7 @@ def test_following_a_lav_value_without_lav_is_refused():
         train(params)
 
 
-@pytest.mark.parametrize("generators", [[], [TinyGeneratorParams(samples=5), TinyGeneratorParams(samples=0)]])
+@pytest.mark.parametrize("generators", [[], [TinyGenerator(samples=5), TinyGenerator(samples=0)]])
 def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch, tmp_path):
     monkeypatch.setattr(TwoLavGenerators, "lav_gen", lambda self: generators)
     with pytest.raises(UsageError, match=r"--trainer.lav_every_n is 1, but there are no data .* or leave it out"):
@@ -293,17 +292,17 @@ def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch
     assert len(train(lav_params(lav_every_n=0, epochs=1))[0]) == 1
 
 
-class UnknownLength(DataGenerator[TinyGeneratorParams]):
+class UnknownLength(DataGenerator[TinyGenerator]):
     def __len__(self):
         raise NotImplementedError  # as generators of older versions do
 
     def generate(self):
-        return TinyGenerator(self.mode, self.params).generate()
+        return TinyGenerator(samples=self.params.samples).create(self.mode).generate()
 
 
 @pai_dataclass
 @dataclass
-class UnknownLengthParams(TinyGeneratorParams):
+class UnknownLengthParams(TinyGenerator):
     @staticmethod
     def cls():
         return UnknownLength
@@ -311,7 +310,7 @@ class UnknownLengthParams(TinyGeneratorParams):
 
 def test_lav_of_data_whose_length_is_not_known(monkeypatch):
     logs = []
-    for cls in (TinyGeneratorParams, UnknownLengthParams):
+    for cls in (TinyGenerator, UnknownLengthParams):
         monkeypatch.setattr(TwoLavGenerators, "lav_gen", lambda self, cls=cls: [cls(samples=5)])
         logs.append(train(lav_params(epochs=1))[0][0]["lav_l0_mae"])
     assert logs[0] == logs[1]
@@ -332,6 +331,11 @@ def test_samples_are_printed_up_to_the_limit(tmp_path):
 
     assert printed("loud", lav_silent=False) == 4  # two of each generator
     assert printed("silent") == 0  # the default
+    values = {}
+    for name, silent in (("validated", False), ("not", True)):
+        assert printed(name, val_silent=silent, lav_every_n=0) == 2 * (not silent)
+        values[name] = (tmp_path / name / "history.json").read_text().split('"meta"')[0]
+    assert values["validated"] == values["not"]
 
 
 def test_a_signal_during_lav_is_obeyed_and_the_run_goes_on_exactly(tmp_path, monkeypatch):

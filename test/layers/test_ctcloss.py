@@ -120,6 +120,19 @@ def test_batches_of_empty_transcripts() -> None:
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_batches_without_frames(batch: int) -> None:
+    """No frames are an alignment of the empty transcript alone; also if the axes are empty."""
+    none = np.zeros(batch, int)
+    for frames, labels in ((4, 2), (4, 0), (0, 2), (0, 0)):
+        x = np.random.default_rng(3).normal(size=(batch, frames, CLASSES)).astype("float32")
+        for sizes, expected in ((none, 0.0), (none + labels, 7.0 if labels else 0.0)):
+            transcripts = np.ones((batch, labels), int)
+            losses, gradient = value_and_gradient(lambda x: ctc_loss(transcripts, x, sizes, none, infeasible=7.0), x)  # noqa: B023
+            assert losses.tolist() == [expected] * batch
+            np.testing.assert_array_equal(gradient, np.zeros_like(x))
+
+
 def test_improbable_alignments_are_alignments() -> None:
     """A blank of probability e^-2000 between equal labels: its cost is part of the loss."""
     x = np.zeros((1, 3, 3), "float32")

@@ -26,8 +26,8 @@ def augmented(inputs: np.ndarray, lengths: Any = None, seed: int = 1, **sizes: A
     import jax  # compiles each operation alone otherwise, which takes seconds
 
     layer.built = True
-    call = jax.jit(lambda x, state: layer.stateless_call([], [state], x, lengths=lengths, training=True)[0])
-    return np.asarray(call(inputs, layer.seed_generator.state.value))
+    call = jax.jit(lambda x, values: layer.stateless_call([], values, x, lengths=lengths, training=True)[0])
+    return np.asarray(call(inputs, [variable.value for variable in layer.non_trainable_variables]))
 
 
 @pytest.mark.parametrize(("count", "widest"), [(1, 4), (2, 3), (1, 7), (3, 1)])
@@ -106,6 +106,39 @@ def test_short_samples_are_not_warped() -> None:
     lengths = np.arange(50) % 10  # a warp of 4 needs ten frames
     np.testing.assert_array_equal(augmented(batch, lengths, time_warp=4), batch)
     assert (augmented(batch, np.full(50, 10), time_warp=4) != batch).any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_extreme_sizes(dtype: str) -> None:
+    """Masks wider than the input cover all of a sample in time; no masks, widths of 0 and no frames change nothing."""
+    batch = np.random.default_rng(4).normal(size=(3, 4, 2)).astype(dtype) + 10
+    wide = {"freq_masks": 60, "freq_width": 1000, "time_masks": 60, "time_width": 1e30, "time_warp": 1e6}
+    for size in (3, 1):  # samples of a batch
+        rows, lengths = batch[:size], np.array([4, 2, 0])[:size]
+        masked = augmented(rows, lengths, **wide)
+        for row, original, length in zip(masked, rows, lengths, strict=True):
+            assert not row[:length].any()
+            np.testing.assert_array_equal(row[length:], original[length:])
+        for none in (
+            {"freq_masks": 3, "freq_width": 0, "time_masks": 3, "time_width": 0},
+            {"time_masks": 3, "time_width": 9, "time_share": 0.0},
+            {"time_warp": 0},
+            {},
+        ):
+            np.testing.assert_array_equal(augmented(rows, lengths, **none), rows)
+    assert augmented(np.zeros((2, 0, 3), dtype), np.zeros(2), **{**wide, "time_warp": 1}).shape == (2, 0, 3)
+
+
+def test_a_variable_beyond_the_limits_counts_as_the_limit() -> None:
+    batch, lengths = np.ones((50, 6, 2), "float32"), np.arange(50) % 7
+    share = {"time_masks": 2, "time_width": 9}
+    for value, limit in ((3.0, 1.0), (-1.0, 0.0)):
+        variable = keras.Variable(value, trainable=False)
+        expected = augmented(batch, lengths, time_share=limit, **share)
+        np.testing.assert_array_equal(augmented(batch, lengths, time_share=variable, **share), expected)
+    for name, count in (("freq_width", "freq_masks"), ("time_width", "time_masks"), ("time_warp", "time_masks")):
+        variable = keras.Variable(-2.0, trainable=False)
+        np.testing.assert_array_equal(augmented(batch, lengths, **{count: 1, "time_width": 0, name: variable}), batch)
 
 
 def test_further_axes_are_masked_as_a_whole() -> None:

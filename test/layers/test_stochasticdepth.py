@@ -34,6 +34,16 @@ def test_the_mean_over_draws_is_the_output_of_inference(survival: float) -> None
     assert abs(drawn.mean() - 3.0) <= 4 * deviation * 2 / survival + 1e-5
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("survival", "value"), [(0.0, 1.0), (-1.0, 1.0), (1.0, 3.0), (2.0, 3.0)])
+def test_probabilities_of_0_and_1_leave_nothing_to_chance(survival: float, value: float, dtype: str) -> None:
+    """As numbers and as variables, of which those beyond the limits count as the limit."""
+    variable = keras.Variable(survival, trainable=False)
+    for given in (survival, variable) if 0 <= survival <= 1 else (variable,):
+        drawn = block(given)(np.ones((100, 1), dtype), training=True)
+        assert np.asarray(ops.cast(drawn, "float32")).tolist() == [[value]] * 100
+
+
 def test_one_decision_per_sample() -> None:
     layer = StochasticDepth(keras.layers.Conv1D(3, 3, padding="same"), 0.5, seed=2)
     x = np.random.default_rng(1).normal(size=(64, 7, 3)).astype("float32")

@@ -21,7 +21,7 @@ from tfaip.model.keras_objects.losses import Huber, Loss, SparseCategoricalCross
 from tfaip.model.keras_objects.metrics import Metric, SparseTopKCategoricalAccuracy
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params.objects import ObjectName
+from tfaip.params.types.objects import ObjectName
 
 pytestmark = pytest.mark.backend
 
@@ -232,9 +232,12 @@ def test_declarations_that_do_not_fit(declared: dict[str, Any], expected: str) -
 
 
 def test_shapes_that_do_not_fit_are_named_with_target_and_output() -> None:
-    message = r"in Brought.loss; targets: b \(None, 3\); outputs: b \(None, 4\)"
-    with pytest.raises(ValueError, match=message):
-        values(Brought(two_outputs(4), loss="mse"), (SHAPES[0], {"a": (4,), "b": (3,)}))
+    shapes = (SHAPES[0], {"a": (4,), "b": (3,)})
+    fit = r"; targets: b \(None, 3\); outputs: b \(None, 4\)"
+    with pytest.raises(ValueError, match=rf"in Brought.loss\['b'\]{fit}"):
+        values(Brought(two_outputs(4), loss="mse"), shapes)
+    with pytest.raises(ValueError, match=f"in Brought.metrics b_mae{fit}"):
+        values(Brought(two_outputs(4), loss={"a": "mse", "b": None}, metrics={"b": "mae"}), shapes)
 
 
 def test_an_output_without_a_target_is_named() -> None:

@@ -75,6 +75,40 @@ def test_eager_calls_with_numpy_arrays() -> None:
     assert numpy_outputs(graph(inputs, targets=targets)) == {"y": [26.0, 52.0], "predicted": [3.0, 6.0]}
 
 
+class Unsupervised(GenericGraphBase[ModelBaseParams]):
+    """Training: -x, without targets; prediction: x."""
+
+    def __init__(self) -> None:
+        super().__init__(ModelBaseParams())
+
+    def build_train_graph(self, inputs: TensorDict, targets: Any, training: bool | None = None) -> TensorDict:
+        assert targets is None
+        return {"y": -inputs["x"], "training": ops.convert_to_tensor(training)}
+
+    def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:
+        return {"y": inputs["x"]}
+
+
+class AroundUnsupervised(GenericGraphBase[ModelBaseParams]):
+    def __init__(self) -> None:
+        super().__init__(ModelBaseParams())
+        self.inner = Unsupervised()
+
+    def build_train_graph(self, inputs: TensorDict, targets: Any, training: bool | None = None) -> TensorDict:
+        return self.inner.train(inputs, None)
+
+
+def test_train_without_targets_is_the_training_graph() -> None:
+    inputs = {"x": np.array([[2.0]])}
+    graph = Unsupervised()
+    assert float(graph.train(inputs, None)["y"][0, 0]) == -2
+    assert bool(graph.train(inputs, None, training=True)["training"])
+    assert float(graph.predict(inputs)["y"][0, 0]) == 2
+    outer = AroundUnsupervised()
+    trained = outer.train(inputs, {"y": inputs["x"]}, training=True)
+    assert (float(trained["y"][0, 0]), bool(trained["training"])) == (-2, True)
+
+
 def test_nested_graphs_train_and_evaluate() -> None:
     model = training_model(FunctionModel(losses), Outer())
     # 2 * (3x + y) + 3x for (1, 1), (2, 0), (3, 2): 8+3, 12+6, 22+9.

@@ -28,11 +28,11 @@ from tfaip.model.keras_objects.losses import Huber, Loss, MeanSquaredError
 from tfaip.model.keras_objects.metrics import AccuracyByShape, MeanIoU, Metric
 from tfaip.model.keras_objects.regularizers import L2, Regularizer
 from tfaip.model.layerbaseparams import LayerBaseParams
-from tfaip.params.cli import ParamsParser
-from tfaip.params.config_files import load_config
-from tfaip.params.objects import ObjectName
-from tfaip.params.serialization import from_dict, from_json, to_dict, to_json
-from tfaip.params.storable import prepare, require_readable
+from tfaip.params.commandline.config_files import load_config
+from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.types.objects import ObjectName
+from tfaip.params.values.serialization import from_dict, from_json, to_dict, to_json
+from tfaip.params.values.storable import prepare, require_readable
 
 KINDS = [Initializer, Regularizer, Constraint, Activation, Loss, Metric]
 ROOT = Path(__file__).resolve().parent.parent.parent

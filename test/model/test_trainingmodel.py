@@ -115,10 +115,20 @@ def test_unsupervised_training_has_no_targets() -> None:
     assert all(targets == {} for targets in seen)
 
 
+def test_a_loss_may_be_called_as_the_total() -> None:
+    def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
+        return {"loss": outputs["y"], "other": 10 * outputs["y"]}
+
+    model = training_model(FunctionModel(losses, loss_weights={"loss": 0.5}), shapes=({"x": (1,)}, {}))
+    # y is 2 x: its mean over 1, 2, 3 is 4.
+    expected = {"loss": pytest.approx(42), "loss_loss": pytest.approx(4), "other": pytest.approx(40)}
+    assert evaluate(model, [1, 2, 3], None, batch_size=2) == expected
+
+
 @pytest.mark.parametrize(
     ("losses", "weights", "error", "message"),
     [
-        ({"loss": 1.0, "other": 1.0}, None, ValueError, "names one of 2 losses 'loss'.*choose another name"),
+        ({"loss": 1.0, "loss_loss": 1.0}, None, ValueError, "'loss_loss', under which the loss 'loss' is logged"),
         ({"regularization": 1.0}, None, ValueError, "'regularization', the name of the losses of layers"),
         ({}, None, ValueError, "FunctionModel._loss returned no loss .* nothing to minimise"),
         ([1.0], None, TypeError, "_loss returned list, expected a dict"),

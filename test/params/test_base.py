@@ -12,7 +12,8 @@ from typing import Any
 import paiargparse
 import pytest
 
-from tfaip.params import ParamsBase, names, pai_dataclass, post_init
+from tfaip.params import ParamsBase, pai_dataclass, post_init
+from tfaip.params.names import oldnames
 
 
 @pai_dataclass
@@ -41,7 +42,7 @@ class Bare(Theirs):
 
 @pytest.fixture
 def _renamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "RENAMED_FIELDS", {"Ours": {"rate": "lr"}, "Theirs": {"fade": "decay"}})
+    monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"Ours": {"rate": "lr"}, "Theirs": {"fade": "decay"}})
 
 
 def test_the_same_methods_whatever_the_decorator() -> None:

@@ -27,29 +27,11 @@ from test.params.cli_params import (
     RunParams,
     SGDOptimizer,
 )
+from test.params.parsing import failure, make_parser, parse
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, names, pai_meta
-from tfaip.params.cli import ParamsParser
-
-
-def make_parser(default: RunParams | None = None) -> ParamsParser:
-    parser = ParamsParser("tfaip-test", "Tests flags.")
-    parser.add_option("--dry_run", help="Do nothing")
-    parser.add_option("--limit", type=int, default=3)
-    parser.add_option("--dirs", type=list[str])
-    parser.add_params("run", RunParams, default=default)
-    return parser
-
-
-def parse(line: str, default: RunParams | None = None) -> Any:
-    return make_parser(default).parse(["--run.output_dir", "out", *line.split()]).run
-
-
-def failure(line: str, default: RunParams | None = None) -> str:
-    with pytest.raises(UsageError) as error:
-        parse(line, default)
-    assert "\n" not in str(error.value)
-    return str(error.value)
+from tfaip.params import ParamsBase, pai_meta
+from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.names import oldnames
 
 
 def test_defaults() -> None:
@@ -210,45 +192,13 @@ def test_a_word_before_the_first_flag() -> None:
         make_parser().parse(["word", "--dry_run"])
 
 
-@dataclass
-class NeedsParams(ParamsBase):
-    a: int
-    items: list[LayerParams] = field(default_factory=list)
-    b: str = field(default="x", metadata=pai_meta(required=True))
-
-
-@dataclass
-class NeedsItemsParams(ParamsBase):
-    child: NeedsParams
-
-
-def test_missing_required_values_are_listed() -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", NeedsItemsParams)
-    with pytest.raises(UsageError, match="^missing required flags: --p.child.a, --p.child.b$"):
-        parser.parse([])
-    with pytest.raises(UsageError, match="^missing required flag: --p.child.b$"):
-        parser.parse(["--p.child.a", "1"])
-    assert parser.parse(["--p.child.a", "1", "--p.child.b", "y"]).p.child == NeedsParams(1, b="y")
-    parser = ParamsParser("x")
-    parser.add_params("p", NeedsParams, default=NeedsParams(4))
-    assert parser.parse([]).p == NeedsParams(4)
-
-
 def test_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
+    monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
     with pytest.warns(DeprecationWarning, match=r"--run\.n_epochs is now called --run\.epochs"):
         assert parse("--run.n_epochs 5").epochs == 5
     assert failure("--run.n_epochs 5 --run.epochs 6") == (
         "both --run.n_epochs (the old name) and --run.epochs are given: give only --run.epochs"
     )
-
-
-def test_a_required_value_cannot_be_none() -> None:
-    with pytest.raises(UsageError, match="^missing required flag: --run.output_dir$"):
-        make_parser().parse(["--run.output_dir", "None"])
-    with pytest.raises(UsageError, match="^missing required flag: --run.output_dir$"):
-        make_parser(RunParams()).parse([])
 
 
 @dataclass
@@ -349,38 +299,6 @@ def test_several_roots_and_choice_of_a_root() -> None:
     args = parser.parse(["--graph", "CNN", "--graph.pool", "3", "--data.augment"])
     assert (args.graph, args.data) == (CNNGraphParams(pool=3), cli_params.DataParams(augment=True))
     assert type(parser.parse([]).graph) is GraphParams
-
-
-@dataclass
-class PromptedParams(ParamsBase):
-    """Fields that must be given hold an empty value until then."""
-
-    text: str = field(default="", metadata=pai_meta(required=True, help="What to say"))
-    words: list[str] = field(default_factory=list, metadata=pai_meta(required=True))
-
-
-@pytest.mark.parametrize("default", [None, PromptedParams()])
-def test_required_fields_whose_default_is_empty_are_asked_for(
-    default: PromptedParams | None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", PromptedParams, default=default)
-    with pytest.raises(UsageError, match=r"^missing required flags: --p\.text, --p\.words$"):
-        parser.parse([])
-    with pytest.raises(UsageError, match=r"^missing required flag: --p\.text$"):
-        parser.parse(["--p.text", "", "--p.words", "a"])
-    assert parser.parse(["--p.text", "t", "--p.words", "a"]).p == PromptedParams("t", ["a"])
-    with pytest.raises(SystemExit):
-        parser.parse(["--help"])
-    text = capsys.readouterr().out
-    assert "  --p.text str (required)\n      What to say.\n" in text
-    assert "  --p.words list[str] (required)\n" in text
-
-
-def test_a_required_field_that_the_default_params_fill_in_is_not_asked_for() -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", PromptedParams, default=PromptedParams("t", ["a"]))
-    assert parser.parse([]).p == PromptedParams("t", ["a"])
 
 
 def test_a_nul_character_is_refused() -> None:

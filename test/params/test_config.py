@@ -24,9 +24,10 @@ from test.params.cli_params import (
 )
 from test.params.conftest import Write
 from tfaip.errors import UsageError
-from tfaip.params import config_files, names
-from tfaip.params.cli import ParamsParser
-from tfaip.params.tree import diff
+from tfaip.params.commandline import boundedyaml
+from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.names import oldnames
+from tfaip.params.tree.changes import diff
 
 
 def parse(*argv: str, default: RunParams | None = None) -> Any:
@@ -119,7 +120,7 @@ def test_a_later_class_choice_drops_what_only_the_earlier_class_knows(write: Wri
     assert layers == [ConvolutionLayerParams(units=8)]
     # In one and the same file it is a mistake.
     bad = write("bad.yaml", "optimizer: {__cls__: SGD, beta_1: 0.5}")
-    with pytest.raises(UsageError, match=r"unknown bad\.yaml: optimizer\.beta_1; it belongs to Adam"):
+    with pytest.raises(UsageError, match=r"bad\.yaml: unknown key optimizer\.beta_1; it belongs to Adam"):
         parse("--config", bad)
 
 
@@ -131,11 +132,15 @@ def test_none_for_optional_nodes(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("run.epoch: 1", "unknown a.yaml: run.epoch; did you mean run.epochs"),
-        ("run: {epoch: 1}", "unknown a.yaml: run.epoch; did you mean run.epochs"),
+        ("run.epoch: 1", "a.yaml: unknown key run.epoch; did you mean run.epochs"),
+        (
+            "trainer.run.graph.layers.0.x: 1",
+            "a.yaml: unknown key trainer.run.graph.layers.0.x; did you mean run.graph.layers?",
+        ),
+        ("run: {epoch: 1}", "a.yaml: unknown key run.epoch; did you mean run.epochs"),
         ("run: 3", "a.yaml: run: expected the name of a class, got 3"),
-        ("zzz: {}", "unknown a.yaml: zzz; --help all lists all flags"),
-        ("dry_run: true", "unknown a.yaml: dry_run"),
+        ("zzz: {}", "a.yaml: unknown key zzz; --help all lists all flags"),
+        ("dry_run: true", "a.yaml: unknown key dry_run"),
         ("run.epochs: many", "a.yaml: run.epochs: expected int, got 'many'"),
         ("run.epochs: [1]", "a.yaml: run.epochs: expected int, got [1]"),
         ("run.gpus: 1", "a.yaml: run.gpus: expected list[int], got 1"),
@@ -148,7 +153,7 @@ def test_none_for_optional_nodes(write: Write) -> None:
         ("run.graph.layers: {a: Dense}", "a.yaml: run.graph.layers: expected a list of classes, got {'a': 'Dense'}"),
         ("run.graph.layers: [Zzz]", "a.yaml: run.graph.layers.0: no class 'Zzz'"),
         ("run.graph.heads: [Dense]", "a.yaml: run.graph.heads: expected a mapping of classes, got ['Dense']"),
-        ("run.span: {lw: 1}", "unknown a.yaml: run.span.lw; did you mean run.span.low"),
+        ("run.span: {lw: 1}", "a.yaml: unknown key run.span.lw; did you mean run.span.low"),
         ("run.span: [1, 2, 3]", "a.yaml: run.span takes up to 2 values"),
         ("run.epochs: 1\nrun: {epochs: 2}", "a.yaml: run.epochs is given twice"),
         ("a: 1\nb: 2\na: 3", "a.yaml: broken YAML in line 3, column 1: key 'a' is given twice"),
@@ -184,7 +189,7 @@ BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for 
         ("run: {epochs: [" + "'" + "x" * 10_000 + "']}", "a.yaml: run.epochs: expected int, got ['xxx"),
         ("run: {epochs: {__cls__: " + "x" * 10_000 + "}}", "a.yaml: run.epochs"),
         ("run: {backup: {__cls__: " + "x" * 10_000 + "}}", "a.yaml: run.backup"),
-        ("x" * 900 + ": 1", "unknown a.yaml: xxx"),
+        ("x" * 900 + ": 1", "a.yaml: unknown key xxx"),
     ],
 )
 def test_a_hostile_file_is_one_short_line_(write: Write, text: str, message: str) -> None:
@@ -197,7 +202,7 @@ def test_a_hostile_file_is_one_short_line_(write: Write, text: str, message: str
 
 
 def test_a_file_of_too_many_values_is_not_read_to_its_end(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_files, "YAML_VALUES", 1000)  # memory takes long to measure
+    monkeypatch.setattr(boundedyaml, "YAML_VALUES", 1000)  # memory takes long to measure
     name = write("a.yaml", "a: [" + "[]," * 300_000 + "]")
     tracemalloc.start()
     with pytest.raises(UsageError, match="more than 1000 values; a JSON file may hold more"):
@@ -234,7 +239,7 @@ def test_errors_about_the_file_itself(write: Write) -> None:
 
 
 def test_old_names_in_files(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
+    monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"RunParams": {"n_epochs": "epochs"}})
     with pytest.warns(DeprecationWarning, match="n_epochs"):
         assert parse("--config", write("a.yaml", "run: {n_epochs: 4}")).epochs == 4
 

@@ -29,8 +29,8 @@ from test.params.conftest import Write
 from test.params.test_config import FULL_PARAMS, FULL_YAML, parse
 from test.support.commands import finish_command, start_python
 from tfaip.params import ParamsBase
-from tfaip.params.cli import ParamsParser
-from tfaip.params.config_output import yaml_text, yaml_value
+from tfaip.params.commandline.config_output import yaml_text, yaml_value
+from tfaip.params.commandline.parser import ParamsParser
 
 
 def printed(capsys: pytest.CaptureFixture[str], *argv: str, default: RunParams | None = None) -> str:
@@ -179,7 +179,7 @@ def test_the_printed_config_selects_own_classes_in_a_process_that_has_not_import
     file = tmp_path / "printed.yaml"
     code = (
         "import sys\n"
-        "from test.params.test_cli import make_parser\n"
+        "from test.params.parsing import make_parser\n"
         "run = make_parser().parse(sys.argv[1:]).run\n"
         "print(run.optimizer, run.graph.layers)"
     )

@@ -13,8 +13,8 @@ import pytest
 
 from test.support.commands import finish_command, start_python
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.cli import ParamsParser
-from tfaip.params.fieldhelp import help_of, source_help
+from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.declaration.fieldhelp import help_of, source_help
 
 
 class Line(ParamsBase):
@@ -129,7 +129,7 @@ def test_no_help_and_no_error_without_the_source(
 
 
 DECLARATION = "from tfaip.params import ParamsBase\nclass Here(ParamsBase):\n    x: int = 1\n    'Help of x'\n"
-PRINT = "from tfaip.params.fieldhelp import help_of\nprint(repr(help_of(Here, 'x')), Here(2))\n"
+PRINT = "from tfaip.params.declaration.fieldhelp import help_of\nprint(repr(help_of(Here, 'x')), Here(2))\n"
 
 
 def test_a_script_has_help_and_a_string_has_none(tmp_path: Path) -> None:

@@ -18,11 +18,12 @@ from test.params.cli_params import (
     RunParams,
     SGDOptimizer,
 )
-from test.params.test_cli import parse
+from test.params.parsing import parse
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, names, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.flags import flag_values, get_flag, set_flags
 from tfaip.params.limits import limits
+from tfaip.params.names import oldnames
 from tfaip.params.root import RootParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
@@ -182,7 +183,7 @@ def test_limits_name_the_flag_and_everything_stays_as_it_was() -> None:
 
 
 def test_old_names_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(names.RENAMED_FIELDS, "ChildParams", {"length": "size"})  # type: ignore[arg-type]
+    monkeypatch.setitem(oldnames.RENAMED_FIELDS, "ChildParams", {"length": "size"})  # type: ignore[arg-type]
     params = HolderParams()
     with pytest.warns(DeprecationWarning, match=r"--child\.length is now called --child\.size"):
         params["child.length"] = 5

@@ -10,8 +10,8 @@ import pytest
 
 from test.params.tiny_flags import tiny_params
 from tfaip.errors import UsageError
-from tfaip.params.functions import FunctionByName, load_function
-from tfaip.params.returnn_names import RETURNN_OPTIONS
+from tfaip.params.names.returnn import RETURNN_OPTIONS
+from tfaip.params.types.functions import FunctionByName, load_function
 from tfaip.trainer.scheduler import FunctionParams, NewbobMultiEpochParams, NewbobRelParams
 
 NEWBOB = "learning_rate: NewbobRel\nlearning_rate.decay: {}\n"
@@ -50,15 +50,16 @@ def test_the_user_may_name_any_function(foreign: Path) -> None:
     [
         ("os:system", "'os:system' is refused: os is not among the trusted packages"),
         ("builtins:exec", "'builtins:exec' is refused"),
-        ("tfaip.util.files:dumps", "has no function 'dumps'"),
-        ("tfaip.util.files:json", "has no function 'json'"),
-        ("tfaip.params.fieldtypes:get_args", "defined in typing, is refused"),
-        ("tfaip.no_such_module:f", "cannot be imported"),
+        ("tfaip.util.files:remove_tree", "'tfaip.util.files:remove_tree' is refused: tfaip is not among the trusted"),
+        ("test.params.tiny_flags:dumps", "has no function 'dumps'"),
+        ("test.params.tiny_flags:__builtins__", "has no function '__builtins__'"),
+        ("test.params.test_functions:Path", "defined in pathlib, is refused"),
+        ("test.no_such_module:f", "cannot be imported"),
     ],
 )
 def test_trusted_modules_do_not_make_everything_trusted(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
-        NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "growth": name})
+        NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "growth": name}, trusted=["test"])
 
 
 def test_numbers_of_files_stay_numbers(tmp_path: Path) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from test.params.cli_params import RunParams
-from test.params.test_cli import NeedsItemsParams, ShapesParams, make_parser
+from test.params.parsing import make_parser
+from test.params.test_cli import ShapesParams
+from test.params.test_required import NeedsItemsParams
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.cli import ParamsParser
-from tfaip.params.help import described
+from tfaip.params.commandline.flagtexts import described
+from tfaip.params.commandline.parser import ParamsParser
 
 
 def help_of(capsys: pytest.CaptureFixture[str], *argv: str, topics: tuple[str, ...] = ("all",)) -> str:
@@ -171,7 +173,7 @@ def test_a_module_of_params_that_imports_a_backend_is_named(tmp_path: Path, line
     code = (
         "import sys; sys.path.insert(0, '.')\n"
         "from mine.params import MineParams\n"
-        "from tfaip.params.cli import ParamsParser\n"
+        "from tfaip.params.commandline.parser import ParamsParser\n"
         "parser = ParamsParser('x'); parser.add_params('mine', MineParams)\n"
         "parser.parse(['--help'])"
     )
@@ -187,7 +189,7 @@ def test_the_command_line_needs_no_heavy_module() -> None:
     code = (
         "import sys, contextlib, io\n"
         "from test.params.cli_params import RunParams\n"
-        "from tfaip.params.cli import ParamsParser\n"
+        "from tfaip.params.commandline.parser import ParamsParser\n"
         "parser = ParamsParser('x'); parser.add_params('run', RunParams)\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
         "    parser.parse(['--help'])\n"

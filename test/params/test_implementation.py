@@ -178,7 +178,7 @@ def test_every_class_that_is_named_in_the_package_exists() -> None:
 def names_a_class(cls: Any) -> bool:
     """Return True if a params class names its implementation by a string."""
     own = getattr(vars(cls).get("cls"), "__func__", None)
-    return getattr(own, "__module__", None) == "tfaip.params.declaration"
+    return getattr(own, "__module__", None) == "tfaip.params.declaration.implementation"
 
 
 def all_subclasses(cls: type) -> set[type]:

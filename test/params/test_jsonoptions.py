@@ -15,11 +15,11 @@ from marshmallow import ValidationError
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.flags import set_flags
 from tfaip.params.limits import limits
-from tfaip.params.serialization import from_dict, load_params, save_params
-from tfaip.params.storable import conform, prepare, require_readable
+from tfaip.params.values.serialization import from_dict, load_params, save_params
+from tfaip.params.values.storable import conform, prepare, require_readable
 
 
 @pai_dataclass

@@ -20,14 +20,15 @@ import tfaip
 from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta, post_init
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, check_fields, limits, limits_of
-from tfaip.params.resolve import Resolver
-from tfaip.params.schema import Leaf, walk_entries
-from tfaip.params.serialization import from_dict, to_dict
-from tfaip.params.sources import Settings
-from tfaip.params.storable import flags_of, prepare
-from tfaip.params.tree import node_fields, set_path
+from tfaip.params.resolution.entries import Leaf, walk_entries
+from tfaip.params.resolution.resolver import Resolver
+from tfaip.params.resolution.sources import Settings
+from tfaip.params.tree.nodes import node_fields
+from tfaip.params.tree.paths import set_path
+from tfaip.params.values.serialization import from_dict, to_dict
+from tfaip.params.values.storable import flags_of, prepare
 from tfaip.predict.params import PredictorParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.optimizer import OPTIMIZERS

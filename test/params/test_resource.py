@@ -10,9 +10,9 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.resource import Resource, copy_resources
-from tfaip.params.serialization import load_params, save_params
+from tfaip.params.values.serialization import load_params, save_params
 
 
 @dataclass

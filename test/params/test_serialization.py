@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, names, pai_dataclass
-from tfaip.params.serialization import from_dict, from_json, load_params, save_params, to_dict, to_json
+from tfaip.params import ParamsBase, pai_dataclass
+from tfaip.params.names import oldnames
+from tfaip.params.values.serialization import from_dict, from_json, load_params, save_params, to_dict, to_json
 
 
 class Color(Enum):
@@ -215,7 +216,7 @@ def test_required_and_validated_fields() -> None:
 
 
 def test_old_field_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "RENAMED_FIELDS", {"Needs": {"old": "a"}})
+    monkeypatch.setattr(oldnames, "RENAMED_FIELDS", {"Needs": {"old": "a"}})
     with pytest.warns(DeprecationWarning, match=r"Needs\.old is now called a"):
         assert Needs.from_dict({"old": 3}) == Needs(3)
     with pytest.warns(DeprecationWarning, match="old"), pytest.raises(UsageError, match="got both 'old'"):
@@ -224,7 +225,7 @@ def test_old_field_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_old_class_names(monkeypatch: pytest.MonkeyPatch) -> None:
     new = "test.params.test_serialization:Point3"
-    monkeypatch.setattr(names, "RENAMED_CLASSES", {"gone.module:OldPoint": new})
+    monkeypatch.setattr(oldnames, "RENAMED_CLASSES", {"gone.module:OldPoint": new})
     assert from_dict(Everything, {"point": {"__cls__": "gone.module:OldPoint", "z": 1}}).point == Point3(z=1)
 
 
@@ -256,7 +257,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
         ('{"i": 1} x', "broken JSON in line 1, column 10"),
         ("[1]", "expected a JSON object, got list"),
         ('{"i": 1, "i": 2}', "key 'i' is given twice"),
-        ('{"__version__": 2}', "written by tfaip an unknown version in a newer format: update tfaip"),
+        ('{"__version__": 2}', "written by tfaip of an unknown version in a newer format: update tfaip"),
         ('{"__version__": "1"}', "__version__ is '1', expected a number"),
         ('{"i": ' + "1" * 10_000 + "}", "broken JSON: Exceeds the limit"),
         ('{"ii": 1}', "params: Everything has no 'ii'; did you mean i?"),

@@ -13,9 +13,9 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.functions import FunctionName
 from tfaip.params.resource import Resource
-from tfaip.params.storable import conform, prepare, require_readable
+from tfaip.params.types.functions import FunctionName
+from tfaip.params.values.storable import conform, prepare, require_readable
 
 
 class Color(Enum):

@@ -11,7 +11,9 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
-from tfaip.params.tree import ABSENT, Change, diff, get_path, is_hidden, set_path, walk
+from tfaip.params.tree.changes import ABSENT, Change, diff
+from tfaip.params.tree.nodes import walk
+from tfaip.params.tree.paths import get_path, is_hidden, set_path
 
 
 @dataclass

@@ -13,7 +13,7 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.serialization import from_dict
+from tfaip.params.values.serialization import from_dict
 
 
 @dataclass
@@ -123,7 +123,7 @@ def test_trust_is_for_whole_names(marker: Path) -> None:
             "test.params.no_such_module:X",
             "'test.params.no_such_module'): put the directory that holds it on the PYTHONPATH",
         ),
-        ("tfaip.params.tree:Change", "is not a params class derived from Part"),
+        ("tfaip.params.tree.changes:Change", "is not a params class derived from Part"),
     ],
 )
 def test_allowed_modules_do_not_make_everything_allowed(name: str, message: str) -> None:

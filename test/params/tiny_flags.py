@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 
 
 def tiny_params(*argv: str) -> TinyTrainerParams:

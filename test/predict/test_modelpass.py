@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from test.support.tiny.scenario import TinyData, TinyDataParams, TinyGeneratorParams
+from test.support.tiny.scenario import TinyData, TinyGenerator
 from tfaip.data.databaseparams import DataPipelineParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
@@ -24,11 +24,7 @@ Start = Callable[[Batch], dict[str, Any]]
 def five_batches() -> DataPipeline:
     """Nine samples in batches of two."""
     params = DataPipelineParams(batch_size=2, num_processes=0)
-    return (
-        TinyData(TinyDataParams())
-        .create_pipeline(params, TinyGeneratorParams(samples=9))
-        .to_mode(PipelineMode.PREDICTION)
-    )
+    return TinyData().create().create_pipeline(params, TinyGenerator(samples=9)).to_mode(PipelineMode.PREDICTION)
 
 
 def doubling(events: list[str]) -> Start:

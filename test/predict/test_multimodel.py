@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from test.predict.test_predictor import data_with, points, predictor_of
-from test.support.tiny.scenario import TinyGeneratorParams
+from test.support.tiny.scenario import TinyGenerator
 from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, scalar_results
 from tfaip.lav.multilav import VOTED
@@ -58,7 +59,9 @@ def test_different_shapes_cannot_be_voted_on():
 
 
 class Highest(MultiModelVoter):
-    """The highest output; the end notes how many models there were."""
+    """The highest output of the models; the end notes how many models there were."""
+
+    post_processed = False
 
     def vote(self, sample):
         self.models = len(sample.outputs)
@@ -87,10 +90,65 @@ def test_a_voter_of_ones_own_votes_before_the_post_processing():
     assert predictor.raw()(Sample(inputs={"x": points(1)[0]}, meta="one")).meta == {"id": "one", "models": 3}
 
 
+class Named(MultiModelVoter):
+    """Votes on what the post-processing made; created as in tfaip 1.2."""
+
+    def vote(self, sample):
+        return sample.new_outputs({"all": [float(one["y"][0]) for one in sample.outputs]})
+
+    def finalize_sample(self, sample):
+        return sample.new_meta({"first": sample.meta[0], "models": len(sample.meta)})
+
+
+class NamedPredictor(MultiModelPredictor):
+    def create_voter(self, data_params):
+        return Named()
+
+
+def test_each_model_has_its_own_post_processing_before_a_vote():
+    from test.lav.test_lav_in_training import HalveParams
+
+    halved, plain = data_with(post=[HalveParams()]), data_with()
+    predictor = NamedPredictor(PredictorParams(silent=True, include_targets=True), halved)
+    models = [lambda b: {"y": b["x"][:, :1]}, lambda b: {"y": b["x"][:, 1:2]}]
+    predictor.set_models(models, [halved, plain])
+    x = points(20)
+    samples = list(
+        predictor.predict_raw([Sample(inputs={"x": row}, targets={"y": row[:1]}, meta=i) for i, row in enumerate(x)])
+    )
+    np.testing.assert_array_equal([s.outputs["all"] for s in samples], x[:, :2] / [2, 1])
+    assert [s.meta for s in samples] == [{"first": i, "models": 2} for i in range(20)]
+    np.testing.assert_array_equal([s.inputs["x"] for s in samples], x)
+    np.testing.assert_array_equal([s.targets["y"] for s in samples], x[:, :1])
+    # Other data have their post-processing for all models; so do models without data of their own.
+    assert next(predictor.predict_database(plain, TinyGenerator(samples=1))).outputs["all"] == list(x[0, :2])
+    predictor.set_models(models)
+    assert next(iter(predictor.predict(TinyGenerator(samples=1)))).outputs["all"] == list(x[0, :2] / 2)
+
+
+class DropParams(DataProcessorParams):
+    @staticmethod
+    def cls():
+        return Drop
+
+
+class Drop(MappingDataProcessor[DropParams]):
+    def apply(self, sample):
+        return sample.new_invalid()
+
+
+def test_post_processing_that_drops_samples_of_one_model():
+    predictor = NamedPredictor(PredictorParams(silent=True), data_with())
+    model = lambda b: {"y": b["x"]}  # noqa: E731
+    predictor.set_models([model, model], [data_with(), data_with(post=[DropParams()])])
+    with pytest.raises(TfaipError, match="gives different numbers of samples, which cannot vote"):
+        list(predictor.predict(TinyGenerator(samples=3)))
+
+
 def test_no_models():
     predictor = MultiModelPredictor(PredictorParams(), data_with())
     with pytest.raises(UsageError, match="call set_models"):
-        predictor.predict(TinyGeneratorParams())
+        predictor.predict(TinyGenerator())
     with pytest.raises(UsageError, match="at least one"):
         predictor.set_models([])
 
@@ -100,8 +158,8 @@ def test_one_model_votes_alone():
     predictor = MultiModelPredictor(PredictorParams(silent=True), data_with())
     predictor.set_model(model)
     for one, other in zip(
-        predictor.predict(TinyGeneratorParams(samples=5)),
-        predictor_of(model).predict(TinyGeneratorParams(samples=5)),
+        predictor.predict(TinyGenerator(samples=5)),
+        predictor_of(model).predict(TinyGenerator(samples=5)),
         strict=True,
     ):
         np.testing.assert_array_equal(one.outputs["y"], other.outputs["y"])
@@ -164,6 +222,50 @@ def test_models_of_a_scenario_vote_and_their_vote_is_scored(tutorial, other_mode
     assert results[VOTED]["loss"] == results[VOTED]["crossentropy"]
 
 
+class ClassVoter(MeanVoter):
+    """Votes on the class alone, as a voter of texts does."""
+
+    def vote(self, sample):
+        sample = super().vote(sample)
+        return sample.new_outputs({"class": sample.outputs["class"]})
+
+
+class ClassPredictor(MultiModelPredictor):
+    def create_voter(self, data_params):
+        return ClassVoter(data_params)
+
+
+def test_a_vote_on_a_part_of_the_outputs_is_scored_by_the_evaluator(tutorial, other_model, monkeypatch):
+    paths = [tutorial / "best", other_model]
+    monkeypatch.setattr(TutorialScenario, "multi_predictor_cls", classmethod(lambda cls: ClassPredictor))
+    (results,) = TutorialScenario.create_multi_lav(LAVParams(silent=True), paths).run([VALIDATION])
+    # Losses and metrics need other outputs; those of the models have them. Of two classes the first one wins.
+    assert results[VOTED].keys() == {"eval_acc", "worst_class", "worst_class_acc"}
+    assert results[VOTED]["eval_acc"] == results[str(paths[0])]["eval_acc"]
+    assert results[str(paths[0])].keys() > {"loss", "crossentropy", "acc", "eval_acc"}
+
+
+class CountingPredictor(MultiModelPredictor):
+    def __init__(self, params, data, start):
+        super().__init__(params, data)
+        self.start = start
+
+
+def test_files_of_params_and_weights_elsewhere(tutorial, other_model):
+    """As code for tfaip 1.2 names them."""
+    params = PredictorParams(silent=True)
+    files = [tutorial / "best" / "scenario_params.json"] * 2
+    predictor = CountingPredictor.from_paths(
+        files, params, TutorialScenario, model_paths=[tutorial / "best", other_model], predictor_args={"start": 3}
+    )
+    assert predictor.start == 3
+    expected = TutorialScenario.create_multi_predictor([tutorial / "best", other_model], params)
+    for one, other in zip(predictor.predict(VALIDATION), expected.predict(VALIDATION), strict=True):
+        np.testing.assert_array_equal(one.outputs["logits"], other.outputs["logits"])
+    with pytest.raises(UsageError, match="2 files of params, but 1 models"):
+        CountingPredictor.from_paths(files, params, TutorialScenario, model_paths=[other_model])
+
+
 def test_every_model_runs_once_per_batch(tutorial, other_model, monkeypatch):
     """Eagerly, so that a call is a run; each gives what it gives alone, in every bit, in the same pass."""
     runs = defaultdict(list)
@@ -214,6 +316,25 @@ def test_no_model_sees_what_became_of_the_samples_of_another(tutorial, other_mod
     assert len(labels) == 3
     assert labels[0] == labels[1] == labels[2]
     assert 99 not in labels[0]
+
+
+class Second(MultiModelVoter):
+    def vote(self, sample):
+        return sample.new_outputs(sample.outputs[1]).new_meta(sample.meta[1])
+
+
+class SecondPredictor(MultiModelPredictor):
+    def create_voter(self, data_params):
+        return Second(data_params)
+
+
+def test_a_vote_after_the_post_processing_is_scored_by_the_evaluator_alone(tutorial, other_model, monkeypatch):
+    monkeypatch.setattr(TutorialScenario, "multi_predictor_cls", classmethod(lambda cls: SecondPredictor))
+    paths = [tutorial / "best", other_model]
+    (results,) = TutorialScenario.create_multi_lav(LAVParams(silent=True), paths).run([VALIDATION])
+    assert results[VOTED]["eval_acc"] == results[str(other_model)]["eval_acc"]
+    assert results[VOTED]["eval_acc"] != results[str(paths[0])]["eval_acc"]
+    assert not {"loss", "acc"} & results[VOTED].keys()
 
 
 def with_params(model, directory, change):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from test.lav.test_lav_in_training import Halve, HalveParams
-from test.support.tiny.scenario import TinyData, TinyDataParams, TinyGeneratorParams, TinyScenario
+from test.support.tiny.scenario import TinyData, TinyGenerator, TinyScenario
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.processor.dataprocessor import GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
@@ -56,10 +56,10 @@ class Twice(GeneratingDataProcessor[TwiceParams]):
 
 
 def data_with(pre=(), post=()):
-    params = TinyDataParams()
+    params = TinyData()
     params.pre_proc = SequentialProcessorPipelineParams(processors=list(pre))
     params.post_proc = SequentialProcessorPipelineParams(processors=list(post))
-    return TinyData(params)
+    return params.create()
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def predictor_of(graph, data=None, batch_size=4, **kwargs):
 def test_samples_come_one_by_one_in_order_processed_before_and_behind(graph, run_eagerly):
     data = data_with([DoubleParams()], [HalveParams()])
     predictor = predictor_of(graph, data, run_eagerly=run_eagerly)
-    samples = list(predictor.predict(TinyGeneratorParams(samples=10)))
+    samples = list(predictor.predict(TinyGenerator(samples=10)))
     x = 2 * points(10)
     np.testing.assert_array_equal([sample.inputs["x"] for sample in samples], x)
     # Halve exists only behind the model. float32 sums in another order.
@@ -171,9 +171,9 @@ def test_a_pipeline_and_other_data(graph):
     predictor = predictor_of(graph)
     doubled = data_with([DoubleParams()])
     x = expected_outputs(graph, 2 * points(6))
-    got = [s.outputs["y"] for s in predictor.predict_database(doubled, TinyGeneratorParams(samples=6))]
+    got = [s.outputs["y"] for s in predictor.predict_database(doubled, TinyGenerator(samples=6))]
     np.testing.assert_allclose(got, x, rtol=1e-5, atol=1e-6)
-    pipeline = doubled.create_pipeline(predictor.params.pipeline, TinyGeneratorParams(samples=6))
+    pipeline = doubled.create_pipeline(predictor.params.pipeline, TinyGenerator(samples=6))
     samples = list(predictor.predict_pipeline(pipeline.to_mode(PipelineMode.EVALUATION)))
     np.testing.assert_allclose([s.outputs["y"] for s in samples], x, rtol=1e-5, atol=1e-6)
     assert all(sample.targets is None for sample in samples)  # not asked for
@@ -206,10 +206,10 @@ def test_changed_weights_count_from_the_next_model_on(graph):
     predictor = predictor_of(graph)
     bias = np.array(graph.out.bias)
     try:
-        (before,) = predictor.predict(TinyGeneratorParams(samples=1))
+        (before,) = predictor.predict(TinyGenerator(samples=1))
         graph.out.bias.assign(bias + 1)
         predictor.set_model(graph)
-        (after,) = predictor.predict(TinyGeneratorParams(samples=1))
+        (after,) = predictor.predict(TinyGenerator(samples=1))
     finally:
         graph.out.bias.assign(bias)
     assert after.outputs["y"] - before.outputs["y"] == pytest.approx(1, abs=1e-6)
@@ -220,7 +220,7 @@ def test_a_keras_model_and_a_function(graph):
     model = keras.Model(inputs, {"sum": keras.ops.sum(inputs["x"], axis=-1)})
     functions = [model, lambda batch: {"sum": batch["x"].sum(axis=-1)}]
     for function in functions:
-        got = [float(s.outputs["sum"]) for s in predictor_of(function).predict(TinyGeneratorParams(samples=5))]
+        got = [float(s.outputs["sum"]) for s in predictor_of(function).predict(TinyGenerator(samples=5))]
         assert got == pytest.approx(points(5).sum(axis=1), rel=1e-5)
 
 
@@ -233,12 +233,12 @@ def test_a_keras_model_and_a_function(graph):
 )
 def test_an_output_without_a_row_per_sample(function, message):
     with pytest.raises(TfaipError, match=message):
-        list(predictor_of(function).predict(TinyGeneratorParams(samples=4)))
+        list(predictor_of(function).predict(TinyGenerator(samples=4)))
 
 
 def test_no_model():
     predictor = Predictor(PredictorParams(), data_with())
-    for use in (lambda: predictor.predict(TinyGeneratorParams()), predictor.raw):
+    for use in (lambda: predictor.predict(TinyGenerator()), predictor.raw):
         with pytest.raises(UsageError, match="call set_model"):
             use()
 
@@ -284,20 +284,33 @@ def test_half_precision_gives_outputs_in_float32(tutorial):
     assert 0 < np.max(np.abs(full - half)) < 0.1
 
 
-@pytest.mark.parametrize("value", [np.ones((3, 4)), {"x": np.ones((3, 4))}, [np.ones(4)], "x", 3, Sample(inputs={})])
+@pytest.mark.parametrize("value", [{"x": np.ones((3, 4))}, "x", 3, Sample(inputs={})])
 def test_what_is_no_data_is_told_at_the_call(value, graph):
     predictor = predictor_of(graph)
     with pytest.raises(TypeError, match=r"predict takes the params of a data generator, got \w+: .*predict_raw\("):
         predictor.predict(value)
-    with pytest.raises(TypeError, match=r"predict_raw takes samples, as in predict_raw\(\[Sample\(") as error:
+    with pytest.raises(TypeError, match=r"predict_raw takes several samples or inputs, as in predict_raw\(\[") as error:
         predictor.predict_raw(value)
     assert len(str(error.value)) <= 300
-    if not isinstance(value, Sample):
-        with pytest.raises(TypeError, match=r"expected a Sample, as in .*, got "):
-            predictor.raw()(value)
     if not isinstance(value, dict):
         with pytest.raises(TypeError, match="predict of TinyGraph takes a dict of a batch by name, .*, got "):
             graph.predict(value)
+
+
+def test_bare_inputs_are_samples_without_targets(graph):
+    x = points(3)
+    expected = expected_outputs(graph, x)
+    predictor = predictor_of(graph)
+    for given in ([{"x": row} for row in x], ({"x": row} for row in x)):
+        samples = list(predictor.predict_raw(given))
+        np.testing.assert_allclose([s.outputs["y"] for s in samples], expected, rtol=1e-5, atol=1e-6)
+        assert [(s.targets, s.meta) for s in samples] == [(None, None)] * 3
+    with predictor.raw() as raw:
+        np.testing.assert_allclose(raw({"x": x[1]}).outputs["y"], expected[1], rtol=1e-5, atol=1e-6)
+    lines = []
+    predictor.benchmark_results.pretty_print(lines.append)
+    assert [line.split()[0] for line in lines] == list(predictor.benchmark_results.to_dict())
+    assert lines[0].split() == ["samples", "1"]
 
 
 def test_samples_may_come_in_any_iterable(graph):

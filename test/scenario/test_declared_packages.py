@@ -14,7 +14,7 @@ import pytest
 from test.support.commands import finish_command, run_several, start_command
 from tfaip.errors import UsageError
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams, load_training_data
-from tfaip.params.serialization import save_params
+from tfaip.params.values.serialization import save_params
 
 TAGGER = """
 import numpy as np

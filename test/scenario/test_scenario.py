@@ -29,7 +29,7 @@ from tfaip.trainer.scheduler import CosineDecayParams
 
 # Class names of the old declaration -> of the new one.
 RENAMED = {"old:WavesDataParams": "new:WavesData", "old:WavesParams": "new:Waves", "old:NoiseParams": "new:Noise"}
-RENAMED |= {"old:SureParams": "new:Sure", "waves.old:": "waves.new:"}
+RENAMED |= {"old:SureParams": "new:Sure", "old:OldScenario": "new:WavesScenario", "waves.old:": "waves.new:"}
 
 
 def renamed(text: str) -> str:
@@ -100,7 +100,7 @@ def test_params_classes_are_named_after_the_scenario() -> None:
 
 READ = """
 import pickle, sys
-from tfaip.params.serialization import load_params
+from tfaip.params.values.serialization import load_params
 from tfaip.trainer.params import TrainerParams
 params = load_params(sys.argv[1], TrainerParams, trusted=["test"])
 assert pickle.loads(bytes.fromhex(sys.argv[2])) == params

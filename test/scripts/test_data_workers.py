@@ -40,6 +40,6 @@ def test_an_error_in_a_worker_is_one_line_and_its_traceback(
     assert line.startswith("error: ValueError: scale < 0; in Jitter.apply, sample ")
     assert "; in data worker " in line
     assert re.match(r"  in \S*scenario\.py:\d+ in apply ", place), place
-    code = "self.rng.normal(scale=self.params.amount"
+    code = "self.rng.normal(scale=self.amount"
     assert code in (tmp_path / "run" / "train.log").read_text()
     assert code not in result.stdout

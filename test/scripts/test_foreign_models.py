@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from test.support.tiny.scenario import TinyDataParams, TinyModelParams, TinyTrainerParams
+from test.support.tiny.scenario import TinyData, TinyModelParams, TinyTrainerParams
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.kerasformat import KerasExporter
 from tfaip.export.modelloading import load_exported
@@ -57,7 +57,7 @@ harmless = exec
 
 @pai_dataclass
 @dataclass
-class WordsParams(ScenarioBaseParams[TinyDataParams, TinyModelParams]):
+class WordsParams(ScenarioBaseParams[TinyData, TinyModelParams]):
     """A scenario with a file."""
 
     words: Resource | None = field(default=None)
@@ -113,7 +113,7 @@ COMMANDS: dict[str, Callable[[str], int]] = {
         (lambda p: p.update(__cls__="evil_package:Evil"), "'evil_package:Evil' is refused"),
         (lambda p: p.update(more={"__cls__": "evil_package:Evil"}), "has no 'more'"),
         (lambda p: p["model"].update(__cls__="test.scripts.test_foreign_models:harmless"), "is not a params class"),
-        (lambda p: p["model"].update(__cls__="test.support.tiny.scenario:TinyDataParams"), "is not a params class"),
+        (lambda p: p["model"].update(__cls__="test.support.tiny.scenario:TinyData"), "is not a params class"),
         (lambda p: p["model"].update(__cls__="tfaip.util.files:os"), "is not a params class"),
         (lambda p: p.update(words="../words.txt"), "resource '../words.txt' lies outside of"),
         (lambda p: p.update(words="/etc/hostname"), "resource /etc/hostname is refused: it lies outside of the model"),

@@ -17,8 +17,6 @@ from tfaip.trainer.run.names import PARAMS_FILE
 from tfaip.util import importpath
 from tfaip.util.manifest import write_manifest
 
-pytestmark = pytest.mark.backend
-
 # Installed ones, one of the standard library, an optional one that is not installed, the package of the scenario.
 SHADOWS = ("keras.py", "numpy.py", "json.py", "yaml.py", "typing.py", "safetensors/", "cupy.py", "tiny/")
 HOSTILE = "import os\nwith open({marker!r}, 'a') as file:\n    file.write(__name__ + '\\n')\n"
@@ -99,6 +97,7 @@ def test_no_command_imports_from_a_run_that_is_the_working_directory(
     }, results
 
 
+@pytest.mark.backend
 def test_the_whole_work_imports_nothing_from_a_model_that_is_the_working_directory(
     hostile: Path, workplace: Path, marker: Path
 ) -> None:

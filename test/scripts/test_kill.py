@@ -88,6 +88,7 @@ def test_killed_around_the_first_checkpoints(
     assert_same_run(run, whole / "run")
 
 
+@pytest.mark.series
 def test_killed_in_later_epochs(half: Path, whole: Path, workplace: Path, run_command: RunCommand) -> None:
     kills = {
         "right behind a checkpoint within an epoch": (

@@ -181,7 +181,7 @@ def test_stored_runs(
 
 
 def test_a_trusted_package_may_be_named(place: Path, whole: Path, run_command: RunCommand) -> None:
-    (place / "mine.py").write_text("from tiny.scenario import *\nclass Mine(TinyGeneratorParams): pass\n")
+    (place / "mine.py").write_text("from tiny.scenario import *\nclass Mine(TinyGenerator): pass\n")
     params = place / "params.json"
     params.write_text(changed(read_params(whole / "run"), "gen.train.__cls__", "mine:Mine"))
     refused(run_command("train_from_params", params, *OUT, "--print_config", cwd=place), "'mine:Mine'", "refused")

@@ -74,27 +74,36 @@ def test_flags_of_the_data_and_the_pipeline(run: Run, tutorial: Path) -> None:
     first = next(read_samples(Path("d.jsonl")))
     assert first.inputs["img"].shape == (8, 8, 1)
     assert 0.5 < first.inputs["img"].max() <= 1  # as the model sees it
-    well(run("predict", "--export_dir", best, "--pipeline.limit", "7", "--dump", "p.npz", "--predict.silent", "True"))
+    silent = ["--predict.silent", "True"]
+    well(run("predict", "--export_dir", best, "--predict.pipeline.limit", "7", "--dump", "p.npz", *silent))
     assert [(s.targets, s.meta) for s in read_samples(Path("p.npz"))] == [(None, i) for i in range(7)]
     out = well(run("predict", "--export_dir", best, "--pipeline.limit", "7"))
     assert "7 samples were predicted but not stored: write them with --dump FILE" in out
 
 
-def test_the_remainder_is_predicted_even_if_the_training_dropped_it(run: Run, model: Path) -> None:
+def test_all_samples_are_predicted_even_if_the_training_left_some_out(run: Run, model: Path) -> None:
     data = json.loads((model / "training_data.json").read_text())
-    data["gen"]["setup"]["val"] |= {"batch_drop_remainder": True, "batch_size": 100}
+    limits = {"limit": 250, "max_element_length": 7}
+    data["gen"]["setup"]["val"] |= {"batch_drop_remainder": True, "batch_size": 100, **limits}
     (model / "training_data.json").write_text(json.dumps(data))
     well(run("predict", "--export_dir", model, "--dump", "p.npz", "--predict.silent", "True"))
     assert len(list(read_samples(Path("p.npz")))) == 360
     well(run("predict", "--export_dir", model, "--dump", "p.npz", "--pipeline.batch_drop_remainder"))
     assert len(list(read_samples(Path("p.npz")))) == 300
+    well(run("predict", "--export_dir", model, "--dump", "p.npz", "--pipeline.limit", "250"))
+    assert len(list(read_samples(Path("p.npz")))) == 250
+    # LAV gives the scores of the validation.
+    out = well(run("lav", "--export_dir", model, "--pipeline.max_element_length", "None", "--out", "lav.json"))
+    assert "pipeline.limit 250: the first samples are evaluated, the others are left out" in out
+    assert json.loads(Path("lav.json").read_text())["benchmark"]["samples"] == 200
 
 
 @pytest.mark.backend
 def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
     models = [tutorial / "best", tutorial / "export"]
-    flags = ["--lav.silent", "True", "--out", "multi.json", "--dump", "multi.jsonl"]
+    flags = ["--out", "multi.json", "--dump", "multi.jsonl"]
     out = well(run("multi_lav", "--export_dirs", *models, *flags))
+    assert " sure)" not in out  # the samples of a vote are printed on demand only
     results = json.loads(Path("multi.json").read_text())["results"]["lav_l0"]
     assert list(results) == [*map(str, models), "voted"]
     assert table(out)["acc"] == [f"{one['acc']:.6g}" for one in results.values()]
@@ -103,6 +112,8 @@ def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
     evaluated = json.loads(Path("evaluated.json").read_text())["results"]
     assert evaluated == {name: results["voted"][name] for name in evaluated}
     assert len(list(read_samples(Path("multi.jsonl")))) == 360
+    limited = ["--lav.print_samples", "True", "--pipeline.limit", "12"]
+    assert well(run("multi_lav", "--export_dirs", *models, *limited)).count(" sure)") == 10
 
 
 @pytest.mark.backend
@@ -277,9 +288,12 @@ def test_a_model_that_does_not_name_its_data(run: Run, model: Path) -> None:
     (model / "training_data.json").unlink()
     refused(run("lav", "--export_dir", model), "which data?", "--data my.package:MyGeneratorParams")
     generator = "tfaip.scenario.tutorial.full.data:TutorialGenerator"
-    flags = ["--data", generator, "--data.part", "val", "--lav.silent", "True"]
-    out = well(run("lav", "--export_dir", model, *flags))
+    limited = ["--lav.silent", "True", "--pipeline.limit", "50"]
+    out = well(run("lav", "--export_dir", model, "--data", generator, "--data.part", "val", *limited))
     assert float(table(out)["acc"][0]) > 0.5
+    # Only one class has the field, so it need not be named.
+    assert table(well(run("lav", "--export_dir", model, "--data.part", "val", *limited)))["acc"] == table(out)["acc"]
+    refused(run("lav", "--export_dir", model, "--data.parts", "val"), "unknown flag --data.parts")
 
 
 def test_usage_of_the_commands(run: Run) -> None:

@@ -15,8 +15,8 @@ from test.events.test_writer import scalars
 from test.support.commands import REPOSITORY
 from test.support.runs import latest
 from tfaip.params import ParamsBase
-from tfaip.params.names import REMOVED_FIELDS, RENAMED_CLASSES
-from tfaip.params.serialization import from_dict, to_dict
+from tfaip.params.names.oldnames import REMOVED_FIELDS, RENAMED_CLASSES
+from tfaip.params.values.serialization import from_dict, to_dict
 
 OLDER = REPOSITORY / "test" / "data" / "older"
 CLASSES = json.loads((OLDER / "classes.json").read_text())

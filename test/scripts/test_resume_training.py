@@ -85,6 +85,7 @@ def test_stored_params_name_no_host_to_connect_to(half: Path, workplace: Path) -
     assert f'device.coordinator: "{address}"' in help_text.stdout
 
 
+@pytest.mark.series
 def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path) -> None:
     scenario = "tfaip.scenario.tutorial.full"
     first, second = tmp_path / "first", tmp_path / "second"

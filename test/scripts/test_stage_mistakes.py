@@ -107,7 +107,7 @@ FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
         (["--config", "type.yaml"], "stage a, overrides: --model.units: expected int, got '1 2'"),
         (
             ["--config", "class.yaml"],
-            "unknown class.yaml: stages.a.times; did you mean stages.a.epochs or stages.a.overrides or "
+            "class.yaml: unknown key stages.a.times; did you mean stages.a.epochs or stages.a.overrides or "
             "stages.a.no_train_scope?",
         ),
         (
@@ -117,7 +117,7 @@ FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
         (
             ["--config", "foreign.yaml"],
             "foreign.yaml: stages.c.function: function 'statistics:mean' is refused: statistics is not among the "
-            "trusted packages (test, tfaip): name it on the command line, or trust it: --trust statistics",
+            "trusted packages (test): name it on the command line, or trust it: --trust statistics",
         ),
     ],
 )  # fmt: skip
@@ -128,6 +128,20 @@ def test_stages_that_cannot_work(flags: Sequence[str], message: str, run: Run, t
     code, out, err = run("train", TINY, "--trainer.output_dir", tmp_path / "out", *flags)
     assert (code, out, err) == (2, "", f"error: {message}\n")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.backend
+def test_what_fits_no_model_of_a_stage(run: Run, tmp_path: Path) -> None:
+    """Known when the models of all stages are built for the first time."""
+    wrong = {
+        "--stages.small.no_train_scope": "stage small: --stages.small.no_train_scope 'nothing' matches no layer; ",
+        "--transfer.include": "stage main takes over no weight of stage small: ",
+    }
+    for flag, message in wrong.items():
+        code, _, err = run("train", TINY, "--trainer.output_dir", tmp_path / "out", *ONE, flag, "nothing")
+        assert (code, err.count("\n")) == (2, 1)
+        assert err.startswith(f"error: {message}")
+        assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,14 @@ IMPORTS = """
 import keras
 from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import *
-from tfaip.imports import EvaluatorBase, EvaluatorParams
+from tfaip.imports import (
+    EvaluatorBase,
+    EvaluatorParams,
+    ScenarioBase,
+    ScenarioBaseParams,
+    TrainerParams,
+    TrainerPipelineParams,
+)
 """
 GRAPH = """
 class Params(TinyModelParams):
@@ -35,10 +42,10 @@ class Model(TinyModel):
         {in_model}
         return super()._loss(inputs, targets, outputs)
 
-class ScenarioParams(ScenarioBaseParams[TinyDataParams, Params]):
+class ScenarioParams(ScenarioBaseParams[TinyData, Params]):
     pass
 
-class PipelineParams(TrainerPipelineParams[TinyGeneratorParams, TinyGeneratorParams]):
+class PipelineParams(TrainerPipelineParams[TinyGenerator, TinyGenerator]):
     pass
 
 class Training(TrainerParams[ScenarioParams, PipelineParams]):
@@ -52,10 +59,6 @@ class Bad(ScenarioBase[ScenarioParams, Training]):
         return params
 """
 PROCESSOR = """
-class BadJitterParams(JitterParams):
-    @staticmethod
-    def cls(): return BadJitter
-
 class BadJitter(Jitter):
     def apply(self, sample):
         return self.helper(sample)
@@ -67,15 +70,11 @@ class Bad(TinyScenario):
     @classmethod
     def default_trainer_params(cls):
         params = super().default_trainer_params()
-        params.scenario.data.pre_proc.processors = [BadJitterParams()]
+        params.scenario.data.pre_proc.processors = [BadJitter()]
         params.gen.setup.train.num_processes = {processes}
         return params
 """
 GENERATOR = """
-class BadGeneratorParams(TinyGeneratorParams):
-    @staticmethod
-    def cls(): return BadGenerator
-
 class BadGenerator(TinyGenerator):
     def load(self):
         return open("/nowhere/data")  # HERE
@@ -84,7 +83,7 @@ class Bad(TinyScenario):
     @classmethod
     def default_trainer_params(cls):
         params = super().default_trainer_params()
-        params.gen.train = BadGeneratorParams()
+        params.gen.train = BadGenerator()
         return params
 """
 EVALUATOR = """
@@ -116,9 +115,7 @@ class Bad(TinyScenario):
         return trainer
 """
 POST_INIT = """
-@pai_dataclass
-@dataclass
-class BadJitterParams(JitterParams):
+class BadJitter(Jitter):
     def __post_init__(self):
         self.amount / 0  # HERE
 
@@ -126,7 +123,7 @@ class Bad(TinyScenario):
     @classmethod
     def default_trainer_params(cls):
         params = super().default_trainer_params()
-        params.scenario.data.pre_proc.processors = [BadJitterParams()]
+        params.scenario.data.pre_proc.processors = [BadJitter()]
         return params
 """
 STYLED = 'raise ValueError("bad layer")  # HERE'
@@ -224,8 +221,6 @@ def test_a_value_that_a_base_class_refuses_is_no_error_of_the_line_that_calls_it
     (tmp_path / "bad_call.py").write_text(
         IMPORTS
         + """
-@pai_dataclass
-@dataclass
 class Mine(TinyScenario.trainer_params_cls()):
     def __post_init__(self):
         super().__post_init__()

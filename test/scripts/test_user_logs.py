@@ -13,29 +13,30 @@ pytestmark = pytest.mark.backend
 
 SCENARIO = """
 import logging
-from tiny.scenario import *
+from tfaip.imports import DataProcessorParams, MappingDataProcessor
+from tiny.scenario import TinyScenario
 
 log = logging.getLogger(__name__)
 
-class ChattyJitterParams(JitterParams):
+class ChattyParams(DataProcessorParams):
     @staticmethod
     def cls():
-        return ChattyJitter
+        return ChattyProcessor
 
-class ChattyJitter(Jitter):
+class ChattyProcessor(MappingDataProcessor[ChattyParams]):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         log.info("a processor is there")
 
     def apply(self, sample):
         log.warning("%s: 100%", "a sample") if self.mode.value == "training" else None
-        return super().apply(sample)
+        return sample
 
 class Chatty(TinyScenario):
     @classmethod
     def default_trainer_params(cls):
         params = super().default_trainer_params()
-        params.scenario.data.pre_proc.processors = [ChattyJitterParams()]
+        params.scenario.data.pre_proc.processors = [ChattyParams()]
         params.gen.setup.train.num_processes, params.epochs = 1, 1
         params.output_dir = "run"
         return params
@@ -49,7 +50,11 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-m", "tfaip.scripts.train", "chatty"], ["script.py"]], ids=["command", "script"]
+    "arguments",
+    [
+        pytest.param(["-m", "tfaip.scripts.train", "chatty"], id="command"),
+        pytest.param(["script.py"], id="script", marks=pytest.mark.series),
+    ],
 )
 def test_messages_of_a_scenario(arguments: list[str], tmp_path: Path) -> None:
     copy_tiny(tmp_path)

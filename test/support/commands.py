@@ -1,4 +1,8 @@
-"""Starts the toolkit's commands as users do: as a process of its own, from any directory."""
+"""Starts the toolkit's commands as users do: as a process of its own, from any directory.
+
+A command is started by a server that has imported the backend (`warm/server.py`), since this import takes most of its
+time. Tests of imports, of the start and of the end of the interpreter start it `cold`, as a new interpreter.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from test.support.processes import PROC, ZOMBIE, list_processes
+from test.support.warm.client import WarmProcess, start_warm
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Of `sitecustomize.py`, which every started interpreter imports.
@@ -37,18 +42,24 @@ class CommandResult:
         return f"rc {self.rc}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
 
 
+Process = subprocess.Popen[str] | WarmProcess
+
+
 def start_command(
-    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
-) -> subprocess.Popen[str]:
+    *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None, cold: bool = False
+) -> Process:
     """Start `python -m tfaip.scripts.{args[0]} args[1:]` in its own process group.
 
     Args:
         args: name of a module in `tfaip.scripts` and its arguments.
         cwd: working directory (default: the repository).
-        env: variables on top of those of the test process.
+        env: variables on top of those of the test process. If they may change what an import does, the start is cold.
+        cold: start a new interpreter.
     """
     script, *rest = map(str, args)
-    return start_python("-m", f"tfaip.scripts.{script}", *rest, cwd=cwd, env=env)
+    module = f"tfaip.scripts.{script}"
+    process = None if cold else start_warm(module, rest, cwd or REPOSITORY, environment(env))
+    return process or start_python("-m", module, *rest, cwd=cwd, env=env)
 
 
 def run_several(commands: Sequence[Sequence[str | Path]], cwd: Path) -> CommandResult:
@@ -58,19 +69,19 @@ def run_several(commands: Sequence[Sequence[str | Path]], cwd: Path) -> CommandR
         commands: the name of a module in `tfaip.scripts` and its arguments, for each.
         cwd: working directory.
     """
-    words = [[str(word) for word in command] for command in commands]
-    return finish_command(start_python("-m", "test.support.several", json.dumps(words), cwd=cwd, env=FILLS_CACHE))
+    words = json.dumps([[str(word) for word in command] for command in commands])
+    process = start_warm("test.support.several", [words], cwd, environment(FILLS_CACHE))
+    return finish_command(process or start_python("-m", "test.support.several", words, cwd=cwd, env=FILLS_CACHE))
 
 
 def start_python(
     *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
     """Start the interpreter with `args` in its own process group; it finds the repository's packages."""
-    path = os.pathsep.join(filter(None, [str(REPOSITORY), str(STARTUP), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         [sys.executable, *map(str, args)],
         cwd=cwd or REPOSITORY,
-        env={**os.environ, **READS_CACHE, "PYTHONPATH": path, **(env or {})},
+        env=environment(env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -79,9 +90,13 @@ def start_python(
     )
 
 
-def finish_command(
-    process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S, grace_s: float = GRACE_S
-) -> CommandResult:
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return all variables of a command: those of the test process, of its start, and the changes."""
+    path = os.pathsep.join(filter(None, [str(REPOSITORY), str(STARTUP), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, **READS_CACHE, "PYTHONPATH": path, **(changes or {})}
+
+
+def finish_command(process: Process, timeout_s: float = TIMEOUT_S, grace_s: float = GRACE_S) -> CommandResult:
     """Wait for a started command and collect what it printed.
 
     Args:
@@ -105,7 +120,7 @@ def finish_command(
     return CommandResult(process.returncode, stdout, stderr)
 
 
-def kill_group(process: subprocess.Popen[str]) -> None:
+def kill_group(process: Process) -> None:
     """Kill the command and everything it started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
@@ -113,7 +128,7 @@ def kill_group(process: subprocess.Popen[str]) -> None:
         return
 
 
-def group_ended(process: subprocess.Popen[str], grace_s: float = GRACE_S) -> bool:
+def group_ended(process: Process, grace_s: float = GRACE_S) -> bool:
     """True if within `grace_s` no process of the command's group is left that has not ended."""
     end = time.monotonic() + grace_s
     while has_group(process.pid):

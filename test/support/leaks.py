@@ -32,6 +32,8 @@ IGNORED_VARIABLES = frozenset(
 )
 # The standard library keeps this one helper process alive until the interpreter ends.
 IGNORED_COMMANDS = ("multiprocessing.resource_tracker",)
+# Lives as long as the tests; the commands that it starts do not.
+COMMAND_SERVER = "test/support/warm/server.py"
 # What winds down after its owner returned may take a moment, a long one on a busy machine; a real leak stays.
 GRACE_S = 30.0
 
@@ -90,11 +92,18 @@ def compare(before: Snapshot, after: Snapshot) -> list[str]:
 
 
 def child_processes() -> frozenset[int]:
-    """Process ids of the direct children of this process that are not in IGNORED_COMMANDS."""
+    """Process ids of the direct children of this process that are not in IGNORED_COMMANDS, and of commands it started.
+
+    A command may be the child of a server, which is none of them.
+    """
     if not PROC.exists():
         return frozenset(child.pid for child in multiprocessing.active_children() if child.pid)
-    pids = [process.pid for process in list_processes() if process.parent == os.getpid()]
-    return frozenset(pid for pid in pids if not any(word in command_line(pid) for word in IGNORED_COMMANDS))
+    processes = list(list_processes())
+    children = {process.pid for process in processes if process.parent == os.getpid()}
+    servers = {pid for pid in children if COMMAND_SERVER in command_line(pid)}
+    commands = {process.pid for process in processes if process.parent in servers}
+    ignored = {pid for pid in children if any(word in command_line(pid) for word in IGNORED_COMMANDS)}
+    return frozenset(children - servers - ignored | commands)
 
 
 def shared_memory_segments() -> frozenset[str]:

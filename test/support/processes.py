@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +34,15 @@ def list_processes() -> Iterator[Process]:
     Children are found by their parent: `/proc/<pid>/task/<thread>/children` is not complete while threads and children
     end, and vanishes with its thread.
     """
-    for directory in PROC.glob("[0-9]*"):
-        text = read_if_there(directory / "stat")
+    # Not by `Path.glob`, which takes twice as long: this is called before and after each test.
+    for name in os.listdir(PROC):
+        if not name.isdigit():
+            continue
+        text = read_if_there(f"{PROC}/{name}/stat")
         if text:
             # The name of the program stands in parentheses and may itself hold spaces and parentheses.
-            state, parent, group = text.rpartition(")")[2].split()[:3]
-            yield Process(int(directory.name), state, int(parent), int(group))
+            state, parent, group = text.rpartition(")")[2].split(maxsplit=3)[:3]
+            yield Process(int(name), state, int(parent), int(group))
 
 
 def command_line(pid: int) -> str:
@@ -51,9 +55,10 @@ def memory_map(pid: int) -> str:
     return read_if_there(PROC / str(pid) / "maps")
 
 
-def read_if_there(path: Path) -> str:
+def read_if_there(path: str | Path) -> str:
     """Return the content of a file below /proc; empty if it is gone, also between opening and reading."""
     try:
-        return path.read_bytes().decode(errors="replace")
+        with open(path, "rb", buffering=0) as file:
+            return file.read().decode(errors="replace")
     except OSError:
         return ""

@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from test.support.tiny.model import TinyModel
-from test.support.tiny.scenario import TinyDataParams, TinyPipelineParams, TinyScenario
+from test.support.tiny.scenario import TinyData, TinyPipelineParams, TinyScenario
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -79,7 +79,7 @@ class NetGraph(GraphBase[NetModelParams]):
         return {"y": head(ops.mean(features, axis=1))}
 
 
-class NetScenarioParams(ScenarioBaseParams[TinyDataParams, NetModelParams]):
+class NetScenarioParams(ScenarioBaseParams[TinyData, NetModelParams]):
     pass
 
 

@@ -131,6 +131,25 @@ def test_a_run_from_stored_params_leaves_the_history_file_of_the_other_one(
     assert json.loads((run / "again" / "trainer_params.json").read_text())["history_file"] is None
 
 
+def test_a_params_file_of_no_run_may_name_the_output_directory(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", keras.backend.backend())
+    own = place.parent / "own"
+    own.mkdir()
+    file, named = own / "params.json", own / "named"
+    stored = json.loads((place / "run" / "trainer_params.json").read_text())
+    file.write_text(json.dumps({**stored, "output_dir": str(named)}))
+    assert train_from_params.main([str(file), "--trainer.epochs", "1"]) == 0
+    assert json.loads((named / "trainer_params.json").read_text())["epochs"] == 1
+    assert f"the output directory is that of the params file: '{named}'" in capsys.readouterr().out
+    # Now it is that of a run, which nothing replaces.
+    assert train_from_params.main([str(file)]) == 2
+    assert train_from_params.main([str(named / "trainer_params.json")]) == 2
+    errors = capsys.readouterr().err
+    assert "missing required flag: --trainer.output_dir" in errors
+
+
 @pytest.mark.parametrize("name", ["best", "export", "checkpoint", "train", "train.log", "history.json", "validation"])
 def test_links_out_of_the_run(name: str, place: Path) -> None:
     run = place / "run"

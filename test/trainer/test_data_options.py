@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -16,17 +16,16 @@ from keras import ops
 
 from test.trainer import line
 from test.trainer.line import CallbackOf, LineModel, LineModelParams, Weights, by_hand
-from tfaip.data.data import DataBase
-from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
+from test.trainer.rows import RowsDataParams, RowsParams
+from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
-from tfaip.data.specs import TensorSpec
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.params import pai_dataclass
-from tfaip.params.storable import flags_of
+from tfaip.params.values.storable import flags_of
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
@@ -48,27 +47,6 @@ READ: list[tuple[str, int]] = []
 def _nothing_seen() -> None:
     SHAPES.clear()
     READ.clear()
-
-
-@pai_dataclass
-@dataclass
-class RowsParams(DataGeneratorParams):
-    """Rows of ones, of these lengths."""
-
-    lengths: list[int] = field(default_factory=list)
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return Rows
-
-
-class Rows(DataGenerator[RowsParams]):
-    def __len__(self) -> int:
-        return len(self.params.lengths)
-
-    def __getitem__(self, index: int) -> Sample:
-        length = self.params.lengths[index]
-        return Sample(inputs={"x": np.ones(length)}, targets={"y": [0.0]}, meta=index)
 
 
 @pai_dataclass
@@ -114,25 +92,6 @@ class Seen(MappingDataProcessor[SeenParams]):
 
 @pai_dataclass
 @dataclass
-class SumsDataParams(DataBaseParams):
-    @staticmethod
-    def cls() -> type[DataBase[Any]]:
-        return SumsData
-
-
-class SumsData(DataBase[SumsDataParams]):
-    def _input_layer_specs(self) -> dict[str, Any]:
-        return {"x": TensorSpec((None,), "float32")}
-
-    def _target_layer_specs(self) -> dict[str, Any]:
-        return {"y": TensorSpec((1,), "float32")}
-
-    def element_length_fn(self, sample: Sample) -> int:
-        return len(sample.inputs["x"])
-
-
-@pai_dataclass
-@dataclass
 class SumsModelParams(LineModelParams):
     @staticmethod
     def cls() -> type[LineModel]:
@@ -152,7 +111,7 @@ class SumsGraph(GraphBase[SumsModelParams]):
         return {"y": self.line(ops.sum(inputs["x"], axis=1, keepdims=True))}
 
 
-class SumsScenarioParams(ScenarioBaseParams[SumsDataParams, SumsModelParams]):
+class SumsScenarioParams(ScenarioBaseParams[RowsDataParams, SumsModelParams]):
     pass
 
 

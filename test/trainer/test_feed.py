@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -18,7 +20,7 @@ from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.position import Position
 from tfaip.data.specs import TensorSpec
-from tfaip.trainer.feed import Feed
+from tfaip.trainer.feed import Feeder
 
 pytestmark = [pytest.mark.backend, pytest.mark.usefixtures("_on_a_device")]
 
@@ -82,7 +84,7 @@ def arrays(element: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read(source: AbstractContextManager[Iterator[Item]], data: DataBase[Any] | None = None, **params: Any) -> list[Any]:
-    with Feed(source, data or Data(ROW, NUMBER), **params) as feed:
+    with Feeder(data or Data(ROW, NUMBER)).feed(source, **params) as feed:
         return [arrays(element) for element in feed.dataset]
 
 
@@ -131,7 +133,7 @@ def test_large_batches_cross_in_small_chunks(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_position_is_that_of_the_batches_trained_not_of_those_read() -> None:
     source = Source([batch(number) for number in range(100)])
-    with Feed(source.open(), Data(ROW, NUMBER)) as feed:
+    with Feeder(Data(ROW, NUMBER)).feed(source.open()) as feed:
         iterator = iter(feed.dataset)
         for _ in range(3):
             next(iterator)
@@ -161,7 +163,7 @@ def test_text_reaches_tensorflow() -> None:
 
 def test_closing_early_closes_the_source() -> None:
     source = Source([batch(number) for number in range(1000)])
-    with Feed(source.open(), Data(ROW, NUMBER)) as feed:
+    with Feeder(Data(ROW, NUMBER)).feed(source.open()) as feed:
         next(iter(feed.dataset))
     assert source.closed
     assert source.read < 1000
@@ -169,9 +171,40 @@ def test_closing_early_closes_the_source() -> None:
 
 def test_a_feed_that_nobody_reads_closes_too() -> None:
     source = Source([batch(0)])
-    with Feed(source.open(), Data(ROW, NUMBER)):
+    with Feeder(Data(ROW, NUMBER)).feed(source.open()):
         pass
     assert (source.closed, source.read) == (True, 0)
+
+
+def test_one_feed_after_the_other() -> None:
+    feeder = Feeder(Data(ROW, NUMBER))
+    sources = [Source([batch(number), batch(number)]) for number in range(4)]
+    seen = []
+    with feeder.feed(sources[0].open()) as feed:
+        training = iter(feed.dataset)
+        seen.append(arrays(next(training))[0]["x"][0, 0])
+        first = feed.dataset
+        with feeder.feed(sources[1].open()):
+            pass  # nobody reads it
+        with feeder.feed(sources[2].open()) as validation:
+            seen += [arrays(element)[0]["x"][0, 0] for element in validation.dataset]
+        seen.append(arrays(next(training))[0]["x"][0, 0])
+    with feeder.feed(sources[3].open()) as feed:
+        seen += [arrays(element)[0]["x"][0, 0] for element in feed.dataset]
+        # TensorFlow traces it once.
+        assert (feed.dataset is first) is (BACKEND == "tensorflow")
+    assert seen == [0, 2, 2, 0, 3, 3]
+
+
+def test_the_batches_of_a_feed_are_not_kept() -> None:
+    feeder = Feeder(Data(ROW, NUMBER))
+    source = Source([batch(0)])
+    with feeder.feed(source.open()) as feed:
+        assert len(list(feed.dataset)) == 1
+    kept = weakref.ref(source)
+    del source, feed
+    gc.collect()
+    assert kept() is None
 
 
 class PipelineError(Exception):
@@ -195,7 +228,7 @@ def test_an_error_of_the_reader_stays_the_readers() -> None:
 
 
 def fail_while_reading(source: Source) -> None:
-    with Feed(source.open(), Data(ROW, NUMBER)) as feed:
+    with Feeder(Data(ROW, NUMBER)).feed(source.open()) as feed:
         next(iter(feed.dataset))
         raise ZeroDivisionError
 
@@ -223,7 +256,7 @@ def test_batches_are_on_the_device_before_they_are_read(monkeypatch: pytest.Monk
     import jax
 
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    with Feed(Source([batch(0)]).open(), Data(ROW, NUMBER)) as feed:
+    with Feeder(Data(ROW, NUMBER)).feed(Source([batch(0)]).open()) as feed:
         (((inputs, targets),),) = feed.dataset
     assert isinstance(inputs["x"], jax.Array)
     assert isinstance(targets["y"], jax.Array)

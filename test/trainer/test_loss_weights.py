@@ -11,6 +11,7 @@ from test.model.support import X_AND_Y, FunctionModel, ScaleGraph, column, keras
 from test.trainer.line import CallbackOf, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.model.trainingmodel import TrainingModel
+from tfaip.trainer.schedules import ScheduleParams
 
 pytestmark = pytest.mark.backend
 
@@ -125,3 +126,16 @@ def test_the_same_weights_as_those_of_the_model_train_the_same():
     ours, _ = fitted({"a": 0.3, "b": 0.7})
     theirs, _ = fitted({}, loss_weights={"a": 0.3, "b": 0.7})
     np.testing.assert_allclose(moved(ours), moved(theirs), rtol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.0])
+@pytest.mark.parametrize("is_scheduled", [False, True])
+def test_lav_has_the_loss_of_the_validation(weight, is_scheduled):
+    values = {}
+    params = line_params([1.0], [2.0], lr=1.0, epochs=1, lav_every_n=1, loss_weights={"loss": weight})
+    if is_scheduled:
+        params.loss_weights, params.schedules = {}, [ScheduleParams("loss_weights.loss", {0: weight})]
+    train(params, CallbackOf(on_epoch_end=lambda epoch, logs: values.update(logs)))
+    # The gradient is the weight of the loss, so w is its negative; the output for 2 is 2 w.
+    assert values["val_loss"] == -2 * weight**2
+    assert values["lav_l0_loss"] == values["val_loss"]

@@ -13,7 +13,7 @@ import keras
 import pytest
 
 from test.support.runs import history
-from test.support.tiny.scenario import Jitter, JitterParams, TinyScenario, TinyTrainerParams
+from test.support.tiny.scenario import Jitter, TinyScenario, TinyTrainerParams
 from test.trainer.line import line_params, train
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, GeneratingDataProcessor, MappingDataProcessor
@@ -98,7 +98,7 @@ def test_dropped_samples_are_counted_and_told(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Jitter, "apply", drop_some)
     params = tiny_params(tmp_path / "run", samples_per_epoch=12)
-    assert isinstance(params.scenario.data.pre_proc.processors[0], JitterParams)
+    assert isinstance(params.scenario.data.pre_proc.processors[0], Jitter)
     TinyScenario.create_trainer(params).train()
     dropped = newest_state(tmp_path / "run")["history"]["1"]["meta"]["dropped"]
     assert dropped > 0

@@ -11,7 +11,7 @@ import pytest
 
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params
 from tfaip.params import ParamsBase, pai_dataclass
-from tfaip.params.tree import walk
+from tfaip.params.tree.nodes import walk
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.runparams import copy_for_run
 from tfaip.trainer.scheduler import NewbobAbsParams

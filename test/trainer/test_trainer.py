@@ -18,7 +18,7 @@ from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import UsageError
-from tfaip.trainer.feed import Feed
+from tfaip.trainer.feed import Feeder
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import ExponentialDecayParams
 from tfaip.util.typing import TensorDict
@@ -107,12 +107,12 @@ def test_iterations_are_batches_for_every_number_of_steps() -> None:
     # Keras runs assigns of a partial execution once too often if it does not know the number of steps.
     params = line_params([1.0] * 40)
     data = LineScenario(params.scenario).data
-    pipeline = data.create_pipeline(params.gen.setup.train, params.gen.train)
+    pipeline, feeder = data.create_pipeline(params.gen.setup.train, params.gen.train), Feeder(data)
     model = training_model(FunctionModel(lambda *args: {"loss": args[2]["y"]}), steps_per_execution=16)
     trained = 0
     for steps in range(1, 41):
         batches = pipeline.training_batches(Position(), steps)
-        with Feed(batches, data) as feed:
+        with feeder.feed(batches) as feed:
             model.fit(feed.dataset, steps_per_epoch=steps, shuffle=False, verbose=0)
         trained += steps
         assert int(model.optimizer.iterations) == trained

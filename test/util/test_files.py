@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -14,28 +13,15 @@ from pathlib import Path
 import pytest
 
 from test.support.commands import REPOSITORY, finish_command, start_python
+from test.util.support import names
 from tfaip.errors import TfaipError, UsageError
-from tfaip.util import files
 from tfaip.util.files import (
     TEMPORARY_PREFIX,
     commit_directory,
-    link_tree,
-    remove_directory,
-    remove_temporaries,
     write_json,
     write_text,
 )
-from tfaip.util.paths import require_directory, require_writable
-
-
-def names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir())
-
-
-def fail_half_way(target: Path, error: BaseException) -> None:
-    with commit_directory(target, ["file"]) as directory:
-        (directory / "file").write_text("new")
-        raise error
+from tfaip.util.paths import require_writable
 
 
 def test_text_is_replaced(tmp_path: Path) -> None:
@@ -67,214 +53,6 @@ def test_a_value_that_is_no_json_changes_nothing(tmp_path: Path) -> None:
         write_json(tmp_path / "a.json", {"bad": object()})
     assert (tmp_path / "a.json").read_text() == "1\n"
     assert names(tmp_path) == ["a.json"]
-
-
-def test_a_directory_appears_complete(tmp_path: Path) -> None:
-    target = tmp_path / "run" / "model"
-    with commit_directory(target) as directory:
-        assert names(directory) == []
-        (directory / "sub").mkdir()
-        (directory / "sub" / "file").write_text("content")
-        assert not target.exists()
-    assert (target / "sub" / "file").read_text() == "content"
-    assert names(target.parent) == ["model"]
-
-
-def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    target = tmp_path / "model"
-    for name in ("first", "second"):
-        with commit_directory(target, ["first"]) as directory:
-            (directory / name).write_text(name)
-    assert names(target) == ["second"]
-    assert names(tmp_path) == ["model"]
-
-
-def test_the_old_directory_is_there_until_the_new_one_is(tmp_path: Path) -> None:
-    target = tmp_path / "model"
-    with commit_directory(target) as directory:
-        (directory / "file").write_text("old")
-    opened = os.open(target, os.O_RDONLY)
-    try:
-        with commit_directory(target, ["file"]) as directory:
-            (directory / "file").write_text("new")
-            assert (target / "file").read_text() == "old"
-        # Exchanged, not rewritten in place: who had the old one open does not see the new file in it.
-        assert os.listdir(opened) == []
-    finally:
-        os.close(opened)
-    assert (target / "file").read_text() == "new"
-
-
-def test_an_exception_leaves_the_old_directory(tmp_path: Path) -> None:
-    target = tmp_path / "model"
-    with commit_directory(target) as directory:
-        (directory / "file").write_text("old")
-    with pytest.raises(RuntimeError, match="half way"):
-        fail_half_way(target, RuntimeError("half way"))
-    assert (target / "file").read_text() == "old"
-    assert names(tmp_path) == ["model"]
-
-
-def test_an_exception_leaves_nothing_where_nothing_was(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        fail_half_way(tmp_path / "model", KeyboardInterrupt())
-    assert names(tmp_path) == []
-
-
-def test_exchange_swaps_two_directories(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-    if not files._exchange(tmp_path / "a", tmp_path / "b"):
-        pytest.skip("the file system cannot exchange")
-    assert (names(tmp_path / "a"), names(tmp_path / "b")) == (["b"], ["a"])
-    assert not files._exchange(tmp_path / "a", tmp_path / "missing")
-
-
-def test_a_leftover_of_a_killed_process_is_no_obstacle(tmp_path: Path) -> None:
-    leftover = tmp_path / f"{TEMPORARY_PREFIX}model"
-    leftover.mkdir()
-    (leftover / "half").touch()
-    with commit_directory(tmp_path / "model") as directory:
-        (directory / "file").touch()
-    assert names(tmp_path / "model") == ["file"]
-    assert names(tmp_path) == ["model"]
-
-
-def test_leftovers_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / f"{TEMPORARY_PREFIX}model" / "sub").mkdir(parents=True)
-    (tmp_path / f"{TEMPORARY_PREFIX}latest").touch()
-    (tmp_path / "latest").touch()
-    (tmp_path / "sub" / f"{TEMPORARY_PREFIX}deep").mkdir(parents=True)
-    (tmp_path / f"{TEMPORARY_PREFIX}drafts").mkdir()  # has the prefix, but is no name of ours
-    (tmp_path / f"{TEMPORARY_PREFIX}{TEMPORARY_PREFIX}model").symlink_to(tmp_path / "sub")
-    remove_temporaries(tmp_path, ["model", "latest"].__contains__)
-    assert names(tmp_path) == [f"{TEMPORARY_PREFIX}drafts", "latest", "sub"]
-    assert names(tmp_path / "sub") == [f"{TEMPORARY_PREFIX}deep"]  # not recursive, and no link is followed
-    remove_temporaries(tmp_path / "missing", ["model"].__contains__)
-
-
-@pytest.mark.parametrize("moment", ["inside", "while moving"])
-def test_a_killed_process_leaves_the_old_directory(moment: str, tmp_path: Path) -> None:
-    target = tmp_path / "model"
-    with commit_directory(target) as directory:
-        (directory / "file").write_text("old")
-    code = f"""
-import os, signal
-from pathlib import Path
-from tfaip.errors import TfaipError, UsageError
-from tfaip.util import files
-kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-if {moment!r} == "while moving":
-    files._move_over = kill
-with files.commit_directory(Path({str(target)!r}), ["file"]) as directory:
-    (directory / "file").write_text("new")
-    if {moment!r} == "inside":
-        kill()
-"""
-    assert finish_command(start_python("-c", code)).rc == -9
-    assert (target / "file").read_text() == "old"
-    assert names(tmp_path) == [f"{TEMPORARY_PREFIX}model", "model"]
-    remove_temporaries(tmp_path, ["model"].__contains__)
-    assert names(tmp_path) == ["model"]
-
-
-def test_a_tree_of_links_has_the_same_files(tmp_path: Path) -> None:
-    (tmp_path / "a" / "sub").mkdir(parents=True)
-    (tmp_path / "a" / "sub" / "file").write_text("1")
-    link_tree(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "a" / "sub" / "file").samefile(tmp_path / "b" / "sub" / "file")
-    write_text(tmp_path / "a" / "sub" / "file", "2")  # replaced, not changed
-    assert (tmp_path / "b" / "sub" / "file").read_text() == "1"
-
-
-def test_where_there_are_no_links_files_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*paths: str) -> None:
-        raise OSError(errno.EPERM, "no links here")
-
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "file").write_text("1")
-    monkeypatch.setattr(os, "link", refuse)
-    link_tree(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "b" / "file").read_text() == "1"
-    assert not (tmp_path / "a" / "file").samefile(tmp_path / "b" / "file")
-
-
-def test_a_link_in_a_tree_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "large").touch()
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "link").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "a" / "broken").symlink_to(tmp_path / "nowhere")
-    link_tree(tmp_path / "a", tmp_path / "b")
-    assert (tmp_path / "b" / "link").is_symlink()
-    assert names(tmp_path / "b") == ["broken", "link"]
-
-
-def test_what_is_no_file_is_neither_waited_for_nor_missed(tmp_path: Path) -> None:
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "link").symlink_to(tmp_path / "missing")
-    (tmp_path / "source" / "to_pipe").symlink_to("pipe")
-    os.mkfifo(tmp_path / "source" / "pipe")
-    with commit_directory(tmp_path / "target") as directory:
-        link_tree(tmp_path / "source", directory)
-    assert (tmp_path / "target" / "link").is_symlink()
-    assert (tmp_path / "target" / "pipe").is_fifo()
-
-
-def test_a_directory_is_removed_as_a_whole(tmp_path: Path) -> None:
-    remove_directory(tmp_path / "a", tmp_path, ["mark"])  # there is none
-    (tmp_path / "a" / "sub").mkdir(parents=True)
-    (tmp_path / "a" / "mark").touch()
-    (tmp_path / ".tmp-a").mkdir()  # left by a process that was killed
-    remove_directory(tmp_path / "a", tmp_path, ["mark"])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_no_other_directory_is_replaced_or_removed(tmp_path: Path) -> None:
-    theirs = tmp_path / "theirs"
-    (theirs / "mark").mkdir(parents=True)  # not a file
-    (tmp_path / "link").symlink_to(theirs)
-    (tmp_path / "file").write_text("theirs")
-    for name in ("theirs", "link", "file"):
-        with pytest.raises(TfaipError, match=f"{name} is neither replaced nor removed: it is no directory that was"):
-            remove_directory(tmp_path / name, tmp_path, ["mark"])
-        with pytest.raises(TfaipError, match=f"{name} is neither"), commit_directory(tmp_path / name, ["mark"]):
-            pytest.fail("written in vain")
-    assert names(tmp_path) == ["file", "link", "theirs"]
-    assert names(theirs) == ["mark"]
-
-
-def test_a_directory_that_came_while_another_one_was_written_is_not_replaced(tmp_path: Path) -> None:
-    target = tmp_path / "model"
-
-    def write() -> None:
-        with commit_directory(target, ["mark"]) as directory:
-            (directory / "mark").touch()
-            target.mkdir()
-            (target / "thesis.tex").touch()
-
-    with pytest.raises(TfaipError, match="model is neither"):
-        write()
-    assert names(target) == ["thesis.tex"]
-    assert names(tmp_path) == ["model"]
-
-
-@pytest.mark.parametrize("way_out", ["..", "../beside", ".", "link/marked"])
-def test_nothing_is_removed_outside_of_the_root(way_out: str, tmp_path: Path) -> None:
-    for directory in ("root", "beside", "other/marked"):
-        (tmp_path / directory).mkdir(parents=True)
-        (tmp_path / directory / "mark").touch()
-    (tmp_path / "mark").touch()
-    (tmp_path / "root" / "link").symlink_to(tmp_path / "other")
-    with pytest.raises(TfaipError, match="is not removed: it is outside of .*root"):
-        remove_directory(tmp_path / "root" / way_out, tmp_path / "root", ["mark"])
-    assert names(tmp_path) == ["beside", "mark", "other", "root"]
-    assert [names(tmp_path / name) for name in ("beside", "root", "other/marked")] == [
-        ["mark"],
-        ["link", "mark"],
-        ["mark"],
-    ]
 
 
 def test_a_file_is_never_written_through_a_temporary_link(tmp_path: Path) -> None:
@@ -310,19 +88,6 @@ def test_a_file_that_cannot_be_written_is_refused_in_time(name: str, problem: st
     with pytest.raises(UsageError, match=f"cannot be written: {problem}") as caught:
         require_writable(tmp_path / name)
     assert len(str(caught.value)) <= 300
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [("pipe", "pipe is no directory"), ("pipe/a", "pipe is no directory"), ("a\0b", "the path holds a NUL character")],
-)
-def test_a_directory_that_cannot_be_written_is_refused_in_time(name: str, problem: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match=f"cannot be written: .*{problem}"):
-        require_directory(tmp_path / name)
-    for good in (tmp_path, tmp_path / "a/b"):
-        require_directory(good)
-    assert names(tmp_path) == ["pipe"]
 
 
 @pytest.fixture

@@ -22,17 +22,17 @@ from tfaip.export.kerasformat import KerasExporter
 from tfaip.export.modelloading import load_exported_params
 from tfaip.export.onnxformat import OnnxExporter
 from tfaip.export.savedmodelloading import ServedModel
+from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.export.trainingdata import load_training_data
 from tfaip.model.weights import load_arrays, load_weights_of
-from tfaip.params.config_files import load_config
-from tfaip.params.serialization import load_params
+from tfaip.params.commandline.config_files import load_config
+from tfaip.params.values.serialization import load_params
 from tfaip.predict.samplefile import read_samples
 from tfaip.scripts.common.storedtraining import load_trainer_params
 from tfaip.trainer.historyreading import read_history
 from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.tools.returnnconfig import read_rate_config
-from tfaip.trainer.warmstart.savedmodelvariables import read_saved_model
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
 Reader = Callable[[Path], Any]

@@ -5,10 +5,12 @@ JAX is imported inside of the functions: `jax.distributed.initialize` must come 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.text import shorten_text
@@ -23,6 +25,10 @@ SHUTDOWN_TIMEOUT_S = 30
 
 # The library in which JAX exchanges arrays between processes without a GPU; its errors have no type and no code.
 _EXCHANGE = "Gloo"
+# In the error of a call of the service of process 0 that is not answered.
+_NO_SERVICE = "UNAVAILABLE"
+POLL_MS = 1000
+_left_together = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -154,6 +160,51 @@ def synchronize(name: str) -> None:
     multihost_utils.sync_global_devices(name)
 
 
+def post(name: str, text: str) -> None:
+    """Let the other processes read a text; see `read_posted`.
+
+    Args:
+        name: one that was never used in this run of the processes.
+        text: not empty.
+    """
+    _service().key_value_set(name, text)
+
+
+def read_posted(name: str) -> str:
+    """Return a text as soon as a process has posted it, however long that takes.
+
+    Every exchange of arrays ends with an error if a process comes much later than the others. This wait has no limit,
+    and ends with an error if the coordinator has gone.
+    """
+    import jax
+
+    service = _service()
+    while True:
+        try:
+            # In parts, so that a signal is handled in between.
+            text: str = service.blocking_key_value_get(name, POLL_MS)
+            return text
+        except jax.errors.JaxRuntimeError as error:
+            if "DEADLINE_EXCEEDED" not in str(error):
+                raise
+
+
+def leave_together() -> None:
+    """Let `leave_at_once` wait until every process has called it, since an error is raised in all of them.
+
+    With the process that leads the others its connections are gone, and a library ends those that still have one,
+    before they have printed the error.
+    """
+    _left_together.set()
+
+
+def _service() -> Any:
+    """Return the client of the service that JAX's processes join; it has no public name."""
+    from jax._src import distributed
+
+    return distributed.global_state.client
+
+
 def lost_connection(error: Exception) -> str | None:
     """Return what an error says of a connection to another process that broke; None: it is of another kind."""
     import jax
@@ -161,21 +212,25 @@ def lost_connection(error: Exception) -> str | None:
     text = str(error)
     # Collective operations raise a ValueError, compiled steps what JAX has for all errors of its runtime, such as
     # exhausted memory: only the text tells a broken connection from those.
-    if not isinstance(error, (jax.errors.JaxRuntimeError, ValueError)) or _EXCHANGE not in text:
+    mark = next((mark for mark in (_EXCHANGE, _NO_SERVICE) if mark in text), None)
+    if mark is None or not isinstance(error, (jax.errors.JaxRuntimeError, ValueError)):
         return None
-    return text[text.index(_EXCHANGE) :].splitlines()[0]
+    return text[text.index(mark) :].splitlines()[0]
 
 
 def leave_at_once(exit_code: int) -> None:
     """End the process without waiting for the others, as a normal end would, if it has joined some.
 
     A process that failed would wait for processes that in turn wait for it, until the heartbeat timeout; this way they
-    fail at once.
+    fail at once. Only those that know of each other that they fail do wait; see `leave_together`.
     """
     jax = sys.modules.get("jax")
     if jax is not None and jax.distributed.is_initialized():
         sys.stdout.flush()
         sys.stderr.flush()
+        if _left_together.is_set():
+            with contextlib.suppress(Exception):  # one of them may have been killed meanwhile
+                jax.distributed.shutdown()
         os._exit(exit_code)
 
 

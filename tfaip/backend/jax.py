@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfaip.backend import keras_private
+from tfaip.backend.execution import Execution
+from tfaip.backend.jaxloop import LoopedSteps
+from tfaip.backend.keras_private.randomstate import forget_global_random_state
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "data_parallel"
@@ -25,6 +28,9 @@ ADVICE_WITHOUT_COMPILATION = (
     "the training is not compiled, which is many times slower, since these layers do not support it: %s. Do their work "
     "in a pre-processor of the data, or set supports_jit = True on a layer that jax compiles"
 )
+
+# As on TensorFlow.
+_STEPS_PER_EXECUTION = 16
 
 # Besides the batch that is trained and one that is on its way.
 _WAITING_ON_DEVICE = 1
@@ -52,7 +58,7 @@ def seed(number: int) -> None:
     # As `keras.utils.set_random_seed`, which would import an installed TensorFlow to seed it too.
     random.seed(number)
     np.random.seed(number)
-    keras_private.forget_global_random_state()
+    forget_global_random_state()
 
 
 # Compiled steps
@@ -60,13 +66,45 @@ def seed(number: int) -> None:
 
 def steps_per_execution(is_shared: bool) -> int:
     """Return how many steps one execution of `fit` runs by default."""
-    # Several are a Python loop: nothing is gained, and signals are seen later.
-    return 1
+    # Unless `train_function` finds that they cannot run in a compiled loop.
+    return 1 if is_shared else _STEPS_PER_EXECUTION
 
 
 def most_steps_per_execution(is_shared: bool) -> int | None:
     """Return the limit of `steps_per_execution`; None: there is none."""
     return None
+
+
+def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callable[..., Any] | None, Any]:
+    """Decide how `fit` executes the steps of a model; return its train function and the data."""
+    looped = None
+    if model.jit_compile and not model.run_eagerly and keras.distribution.distribution() is None:
+        steps = LoopedSteps(model)
+        data = _decide(steps, execution, data)
+        looped = steps if execution.loops else None
+    if looped is None and execution.is_automatic:
+        # Nothing is gained by more, and signals are seen later.
+        model.steps_per_execution = 1
+    return looped, data
+
+
+def _decide(steps: LoopedSteps, execution: Execution, data: Iterator[Any]) -> Iterator[Any]:
+    """Set `loops`, by the first batch unless it is decided; return the data with that batch."""
+    platform = jax.default_backend()
+    loops = execution.decided(platform)
+    if loops is None:
+        first = next(data, None)
+        if first is None:
+            return data
+        loops, data = steps.can_loop(first), _with_first(first, data)
+    execution.loops, execution.platform = loops, platform
+    return data
+
+
+def _with_first(first: Any, data: Iterator[Any]) -> Iterator[Any]:
+    """Return a generator, as `fit` demands it, of an element and those after it."""
+    yield first
+    yield from data
 
 
 class CompiledStep:
@@ -163,6 +201,16 @@ def synchronize(model: keras.Model) -> None:
     model.jax_state_sync()
 
 
+def named_part(name: str) -> AbstractContextManager[Any]:
+    """Return an empty context: shapes are known when a step is traced."""
+    return nullcontext()
+
+
+def failed_operation(error: Exception) -> str | None:
+    """Return None, see `named_part`."""
+    return None
+
+
 def after_the_data(data: Any) -> AbstractContextManager[Any]:
     """Return an empty context: there is no step without a batch."""
     return nullcontext()
@@ -226,6 +274,11 @@ def num_replicas() -> int:
     return 1
 
 
+def replica_number() -> Any:
+    """Return 0: there is one."""
+    return 0
+
+
 def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
     """Return the gradients as they are, those of the whole batch."""
     return gradients
@@ -260,9 +313,18 @@ def to_numpy(value: Any) -> np.ndarray:
     return np.array(value)
 
 
-def dataset(elements: Callable[[], Iterator[Element]], specs: Sequence[Mapping[str, Any]]) -> Any:
-    """Return batches in the form that `fit` reads fastest: a plain iterator."""
-    return ((element,) for element in elements())
+class Datasets:
+    """Makes datasets of equal specs, in the form that `fit` reads fastest: a plain iterator."""
+
+    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
+        pass
+
+    def reading(self, elements: Callable[[], Iterator[Element]]) -> Any:
+        """Return a dataset that can be read once."""
+        return ((element,) for element in elements())
+
+    def release(self) -> None:
+        """Do nothing: an iterator belongs to whoever reads it."""
 
 
 def consume(data: Any) -> None:
@@ -290,7 +352,36 @@ def fold(step: Callable[[Any, Tensor], Any], initial: Any, elements: Tensor) -> 
     return final
 
 
+def take_classes(scores: Tensor, labels: Tensor) -> Tensor:
+    """Return the scores of the classes of each sample in all frames."""
+    return _take_classes(scores, labels, scores.shape[2])
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _take_classes(scores: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    index = ops.repeat(labels[:, None], scores.shape[1], axis=1)
+    return ops.take_along_axis(scores, index, axis=2)
+
+
+def _take_classes_forward(scores: Tensor, labels: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
+    return _take_classes(scores, labels, num_classes), labels
+
+
+def _take_classes_backward(num_classes: int, labels: Tensor, gradient: Tensor) -> tuple[Tensor, None]:
+    # JAX would add the elements one by one, which takes as long as all the rest of the CTC loss.
+    one_hot = jax.nn.one_hot(labels, num_classes, dtype=gradient.dtype)
+    return jax.numpy.einsum("btn,bnk->btk", gradient, one_hot, precision="highest"), None
+
+
+_take_classes.defvjp(_take_classes_forward, _take_classes_backward)
+
+
 # Profiling
+
+
+def summary_writer(directory: Path) -> Any:
+    """Return None: `tf.summary` belongs to TensorFlow."""
+    return None
 
 
 def start_profile(directory: Path) -> None:

@@ -6,6 +6,7 @@ Its documented writer is that of TensorFlow (`tf.summary`), whose import takes s
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +20,12 @@ _STRING = 7  # DT_STRING of TensorFlow
 
 
 def leave_tensorflow_alone() -> None:
-    """Keep tensorboard from importing TensorFlow; to be called before its first import."""
-    provide_module(NO_TENSORFLOW)
+    """Keep tensorboard from importing TensorFlow; to be called before its first import.
+
+    If TensorFlow is imported already, nothing is saved, and `tf.summary` would not work any more.
+    """
+    if "tensorflow" not in sys.modules:
+        provide_module(NO_TENSORFLOW)
 
 
 def record_writer(file: Any) -> Any:

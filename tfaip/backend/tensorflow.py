@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from tfaip.backend.execution import Execution
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "mirror"
@@ -96,6 +97,20 @@ def most_steps_per_execution(is_shared: bool) -> int | None:
     """Return the limit of `steps_per_execution`; None: there is none."""
     # Keras fails under MirroredStrategy with more.
     return 1 if is_shared else None
+
+
+def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callable[..., Any] | None, Any]:
+    """Decide how `fit` executes the steps of a model; return its train function and the data.
+
+    Args:
+        model: compiled; its `steps_per_execution` may be changed.
+        execution: what was decided so far, and here.
+        data: those of `fit`, of which the first batch may be read.
+
+    Returns:
+        What `fit` calls for each execution (None: Keras makes it), and the data with its first batch.
+    """
+    return None, data
 
 
 class CompiledStep:
@@ -187,6 +202,17 @@ def synchronize(model: keras.Model) -> None:
     """Assign to the variables of a model what `fit` keeps elsewhere while it runs; on TensorFlow there is nothing."""
 
 
+def named_part(name: str) -> AbstractContextManager[Any]:
+    """Return a context whose operations have a name: letters, digits, dots and underscores."""
+    context: AbstractContextManager[Any] = tf.name_scope(name)
+    return context
+
+
+def failed_operation(error: Exception) -> str | None:
+    """Return the full text of an error of an operation, with its names; None: it is another error."""
+    return error.message if isinstance(error, tf.errors.OpError) else None
+
+
 def after_the_data(data: Any) -> AbstractContextManager[Any]:
     """Return a context in which all operations wait for the batch of the step.
 
@@ -248,6 +274,13 @@ def num_replicas() -> int:
     return int(tf.distribute.get_strategy().num_replicas_in_sync)
 
 
+def replica_number() -> Any:
+    """Return which part of a batch this replica has, from 0; 0 also where nothing is split."""
+    context = tf.distribute.get_replica_context()
+    # There is none while the model is built.
+    return 0 if context is None else context.replica_id_in_sync_group
+
+
 def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
     """Return the gradients of the whole batch, equal on all replicas."""
     if not tf.distribute.has_strategy():
@@ -280,24 +313,51 @@ def to_numpy(value: Any) -> np.ndarray:
     return array
 
 
-def dataset(elements: Callable[[], Iterator[Element]], specs: Sequence[Mapping[str, Any]]) -> Any:
-    """Return batches in the form that `fit` reads fastest: a `tf.data.Dataset`.
+class Datasets:
+    """Makes datasets of equal specs, in the form that `fit` reads fastest: a `tf.data.Dataset`.
+
+    They are one, which is traced once (60 ms) and reads other batches each time.
 
     Args:
-        elements: opens an iterator over inputs and targets.
         specs: shape without the batch, and dtype, of the inputs and of the targets by name.
     """
-    signature = tuple(_chunk_specs(part) for part in specs)
-    chunks = tf.data.Dataset.from_generator(lambda: _chunks(elements()), output_signature=signature)
-    sliced = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(
-        lambda inputs, targets: tf.data.Dataset.from_tensor_slices((inputs, targets))
-    )
-    batches = sliced.map(lambda inputs, targets: ((inputs, targets),)).prefetch(PREFETCHED_BATCHES)
-    options = tf.data.Options()
-    # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up: epochs of
-    # 2.6 s took 5.11 s, the sum of its naps, every other time.
-    options.autotune.enabled = False
-    return batches.with_options(options)
+
+    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
+        self._specs = specs
+        self._dataset: Any = None
+        self._elements: Callable[[], Iterator[Element]] | None = None
+
+    def reading(self, elements: Callable[[], Iterator[Element]]) -> Any:
+        """Return a dataset that can be read once, before the next one is asked for.
+
+        Args:
+            elements: opens an iterator over inputs and targets.
+        """
+        self._elements = elements
+        if self._dataset is None:
+            self._dataset = self._traced()
+        return self._dataset
+
+    def release(self) -> None:
+        """Forget the batches, which may belong to much data."""
+        self._elements = None
+
+    def _traced(self) -> Any:
+        signature = tuple(_chunk_specs(part) for part in self._specs)
+        chunks = tf.data.Dataset.from_generator(self._opened, output_signature=signature)
+        batches = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(
+            lambda inputs, targets: tf.data.Dataset.from_tensor_slices(((inputs, targets),))
+        )
+        options = tf.data.Options()
+        # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up: epochs of
+        # 2.6 s took 5.11 s, the sum of its naps, every other time.
+        options.autotune.enabled = False
+        return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
+
+    def _opened(self) -> Iterator[Element]:
+        elements = self._elements
+        # Nothing is left if the training has ended before its first batch was read.
+        return _chunks(() if elements is None else elements())
 
 
 def consume(data: Any) -> None:
@@ -371,7 +431,30 @@ def fold(step: Callable[[Any, Tensor], Any], initial: Any, elements: Tensor) -> 
     return final
 
 
+def take_classes(scores: Tensor, labels: Tensor) -> Tensor:
+    """Return the scores of the classes of each sample in all frames.
+
+    Args:
+        scores: `[batch, time, class]`.
+        labels: classes, `[batch, label]`.
+
+    Returns:
+        `[batch, time, label]`.
+    """
+    index = ops.repeat(labels[:, None], ops.shape(scores)[1], axis=1)
+    return ops.take_along_axis(scores, index, axis=2)
+
+
 # Profiling
+
+
+def summary_writer(directory: Path) -> Any:
+    """Return a writer for functions that use `tf.summary`; None: there is none on this backend.
+
+    Args:
+        directory: of its event file.
+    """
+    return tf.summary.create_file_writer(str(directory))
 
 
 def start_profile(directory: Path) -> None:

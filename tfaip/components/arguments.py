@@ -41,22 +41,6 @@ def further_arguments(scenario: Any, part: str, offered: Mapping[str, Callable[[
     return found
 
 
-def takes(cls: type, name: str) -> bool:
-    """Return True if the constructor of a class has a parameter of this name.
-
-    A constructor that passes `**kwargs` on is followed to the one of the next base class.
-    """
-    for base in cls.__mro__:
-        if "__init__" not in vars(base):
-            continue
-        parameters = inspect.signature(vars(base)["__init__"]).parameters
-        if name in parameters:
-            return True
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-            return False
-    return False
-
-
 def _taken(hook: Callable[..., Any], offered: Mapping[str, Any], shown: str) -> list[str]:
     """Return the names of the offered values that a hook takes; all if it has `**kwargs`."""
     parameters = inspect.signature(hook).parameters.values()

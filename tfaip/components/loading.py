@@ -6,7 +6,6 @@ A user may type `pkg`, `pkg.scenario`, `pkg.scenario:Class`, or a path. A stored
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import inspect
@@ -106,6 +105,12 @@ def _import(name: str) -> ModuleType:
         raise UsageError(f"scenario module {shorten_text(name)} fails to import: {_one_line(error)}") from error
 
 
+def _near(name: str, known: Iterable[str], count: int) -> list[str]:
+    import difflib  # only messages need it
+
+    return difflib.get_close_matches(name, list(known), count)
+
+
 def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {shorten_text(str(error), 150)}"
 
@@ -115,7 +120,7 @@ def _near_modules(name: str, missing: str) -> str:
     parent, _, last = missing.rpartition(".")
     paths = list(getattr(sys.modules[parent], "__path__", [])) if parent in sys.modules else None
     known = {info.name for info in pkgutil.iter_modules(paths)} - sys.stdlib_module_names
-    near = difflib.get_close_matches(last, known, n=3, cutoff=0.6)
+    near = _near(last, known, 3)
     if not parent:
         # All installed packages are in the same place; the user means one with a scenario.
         shipped = [known_name for known_name in SHIPPED if missing in known_name.split(".")[2:]]
@@ -172,7 +177,7 @@ def _named_class(module: ModuleType, name: str) -> Scenario:
     if inspect.isclass(value) and issubclass(value, ScenarioComponents):
         return value
     known = sorted(_scenarios_of(module))
-    near = difflib.get_close_matches(name, known, n=1)
+    near = _near(name, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; it defines {', '.join(known) or 'none'}"
     raise UsageError(f"module {module.__name__} has no scenario named {shorten(name)}{hint}")
 

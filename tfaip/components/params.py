@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataBaseParams
+from tfaip.errors import UsageError
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option, pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.declaration.generics import bound_field
+from tfaip.params.names.trust import check_function, import_named, top_package
 from tfaip.params.root import RootParams
-from tfaip.params.sharing import fill_shared
+from tfaip.params.tree.sharing import fill_shared
+from tfaip.util.construction import construct
+from tfaip.util.text import shorten
 
 TData = TypeVar("TData", bound=DataBaseParams)
 TModel = TypeVar("TModel", bound=ModelBaseParams)
@@ -58,3 +62,31 @@ class ScenarioBaseParams(RootParams, Generic[TData, TModel]):
         super().__post_init__()
         # Not strict: what a part needs may be set later.
         fill_shared(self, self, strict=False)
+
+    def cls(self) -> type[Any]:
+        """Return the class of the scenario, which `scenario_id` names; `default_params` of the scenario sets it.
+
+        Raises:
+            UsageError: if it is not set, or names no scenario, or one of another package than that of the params.
+        """
+        name, owner = self.scenario_id, type(self)
+        if name is None:
+            raise UsageError(
+                f"{owner.__name__} does not know its scenario: take the params from default_params of the scenario, "
+                "or set scenario_id to module:Class"
+            )
+        # It may come from a file, which must lead to no other code.
+        check_function(name, frozenset({top_package(owner.__module__)}), "scenario_id")
+        found = import_named(name, "scenario_id", "object")
+        if not isinstance(found, type) or not hasattr(found, "default_trainer_params"):
+            raise UsageError(f"scenario_id {shorten(name)} is no scenario: set it to module:Class of a scenario")
+        return found
+
+    def create(self) -> Any:
+        """Build the scenario."""
+        return construct(self.cls(), self)
+
+    def create_model_and_graph(self) -> tuple[Any, Any]:
+        """Build the scenario, and return its model and its graph."""
+        model, graph = self.create().create_model_and_graph()
+        return model, graph

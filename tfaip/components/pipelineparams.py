@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.declaration.generics import bound_field
+
+if TYPE_CHECKING:
+    from tfaip.data.data import DataBase
+    from tfaip.data.pipeline.datapipeline import DataPipeline
 
 TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
 TVal = TypeVar("TVal", bound=DataGeneratorParams)
@@ -40,6 +44,19 @@ class TrainerPipelineParamsBase(ParamsBase, Generic[TTrain, TVal]):
         """Return the generators to load and validate on; default: that of the validation data."""
         generator = self.val_gen()
         return [] if generator is None else [generator]
+
+    def train_data(self, data: DataBase[Any]) -> DataPipeline:
+        """Return the pipeline of the training data, which the trainer gives its seed."""
+        return data.create_pipeline(self.setup.train, self.train_gen())
+
+    def val_data(self, data: DataBase[Any]) -> DataPipeline | None:
+        """Return the pipeline of the validation data; None: no validation."""
+        generator = self.val_gen()
+        return None if generator is None else data.create_pipeline(self.setup.val, generator)
+
+    def lav_data(self, data: DataBase[Any]) -> Iterable[DataPipeline]:
+        """Return the pipelines to load and validate on, one for each generator of `lav_gen`."""
+        return [data.create_pipeline(self.setup.val, generator) for generator in self.lav_gen()]
 
 
 class TrainerPipelineParams(TrainerPipelineParamsBase[TTrain, TVal], Generic[TTrain, TVal]):

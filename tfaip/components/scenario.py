@@ -17,23 +17,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tfaip.components.arguments import further_arguments, takes
+from tfaip.components.arguments import further_arguments
+from tfaip.components.building import build_part, default_data_params
+from tfaip.components.formermodel import params_file_of
 from tfaip.components.params import ScenarioBaseParams
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE, require_model
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params.generics import type_argument
+from tfaip.params.declaration.generics import field_types, type_argument
+from tfaip.params.names.trust import top_package
 from tfaip.params.part import is_part
 from tfaip.params.resource import require_resources_inside
-from tfaip.params.serialization import load_params
-from tfaip.params.sharing import fill_shared
-from tfaip.params.tree import node_fields, packages_of
-from tfaip.params.trust import top_package
+from tfaip.params.tree.nodes import packages_of
+from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.values.serialization import load_params
+from tfaip.util.construction import takes
 from tfaip.util.logging import logger
-from tfaip.util.overriding import overrides
+from tfaip.util.overriding import overrides, refuse_uncalled
 
 if TYPE_CHECKING:  # these load the numeric backend
     from tfaip.model.graphbase import GenericGraphBase
@@ -58,6 +60,9 @@ class ScenarioComponents(Generic[SP, TP]):
     """
 
     def __init__(self, params: SP) -> None:
+        refuse_uncalled(
+            type(self), ScenarioComponents, {"create_model_and_graph": "model_cls, or create_graph of the model"}
+        )
         self._params = params
         fill_shared(params, params)
 
@@ -69,12 +74,17 @@ class ScenarioComponents(Generic[SP, TP]):
     @cached_property
     def data(self) -> DataBase[Any]:
         """The data, built from `params.data`."""
+        data = self.create_data()
+        data.check_hooks()
+        data.set_scenario_params(self._params)
+        return data
+
+    def create_data(self) -> DataBase[Any]:
+        """Build new data from `params.data`; override it to build them in another way."""
         params = self._params.data
         arguments = further_arguments(self, "data", self._offered("data"))
         data_cls = _class_of_hook(self, "data_cls", params, DataBaseParams)
-        data: DataBase[Any] = _build(data_cls, params, arguments)
-        data.check_hooks()
-        data.set_scenario_params(self._params)
+        data: DataBase[Any] = build_part(data_cls, params, arguments)
         return data
 
     @cached_property
@@ -84,7 +94,7 @@ class ScenarioComponents(Generic[SP, TP]):
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
         model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
         self._offer_data(model_cls or params.cls, arguments)
-        model: ModelBase[Any] = params.create(**arguments) if model_cls is None else model_cls(params, **arguments)
+        model: ModelBase[Any] = build_part(model_cls, params, arguments)
         model.bind_data(lambda: self.data)
         return model
 
@@ -96,6 +106,10 @@ class ScenarioComponents(Generic[SP, TP]):
         if not self.model.brings_network():
             self._offer_data(self.model.root_graph_cls, arguments)
         return self.model.create_graph(**arguments)
+
+    def create_model_and_graph(self) -> tuple[ModelBase[Any], GenericGraphBase[Any]]:
+        """Return `model` and `graph`, built when they are first asked for."""
+        return self.model, self.graph
 
     def take_network(self, other: ScenarioComponents[Any, Any]) -> None:
         """Take over the model and the graph of another scenario, which must not be used any more.
@@ -155,6 +169,13 @@ class ScenarioComponents(Generic[SP, TP]):
         return type_argument(cls, ScenarioComponents, 1)
 
     @classmethod
+    def trainer_pipeline_params_cls(cls) -> type[Any]:
+        """Class of the params of the training and validation data; default: the one that the trainer params declare."""
+        params_cls: Any = cls.trainer_params_cls()
+        pipeline_params_cls: type[Any] = field_types(params_cls)["gen"]
+        return pipeline_params_cls
+
+    @classmethod
     def data_cls(cls) -> type[DataBase[Any]]:
         """Class of the data; default: the one that the default data params name.
 
@@ -192,7 +213,8 @@ class ScenarioComponents(Generic[SP, TP]):
         evaluator params are of the class that the evaluator was declared with.
         """
         params = cls.params_cls()()
-        params.data = _default_data_params(_class_of(cls, "data_cls", params.data), params.data)
+        params.scenario_id = cls.scenario_id()
+        params.data = default_data_params(_class_of(cls, "data_cls", params.data), params.data)
         if overrides(cls, ScenarioComponents, "evaluator_cls"):
             evaluator_params_cls = cls.evaluator_cls().params_cls()
             if not isinstance(params.evaluator, evaluator_params_cls):
@@ -205,9 +227,8 @@ class ScenarioComponents(Generic[SP, TP]):
         params: Any = cls.trainer_params_cls()()
         params.scenario = cls.default_params()
         fill_shared(params, params.scenario, strict=False)
-        pipeline_params_cls = getattr(cls, "trainer_pipeline_params_cls", None)  # a hook of older scenarios
-        if pipeline_params_cls is not None:
-            params.gen = pipeline_params_cls()()
+        if overrides(cls, ScenarioComponents, "trainer_pipeline_params_cls"):
+            params.gen = cls.trainer_pipeline_params_cls()()
         return params
 
     @classmethod
@@ -270,7 +291,7 @@ class ScenarioComponents(Generic[SP, TP]):
                 f"{evaluator_cls.__name__} needs {evaluator_cls.params_cls().__name__}, got {type(params).__name__}: "
                 "set the evaluator of the scenario params (ScenarioBase.default_params does)"
             )
-        return _build(evaluator_cls, params, kwargs)
+        return build_part(evaluator_cls, params, kwargs)
 
     @classmethod
     def scenario_id(cls) -> str:
@@ -293,14 +314,15 @@ class ScenarioComponents(Generic[SP, TP]):
         except Exception as error:  # code of the user, for data that may not be on this machine
             log.debug("only the package %s is trusted, the default params fail: %s", own, error)
             found = set()
-        return [own, *sorted(found - {own, "tfaip"})]
+        # Not `tfaip`, for the scenarios that it has: see `check_function`.
+        return [package for package in (own, *sorted(found - {own})) if package != "tfaip"]
 
     @classmethod
     def params_from_path(cls, path: str | Path, trusted: Iterable[str] = ()) -> SP:
         """Load the scenario params of a model directory (`best/`, `export/`).
 
         Args:
-            path: the directory.
+            path: the directory. Of a model of tfaip 1.2 also its SavedModel, or its file of params.
             trusted: packages that the params may name classes of, besides tfaip and
                 `declared_packages`.
 
@@ -308,10 +330,10 @@ class ScenarioComponents(Generic[SP, TP]):
             UsageError: if they are missing or damaged, or name a class or a file that they must
                 not.
         """
-        require_model(Path(path))
+        file, key = params_file_of(Path(path))
         packages = [*cls.declared_packages(), *trusted]
-        params = load_params(Path(path) / SCENARIO_PARAMS_FILE, cls.params_cls(), trusted=packages)
-        require_resources_inside(params, Path(path))
+        params = load_params(file, cls.params_cls(), trusted=packages, key=key)
+        require_resources_inside(params, file.parent)
         return params
 
 
@@ -328,41 +350,3 @@ def _class_of_hook(scenario: ScenarioComponents[Any, Any], hook: str, params: An
         return None
     cls = getattr(scenario, hook)()
     return None if overrides(type(params), base, "cls") and params.cls() is cls else cls
-
-
-def _build(cls: Any, params: Any, arguments: dict[str, Any]) -> Any:
-    """Return the object of a class that a hook names; None: of the one that the params name.
-
-    Raises:
-        TypeError: if the class is its own params, and `params` are others.
-    """
-    if cls is None or (is_part(cls) and isinstance(params, cls)):
-        return params.create(**arguments)
-    if is_part(cls):
-        raise TypeError(
-            f"{cls.__name__} is its own params, got {type(params).__name__}: declare it in the scenario params"
-        )
-    return cls(params, **arguments)
-
-
-def _default_data_params(data_cls: Any, declared: Any) -> Any:
-    """Return the default params of a data class as the class that the scenario declares.
-
-    Args:
-        data_cls: class of the data, or None.
-        declared: params of the declared class, with its own defaults.
-    """
-    if data_cls is None or not overrides(data_cls, DataBase, "default_params"):
-        return declared
-    params = data_cls.default_params()
-    if isinstance(params, type(declared)):
-        return params
-    if not isinstance(declared, type(params)):
-        raise TypeError(
-            f"{data_cls.__name__}.default_params gave {type(params).__name__}, the scenario declares "
-            f"{type(declared).__name__}: return params of that class"
-        )
-    # The scenario derives params of its own from those of the data.
-    for field in node_fields(params):
-        setattr(declared, field.name, getattr(params, field.name))
-    return declared

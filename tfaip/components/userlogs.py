@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from tfaip.params.tree import children, is_node
+from tfaip.params.tree.nodes import children, is_node
 from tfaip.util.logging import ROOT, ConsoleHandler, log_level
 from tfaip.util.origin import LIBRARIES
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.specs import TensorSpec, as_specs
-from tfaip.params.generics import type_argument
-from tfaip.params.names import did_you_mean
+from tfaip.params.declaration.generics import type_argument
+from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.part import Part
-from tfaip.params.tree import node_fields
+from tfaip.params.tree.nodes import node_fields
 from tfaip.util.overriding import refuse_uncalled
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ class DataBase(Generic[P]):
     def default_params(cls) -> P:
         """Return default params; override to give a scenario its processors."""
         return cls.params_cls()()
+
+    @classmethod
+    def params_from_dict(cls, values: Mapping[str, Any]) -> P:
+        """Return params from what `to_dict` of the params gave."""
+        return cls.params_cls().from_dict(values)
 
     @property
     def params(self) -> P:
@@ -90,7 +95,11 @@ class DataBase(Generic[P]):
         return {}
 
     def element_length_fn(self, sample: Sample) -> int:
-        """Return the length of a processed sample, for length limits and buckets."""
+        """Return the length of a processed sample, for length limits and buckets.
+
+        An override may also take no sample and return the function to measure with, which gets inputs
+        and targets in one dict: `return lambda values: len(values["img"])`.
+        """
         raise NotImplementedError(
             f"max_element_length and bucket_boundaries need a length: override "
             f"element_length_fn(sample) in {type(self).__name__}"
@@ -151,16 +160,16 @@ class DataBase(Generic[P]):
         self,
         pipeline_params: DataPipelineParams,
         generator_params: DataGeneratorParams,
-        show_progress: bool = False,
+        progress_bar: bool = False,
     ) -> DataPipeline:
         """Load the data of a mode into memory, for all later calls of `get_or_create_pipeline`.
 
         Args:
             pipeline_params: as for `get_or_create_pipeline`.
             generator_params: as for `get_or_create_pipeline`.
-            show_progress: show a bar while the samples are processed.
+            progress_bar: show a bar while the samples are processed.
         """
-        pipeline = self.create_pipeline(pipeline_params, generator_params).as_preloaded(show_progress)
+        pipeline = self.create_pipeline(pipeline_params, generator_params).as_preloaded(progress_bar)
         self._pipelines[pipeline_params.mode] = pipeline
         return pipeline
 

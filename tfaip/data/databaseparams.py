@@ -12,6 +12,7 @@ from tfaip.data.pipeline.processor.params import (
     SequentialProcessorPipelineParams,
 )
 from tfaip.params import ParamsBase, option
+from tfaip.util.construction import construct
 
 __all__ = ["DataBaseParams", "DataGeneratorParams", "DataPipelineParams"]
 
@@ -37,4 +38,4 @@ class DataBaseParams(ParamsBase):
 
     def create(self, **kwargs: Any) -> Any:
         """Build the data."""
-        return self.cls()(self, **kwargs)
+        return construct(self.cls(), self, **kwargs)

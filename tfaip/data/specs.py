@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tfaip.params.names import did_you_mean
-from tfaip.params.tree import node_fields
+from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.tree.nodes import node_fields
 
 # Types as Keras has them.
 _PYTHON_TYPES = {int: "int32", float: "float32", bool: "bool", str: "string"}

@@ -18,7 +18,8 @@ def find_cluster(params: DeviceConfigParams, environ: Mapping[str, str] = os.env
     """
     found: tuple[int, int, str | None, str] | None = None
     if params.num_processes is not None and params.process_id is not None:
-        found = params.num_processes, params.process_id, params.coordinator, "--device.coordinator"
+        # A field in braces: the caller of `join_cluster` knows its flag.
+        found = params.num_processes, params.process_id, params.coordinator, "{coordinator}"
     elif "OMPI_COMM_WORLD_SIZE" in environ:
         found = int(environ["OMPI_COMM_WORLD_SIZE"]), int(environ["OMPI_COMM_WORLD_RANK"]), None, "Open MPI"
     # The batch script of a job knows the number of its tasks too; only a step of srun runs them.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,9 @@ import numpy as np
 from tfaip.backend import distributed
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
+from tfaip.util.text import shorten_text
+
+_DONE = "done"
 
 
 @contextlib.contextmanager
@@ -104,10 +108,42 @@ def check_equal(devices: Devices, values: dict[str, Any]) -> None:
     for number, found in enumerate(all_gather(devices, json.dumps(differing).encode())):
         flags = json.loads(found)
         if flags:
+            distributed.leave_together()
             raise UsageError(
                 f"process {number} was started with other params than process 0: {', '.join(flags)}; start all "
                 "processes with the same flags"
             )
+
+
+def run_long_on_chief(devices: Devices, work: Callable[[], None]) -> None:
+    """Let the chief do something that may take any time, while the other processes wait.
+
+    They wait without exchanging anything, since an exchange ends with an error if a process comes much later.
+
+    Raises:
+        TfaipError: in the other processes, if `work` has raised an error in the chief.
+    """
+    if devices.num_processes == 1:
+        work()
+        return
+    name = f"tfaip/{broadcast(devices, secrets.token_hex(8))}"
+    if devices.is_chief:
+        _work_as_chief(name, work)
+        return
+    result = distributed.read_posted(name)
+    if result != _DONE:
+        distributed.leave_together()
+        raise TfaipError(f"process 0 has failed: {result}")
+
+
+def _work_as_chief(name: str, work: Callable[[], None]) -> None:
+    try:
+        work()
+    except BaseException as error:
+        distributed.post(name, shorten_text(f"{type(error).__name__}: {error}", 200))
+        distributed.leave_together()
+        raise
+    distributed.post(name, _DONE)
 
 
 def run_on_chief(devices: Devices, work: Callable[[], None]) -> None:
@@ -124,4 +160,5 @@ def run_on_chief(devices: Devices, work: Callable[[], None]) -> None:
             message = str(error)
     message = broadcast(devices, message)
     if message is not None:
+        distributed.leave_together()
         raise UsageError(message)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError
+from tfaip.util.oldnames import old_names
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 
 class DistStrategy(StrEnum):

@@ -12,6 +12,7 @@ from tfaip.backend.selection import import_backend, quiet_output, quiet_stderr, 
 from tfaip.device.cluster import find_cluster
 from tfaip.device.device_config import DeviceConfigParams, DistStrategy, Precision
 from tfaip.device.gpus import choose_gpus, installed_gpus, visible_gpus
+from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice
 from tfaip.util.logging import logger
 
@@ -35,8 +36,7 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
     choose_gpus(params, name, installed_gpus())
     cluster = None if alone else find_cluster(params)
     if cluster is not None:
-        with quiet_stderr():
-            join_cluster(cluster, name)
+        _join(cluster, name)
 
     def configure() -> None:
         from tfaip.backend.active import backend
@@ -45,6 +45,16 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
 
     import_backend(configure)
     return cluster
+
+
+def _join(cluster: Cluster, backend: str) -> None:
+    try:
+        with quiet_stderr():
+            join_cluster(cluster, backend)
+    except UsageError as error:
+        if cluster.coordinator is None:
+            raise
+        raise FieldAdvice(str(error), "coordinator") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,27 +150,14 @@ def open_devices(params: DeviceConfigParams) -> Devices:
     cluster = prepare_devices(params)
     from tfaip.backend.active import backend  # not before: it imports Keras
 
-    strategy = params.dist_strategy
-    if strategy is DistStrategy.CENTRAL_STORAGE:
-        # Its one copy of the weights cannot be updated from within a replica, where the whole gradient path is.
-        raise FieldAdvice(
-            "central_storage keeps one copy of the weights, but each device makes the whole update here: set "
-            "{dist_strategy} mirror",
-            "dist_strategy",
-        )
-    if strategy not in (DistStrategy.DEFAULT, backend.STRATEGY):
-        raise FieldAdvice(
-            f"{select_backend()} has no strategy {strategy.value}: set {{dist_strategy}} {backend.STRATEGY}, or "
-            "KERAS_BACKEND to the other backend",
-            "dist_strategy",
-        )
+    _check_strategy(params.dist_strategy, backend.STRATEGY)
     if cluster is not None:
         # The first contact is reported by native code.
         with quiet_output():
             synchronize("start")
     names = tuple(backend.device_names())
     _check_gpus(params, names)
-    is_shared = len(names) > 1 or strategy is not DistStrategy.DEFAULT
+    is_shared = len(names) > 1 or params.dist_strategy is not DistStrategy.DEFAULT
     return Devices(
         names=names,
         num_processes=1 if cluster is None else cluster.num_processes,
@@ -168,6 +165,28 @@ def open_devices(params: DeviceConfigParams) -> Devices:
         precision=params.precision,
         strategy=backend.create_strategy(names) if is_shared else None,
     )
+
+
+def _check_strategy(strategy: DistStrategy, known: str) -> None:
+    """Raise a FieldAdvice unless the backend has a strategy.
+
+    Args:
+        strategy: as the params ask for it.
+        known: name of the one of the backend.
+    """
+    if strategy is DistStrategy.CENTRAL_STORAGE:
+        # Its one copy of the weights cannot be updated from within a replica, where the whole gradient path is.
+        raise FieldAdvice(
+            "central_storage keeps one copy of the weights, but each device makes the whole update here: set "
+            "{dist_strategy} mirror",
+            "dist_strategy",
+        )
+    if strategy not in (DistStrategy.DEFAULT, known):
+        raise FieldAdvice(
+            f"{select_backend()} has no strategy {strategy.value}: set {{dist_strategy}} {known}, or "
+            "KERAS_BACKEND to the other backend",
+            "dist_strategy",
+        )
 
 
 def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:

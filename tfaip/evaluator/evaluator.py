@@ -13,7 +13,7 @@ import numpy as np
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
-from tfaip.params.generics import type_argument
+from tfaip.params.declaration.generics import type_argument
 from tfaip.params.part import Part
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs

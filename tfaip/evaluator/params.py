@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tfaip.params import ParamsBase
+from tfaip.util.construction import construct
 
 
 class EvaluatorParams(ParamsBase, cls=".evaluator:EvaluatorBase"):
@@ -21,4 +22,4 @@ class EvaluatorParams(ParamsBase, cls=".evaluator:EvaluatorBase"):
 
     def create(self, **kwargs: Any) -> Any:
         """Build the evaluator."""
-        return self.cls()(self, **kwargs)
+        return construct(self.cls(), self, **kwargs)

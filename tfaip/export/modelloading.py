@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tfaip.components.formermodel import directory_of, find_former_model, params_file_of
 from tfaip.components.loading import Scenario, load_trusted_scenario
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE, require_model
 from tfaip.errors import TfaipError, UsageError
+from tfaip.util.construction import construct
 from tfaip.util.manifest import read_manifest
 from tfaip.util.reading import read_json
 from tfaip.util.text import shorten
@@ -22,16 +23,16 @@ def load_exported_params(path: str | Path, trusted: Iterable[str] = ()) -> tuple
     """Return the scenario class that a model directory names, and its params; load no backend.
 
     Args:
-        path: `best/` or `export/` of a run.
+        path: `best/` or `export/` of a run; of tfaip 1.2 see `find_former_model`.
         trusted: packages that the params may name classes of, besides tfaip and the scenario's own.
 
     Raises:
         UsageError: if `path` is no model directory, is damaged, or names what it must not.
     """
     path = Path(path)
-    require_model(path)
-    file = path / SCENARIO_PARAMS_FILE
-    scenario_id = read_json(file).get("scenario_id")
+    file, key = params_file_of(path)
+    document = read_json(file)
+    scenario_id = (document if key is None else document[key]).get("scenario_id")
     if not isinstance(scenario_id, str):
         raise UsageError(f"{file} names no scenario (scenario_id is {shorten(scenario_id)}, expected 'module:Class')")
     scenario = load_trusted_scenario(scenario_id)
@@ -58,7 +59,7 @@ def load_exported(path: str | Path, trusted: Iterable[str] = ()) -> ScenarioComp
         TfaipError: as in `load_weights`.
     """
     scenario, params = load_exported_params(path, trusted)
-    loaded = scenario(params)
+    loaded: ScenarioComponents[Any, Any] = construct(scenario, params)
     load_weights(loaded, Path(path))
     return loaded
 
@@ -68,17 +69,23 @@ def load_weights(scenario: ScenarioComponents[Any, Any], path: Path) -> None:
 
     Args:
         scenario: built from the params in the directory.
-        path: the model directory; the weights are compared with its manifest, if it has one.
+        path: the model directory; the weights are compared with its manifest, if it has one. Those of a model of
+            tfaip 1.2 are read from its SavedModel, by their attribute paths; its program is not run.
 
     Raises:
         TfaipError: if the weights are missing or damaged, or belong to another model.
     """
     # The module is used without a backend, too.
-
+    from tfaip.export.formerweights import load_former_weights
     from tfaip.model.trainingmodel import TrainingModel
     from tfaip.model.variables import variables_by_path
     from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, load_weights_of
 
+    former = find_former_model(path)
+    if former is not None:
+        load_former_weights(scenario, former)
+        return
+    path = directory_of(path)
     arrays = load_weights_of(path)
     graph, inputs = scenario.graph, scenario.data.create_input_layers()
     graph.predict(inputs)

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from tfaip.components.formermodel import find_former_model
 from tfaip.components.loading import Scenario
 from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.specs import TensorSpec
 from tfaip.params import ParamsBase, option
-from tfaip.params.serialization import load_params
+from tfaip.params.values.serialization import load_params
 from tfaip.util.logging import logger
+from tfaip.util.reading import read_json
 
 TRAINING_DATA_FILE = "training_data.json"
 _RANDOM_STEPS = 16  # length of variable dimensions in random inputs
@@ -32,10 +34,10 @@ class TrainingDataParams(ParamsBase):
 
 
 def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = ()) -> TrainingDataParams | None:
-    """Load the data that a model was trained on; None if the model was not written by a training.
+    """Load the data that a model was trained on; None if they are not known.
 
     Args:
-        path: directory of the model.
+        path: directory of the model; of tfaip 1.2 see `find_former_model`.
         scenario: class of its scenario.
         trusted: packages that the file may name classes of, besides tfaip and
             `scenario.declared_packages()`.
@@ -43,10 +45,18 @@ def load_training_data(path: Path, scenario: Scenario, trusted: Iterable[str] = 
     Raises:
         UsageError: if the file is damaged, or names what it must not.
     """
+    packages = [*scenario.declared_packages(), *trusted]
     file = path / TRAINING_DATA_FILE
-    if not file.is_file():
+    if file.is_file():
+        return load_params(file, TrainingDataParams, trusted=packages)
+    former = find_former_model(path)
+    stored = None if former is None else former.trainer_params_file()
+    if stored is None:
         return None
-    return load_params(file, TrainingDataParams, trusted=[*scenario.declared_packages(), *trusted])
+    base: Any = TrainerPipelineParamsBase  # the file names the class of the scenario
+    gen = load_params(stored, base, trusted=packages, key="gen")
+    seed = read_json(stored).get("random_seed")
+    return TrainingDataParams(gen=gen, random_seed=seed if type(seed) is int else 0)
 
 
 def sample_inputs(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from tfaip.device.collectives import all_gather_arrays, broadcast
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase, result_of, scalar_results
+from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.predictionscoring import EvaluationModel, EvaluationStep
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped as EvaluationStopped, run_pass, samples_of
@@ -39,17 +41,22 @@ class SampleScores:
         scenario: has the evaluator and prints samples.
         silent: print no samples.
         on_sample: called with every sample.
+        evaluates: use the evaluator of the scenario.
     """
 
     def __init__(
-        self, scenario: ScenarioComponents[Any, Any], silent: bool, on_sample: Callable[[Sample], None] | None
+        self,
+        scenario: ScenarioComponents[Any, Any],
+        silent: bool,
+        on_sample: Callable[[Sample], None] | None,
+        evaluates: bool = True,
     ) -> None:
         self._scenario = scenario
-        self._evaluator = scenario.new_evaluator()
+        self._evaluator = scenario.new_evaluator() if evaluates else EvaluatorBase(EvaluatorParams())
         self._on_sample = on_sample
         self._number = 0
         self._num_printed = 0
-        if not silent and type(scenario.model)._print_evaluate is not ModelBase._print_evaluate:
+        if not silent and prints_samples(scenario):
             self._num_printed = scenario.params.print_eval_limit
         has_evaluator = type(self._evaluator).update_state is not EvaluatorBase.update_state
         self.needs_all = has_evaluator or on_sample is not None
@@ -90,6 +97,12 @@ def evaluation_pipeline(
     return scenario.data.create_pipeline(params, generator).to_mode(PipelineMode.EVALUATION).with_seed(seed)
 
 
+def prints_samples(scenario: ScenarioComponents[Any, Any]) -> bool:
+    """Return True if the model prints samples, and some are to be printed."""
+    is_own = type(scenario.model)._print_evaluate is not ModelBase._print_evaluate
+    return is_own and scenario.params.print_eval_limit > 0
+
+
 class PredictionEvaluation:
     """Evaluation of the prediction graph of a scenario with its current weights.
 
@@ -102,6 +115,7 @@ class PredictionEvaluation:
         should_stop: asked after every batch; True raises `EvaluationStopped`.
         devices: with several processes each runs its share of the batches through the model, and
             the chief does the rest; None: one process.
+        loss_weights: weights of losses by name, instead of those of the model; variables may change from run to run.
     """
 
     def __init__(
@@ -113,8 +127,12 @@ class PredictionEvaluation:
         run_eagerly: bool = False,
         should_stop: Callable[[], bool] = lambda: False,
         devices: Devices | None = None,
+        loss_weights: Mapping[str, float | keras.Variable] | None = None,
     ) -> None:
-        model = build_evaluation_model(EvaluationModel(scenario.model, scenario.graph), scenario)
+        weights = loss_weights or {}
+        variables = [weight for weight in weights.values() if isinstance(weight, keras.Variable)]
+        scored = EvaluationModel(scenario.model, scenario.graph, loss_weights=weights, variables=variables)
+        model = build_evaluation_model(scored, scenario)
         self._step = EvaluationStep(model, run_eagerly, devices)
         self._scenario = scenario
         self._pipeline = pipeline
@@ -126,10 +144,19 @@ class PredictionEvaluation:
         """Counts and times of the last run."""
 
     def run(self, generator: DataGeneratorParams, on_sample: Callable[[Sample], None] | None = None) -> dict[str, Any]:
-        """Evaluate all samples of a generator.
+        """Evaluate all samples of a generator, see `run_pipeline`.
 
         Args:
             generator: makes the samples.
+            on_sample: called by the chief with every post-processed sample.
+        """
+        return self.run_pipeline(evaluation_pipeline(self._scenario, self._pipeline, generator, self._seed), on_sample)
+
+    def run_pipeline(self, pipeline: DataPipeline, on_sample: Callable[[Sample], None] | None = None) -> dict[str, Any]:
+        """Evaluate all samples of a pipeline.
+
+        Args:
+            pipeline: makes the samples, with their targets.
             on_sample: called by the chief with every post-processed sample.
 
         Returns:
@@ -140,8 +167,21 @@ class PredictionEvaluation:
             UsageError: if the evaluator and a metric share a name.
             EvaluationStopped: if `should_stop` returned True.
         """
-        pipeline = evaluation_pipeline(self._scenario, self._pipeline, generator, self._seed)
-        scores = SampleScores(self._scenario, self._silent, on_sample)
+        return self._run(pipeline, SampleScores(self._scenario, self._silent, on_sample))
+
+    def print_samples(self, pipeline: DataPipeline) -> None:
+        """Print the first `print_eval_limit` samples of a pipeline, predicted and post-processed.
+
+        Raises:
+            EvaluationStopped: if `should_stop` returned True.
+        """
+        params = pipeline.params
+        count = self._scenario.params.print_eval_limit
+        limit = count if params.limit < 0 else min(count, params.limit)
+        few = pipeline.with_params(replace(params, limit=limit, batch_drop_remainder=False))
+        self._run(few, SampleScores(self._scenario, silent=False, on_sample=None, evaluates=False))
+
+    def _run(self, pipeline: DataPipeline, scores: SampleScores) -> dict[str, Any]:
         self.benchmark_results = BenchmarkResults()
         self._step.reset()
         predicted = run_pass(

@@ -17,6 +17,7 @@ from tfaip.lav.callbacks import LAVCallback, on_sample_of
 from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.lav.params import LAVParams
 from tfaip.predict.modelpass import BenchmarkResults
+from tfaip.util.construction import construct
 from tfaip.util.logging import logger
 
 log = logger(__name__)
@@ -47,6 +48,11 @@ class LAV:
         self._scenario_params = scenario_params
         self._scenario = scenario
         self._benchmark = BenchmarkResults()
+
+    @classmethod
+    def params_cls(cls) -> type[LAVParams]:
+        """Return the class of the LAV params."""
+        return LAVParams
 
     @property
     def params(self) -> LAVParams:
@@ -105,7 +111,7 @@ class LAV:
             raise UsageError("LAV has no model to load: set model_path of its params")
         with precision_scope(self._params.device.precision):
             scenario_cls = self._scenario or load_trusted_scenario(str(self._scenario_params.scenario_id))
-            scenario = scenario_cls(self._scenario_params)
+            scenario = construct(scenario_cls, self._scenario_params)
             load_weights(scenario, Path(self._params.model_path))
             return PredictionEvaluation(
                 scenario,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from copy import deepcopy
-from itertools import tee, zip_longest
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tfaip.components.loading import Scenario
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
@@ -22,17 +23,15 @@ from tfaip.lav.evaluation import SampleScores, build_evaluation_model, evaluatio
 from tfaip.lav.lav import LAV, Evaluation
 from tfaip.lav.params import LAVParams
 from tfaip.model.predictionscoring import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
-from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
-from tfaip.predict.multimodelpredictor import load_models, voted_samples
+from tfaip.predict.modelpass import BenchmarkResults, run_pass
+from tfaip.predict.multimodelpredictor import load_models, merged, voted_samples
 from tfaip.predict.multimodelvoter import MultiModelVoter
 from tfaip.predict.params import PredictorParams
+from tfaip.predict.versions import Versions, process_outputs, same_samples, versions_of
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
 VOTED = "voted"
-
-# One sample with the outputs of each model, and with those of the vote.
-Versions: TypeAlias = tuple[Sample, ...]
 
 
 class MultiLAV(LAV):
@@ -148,40 +147,45 @@ class VotingEvaluation:
         for step in steps:
             step.reset()
         predicted = run_pass(pipelines[0], self._start, self._unbatch, self.benchmark_results)
-        streams: list[Iterator[Sample]] = []
-        for i, versions in enumerate(tee(predicted, len(pipelines))):
-            streams.append(pipelines[i].process_output(_versions_of(versions, i)))
-        streams[-1] = map(self._voter.finalize_sample, streams[-1])
         with ExitStack() as stack:
             scores = [stack.enter_context(SampleScores(one, True, None)) for one in self._scenarios[:-1]]
             is_silent = params.silent or not params.print_samples
             scores.append(stack.enter_context(SampleScores(self._scenarios[-1], is_silent, on_sample)))
-            # In parallel: samples only wait in `tee` while a post-processing drops fewer of them
-            # than another.
-            for same_sample in zip_longest(*streams):
+            for same_sample in self._processed(predicted, pipelines):
                 for score, sample in zip(scores, same_sample, strict=True):
                     if sample is not None:
                         score.update(sample)
             results = [score.result() for score in scores]
-        merged: dict[str, Any] = {}
+        by_name: dict[str, Any] = {}
         for name, step, result in zip(self._names, steps, results, strict=True):
-            merged[name] = merge_results(step.result(), result)
-        return merged
+            is_scored = step is not self._vote_step or not self._voter.post_processed
+            by_name[name] = merge_results(step.result() if is_scored else {}, result)
+        return by_name
+
+    def _processed(
+        self, predicted: Iterable[Versions], pipelines: Sequence[DataPipeline]
+    ) -> Iterator[tuple[Sample | None, ...]]:
+        """Iterate over the processed samples: as each model predicted it, and as they voted (None: dropped)."""
+        if self._voter.post_processed:
+            streams = process_outputs(predicted, pipelines[:-1])
+            return ((*versions, self._vote(deepcopy(versions))) for versions in same_samples(streams))
+        streams = process_outputs(predicted, pipelines)
+        streams[-1] = map(self._voter.finalize_sample, streams[-1])
+        # In parallel: samples only wait while a post-processing drops fewer of them than another.
+        return zip_longest(*streams)
+
+    def _vote(self, versions: Versions) -> Sample:
+        return self._voter.finalize_sample(self._voter.vote(merged(versions)))
 
     def _start(self, batch: Batch) -> list[TensorDict]:
         return [step(batch) for step in self._steps]
 
     def _unbatch(self, batch: Batch, by_model: Sequence[TensorDict]) -> list[Versions]:
-        """Vote on the outputs of a batch, score the vote, return all versions of each sample."""
+        """Return the versions of each sample of a batch; vote on outputs that are not post-processed, and score it."""
+        versions = versions_of(batch, by_model)
+        if self._voter.post_processed:
+            return versions
         voted = list(voted_samples(batch, by_model, self._voter))
         outputs = {name: np.stack([sample.outputs[name] for sample in voted]) for name in voted[0].outputs}
         self._vote_step.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
-        # Copies: post-processing may write into a sample, which must not change that of another
-        # model.
-        alone = [samples_of(deepcopy(batch), outputs) for outputs in by_model]
-        return list(zip(*alone, voted, strict=True))
-
-
-def _versions_of(samples: Iterable[Versions], position: int) -> Iterator[Sample]:
-    for versions in samples:
-        yield versions[position]
+        return [(*alone, vote) for alone, vote in zip(versions, voted, strict=True)]

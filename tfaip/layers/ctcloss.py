@@ -61,7 +61,7 @@ def _log_probability(labels: Tensor, log_probs: Tensor, label_lengths: Tensor, l
     third part, `[batch, 1]`, is kept apart: gradients depend on small differences of large numbers.
     """
     frames = ops.shape(log_probs)[1]
-    of_labels = ops.take_along_axis(log_probs, ops.repeat(labels[:, None], frames, axis=1), axis=2)
+    of_labels = backend.take_classes(log_probs, labels)
     is_inside = ops.cast(ops.arange(frames)[None, :, None] < lengths[:, None, None], log_probs.dtype)
     steps = ops.concatenate([is_inside, log_probs[:, :, blank : blank + 1], of_labels], axis=2)
     repeated = ops.pad(labels[:, 1:] == labels[:, :-1], ((0, 0), (1, 0)))

@@ -36,12 +36,13 @@ def require_count(name: str, count: int) -> int:
     return count
 
 
-def read_rate(rate: Rate) -> Tensor:
+def read_rate(rate: Rate, high: float = math.inf) -> Tensor:
     """Return the rate as a float32 scalar.
 
-    It is read in each call and never in a Python condition, so that a compiled step follows a variable.
+    It is read in each call and never in a Python condition, so that a compiled step follows a variable. A value of a
+    variable that is not within the limits, from 0 to `high`, counts as the next one that is.
     """
-    return ops.cast(ops.convert_to_tensor(rate), "float32")
+    return ops.clip(ops.cast(ops.convert_to_tensor(rate), "float32"), 0.0, high)
 
 
 def rate_number(rate: Rate) -> float:

@@ -9,6 +9,7 @@ from keras import ops
 
 from tfaip.layers.inlining import InlinedLayer
 from tfaip.layers.rates import Rate, rate_number, read_rate, require_count, require_rate
+from tfaip.layers.rowdraws import uniform_rows
 from tfaip.util.typing import Tensor
 
 _RATES = ("freq_width", "time_width", "time_share", "time_warp")
@@ -93,9 +94,9 @@ class SpecAugment(InlinedLayer):
             return inputs
         batch, frames = ops.shape(inputs)[:2]
         distance, last = read_rate(self.time_warp), sizes - 1.0
-        drawn = keras.random.uniform((2, batch, 1), dtype="float32", seed=self.seed_generator)
-        source = distance + drawn[0] * (last - 2.0 * distance)
-        moved = ops.where(last > 2.0 * distance, (2.0 * drawn[1] - 1.0) * distance, 0.0)
+        drawn = uniform_rows((batch, 2, 1), self.seed_generator)
+        source = distance + drawn[:, 0] * (last - 2.0 * distance)
+        moved = ops.where(last > 2.0 * distance, (2.0 * drawn[:, 1] - 1.0) * distance, 0.0)
         target = source + moved
         position = ops.cast(ops.arange(frames)[None], "float32")
         before = position / _not_zero(target)
@@ -108,7 +109,9 @@ class SpecAugment(InlinedLayer):
         """Return true where an element is masked, `[batch, time, frequency, 1 ...]`."""
         batch, frames, channels = ops.shape(inputs)[:3]
         all_channels = ops.ones((batch, 1)) * ops.cast(channels, "float32")
-        widest = ops.minimum(ops.floor(read_rate(self.time_width)), ops.floor(read_rate(self.time_share) * sizes))
+        widest = ops.minimum(
+            ops.floor(read_rate(self.time_width)), ops.floor(read_rate(self.time_share, high=1.0) * sizes)
+        )
         in_time = self._draw_masks(self.time_masks, widest, sizes, frames)
         widest = ops.minimum(ops.floor(read_rate(self.freq_width)), all_channels)
         in_frequency = self._draw_masks(self.freq_masks, widest, all_channels, channels)
@@ -126,9 +129,9 @@ class SpecAugment(InlinedLayer):
             positions: size of the axis of the batch.
         """
         batch = ops.shape(sizes)[0]
-        drawn = keras.random.uniform((2, batch, count), dtype="float32", seed=self.seed_generator)
-        width = ops.minimum(ops.floor(drawn[0] * (widest + 1.0)), widest)
-        start = ops.floor(drawn[1] * (sizes - width))
+        drawn = uniform_rows((batch, 2, count), self.seed_generator)
+        width = ops.minimum(ops.floor(drawn[:, 0] * (widest + 1.0)), widest)
+        start = ops.floor(drawn[:, 1] * (sizes - width))
         position = ops.cast(ops.arange(positions)[None, :, None], "float32")
         start, width = start[:, None], width[:, None]
         return ops.any(ops.logical_and(position >= start, position < start + width), axis=2)

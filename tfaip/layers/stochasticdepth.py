@@ -9,6 +9,7 @@ from keras import ops
 
 from tfaip.layers.inlining import InlinedLayer, is_inlined
 from tfaip.layers.rates import Rate, rate_number, read_rate, require_rate
+from tfaip.layers.rowdraws import uniform_rows
 from tfaip.util.typing import Tensor
 
 _SMALLEST = 1e-30
@@ -48,9 +49,9 @@ class StochasticDepth(InlinedLayer, keras.layers.Wrapper):
 
     def _factors(self, inputs: Tensor) -> Tensor:
         """Return a factor for the branch of each sample: 0 or 1 / survival."""
-        survival = read_rate(self.survival)
+        survival = read_rate(self.survival, high=1.0)
         shape = (ops.shape(inputs)[0], *(1 for _ in inputs.shape[1:]))
-        drawn = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
+        drawn = uniform_rows(shape, self.seed_generator)
         return ops.where(drawn < survival, 1.0 / ops.maximum(survival, _SMALLEST), 0.0)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

@@ -1,17 +1,19 @@
-"""Noise on the weights of a layer, in training."""
+"""Noise on the weights of a layer, in training.
+
+The noise on weights of the whole model, which a flag asks for, is `tfaip.model.updatenoise`.
+"""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import keras
 from keras import ops
 
-from tfaip.backend import keras_private
+from tfaip.backend.keras_private.scopes import replaced_values, without_autocast
 from tfaip.layers.inlining import InlinedLayer
+from tfaip.layers.noisyvalues import add_noise
 from tfaip.layers.rates import Rate, rate_number, read_rate, require_rate
 from tfaip.util.typing import Tensor
 
@@ -65,28 +67,12 @@ class WeightNoise(InlinedLayer, keras.layers.Wrapper):
         """Return what the layer returns."""
         if not training:
             return self.layer(inputs)
-        with keras_private.without_autocast():  # noise below the resolution of 16 bits counts, too
-            values = {id(v): ops.convert_to_tensor(v) for v in self.layer.variables}
-            for weight, noise in self._draw():
-                values[id(weight)] = values[id(weight)] + noise
-        variables = list(self.layer.variables)
-        outputs, losses, updates = keras_private.call_with_values(self.layer, variables, values, inputs)
-        for loss in losses:
-            self.add_loss(loss)
-        for variable, value in updates:
-            variable.assign(value)
-        return outputs
-
-    def _draw(self) -> Iterator[tuple[keras.Variable, Tensor]]:
-        """Yield each noisy weight and its noise, of one draw for all, which costs less than many."""
         weights = self.noisy_weights()
-        sizes = [math.prod(weight.shape) for weight in weights]
-        drawn = keras.random.normal((sum(sizes),), dtype="float32", seed=self.seed_generator) * read_rate(self.stddev)
-        start = 0
-        for weight, size in zip(weights, sizes, strict=True):
-            noise = ops.reshape(drawn[start : start + size], weight.shape)
-            yield weight, ops.cast(noise, weight.dtype)
-            start += size
+        with without_autocast():  # noise below the resolution of 16 bits counts, too
+            values = [ops.convert_to_tensor(weight) for weight in weights]
+            noisy = add_noise(values, read_rate(self.stddev), self.seed_generator)
+        with replaced_values(self, list(zip(weights, noisy, strict=True))):
+            return self.layer(inputs)
 
     def path_below(self, weight: keras.Variable) -> str:
         """Return the path of a weight below the wrapped layer."""

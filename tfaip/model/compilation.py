@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tfaip.backend import keras_private
+import keras
+
 from tfaip.backend.active import backend
+from tfaip.backend.keras_private.models import layers_of
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path
 from tfaip.util.logging import logger
@@ -36,6 +38,11 @@ def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool
 
 def layers_without_compilation(model: TrainingModel) -> list[str]:
     """Return path and class of each layer that Keras does not compile."""
+    return sorted(f"{path} ({type(layer).__name__})" for path, layer in uncompiled_layers(model).items())
+
+
+def uncompiled_layers(model: TrainingModel) -> dict[str, keras.layers.Layer]:
+    """Return the layers that Keras does not compile, by path."""
     paths = {id(layer): path for path, layer in all_layers_by_path(model.graph).items()}
-    layers = [layer for layer in keras_private.layers_of(model) if not layer.supports_jit]
-    return sorted(f"{paths.get(id(layer), layer.name)} ({type(layer).__name__})" for layer in layers)
+    layers = [layer for layer in layers_of(model) if not layer.supports_jit]
+    return {paths.get(id(layer), layer.name): layer for layer in layers}

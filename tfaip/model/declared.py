@@ -10,14 +10,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend import keras_private
+from tfaip.backend.keras_private.losses import FunctionLoss, mask_of, snake_case
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects.base import CustomObject, KerasObject
 from tfaip.model.keras_objects.losses import Loss
 from tfaip.model.keras_objects.metrics import AccuracyByShape, Metric
 from tfaip.model.shapeerrors import shapes_named
-from tfaip.params.names import did_you_mean
-from tfaip.params.trust import UntrustedName, top_package
+from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.names.trust import UntrustedName, top_package
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -87,7 +87,8 @@ class DeclaredLosses:
         """Return the losses of a batch: per sample, or a scalar where the loss reduces them in its own way."""
         values = {}
         for name, (target, output, loss) in self._losses.items():
-            with shapes_named(f"{self._owner}.loss", {target: targets[target]}, {output: outputs[output]}):
+            place = f"{self._owner}.loss" if len(outputs) == 1 else f"{self._owner}.loss[{output!r}]"
+            with shapes_named(place, {target: targets[target]}, {output: outputs[output]}):
                 values[name] = _loss_values(loss, targets[target], outputs[output])
         return values
 
@@ -120,6 +121,7 @@ class DeclaredMetrics:
 
     def __init__(self, model: Any, targets: TensorDict, outputs: TensorDict) -> None:
         owner, package = type(model).__name__, top_package(type(model).__module__)
+        self._owner = owner
         self._called: list[tuple[str, str, keras.metrics.Metric]] = []
         given = _metrics_by_output(declared(model, "metrics"), targets, outputs, f"{owner}.metrics")
         for output, identifiers in given.items():
@@ -134,7 +136,12 @@ class DeclaredMetrics:
 
     def call(self, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
         """Update the metrics with a batch; return their results so far."""
-        return [metric(targets[target], outputs[output]) for target, output, metric in self._called]
+        results = []
+        for target, output, metric in self._called:
+            place = f"{self._owner}.metrics {metric.name}"
+            with shapes_named(place, {target: targets[target]}, {output: outputs[output]}):
+                results.append(metric(targets[target], outputs[output]))
+        return results
 
 
 def target_of(output: str, targets: TensorDict, is_only: bool, owner: str) -> str:
@@ -240,7 +247,7 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
         name, identifier = None, identifier.create()
     elif isinstance(identifier, KerasObject):
         # Without a name Keras counts the objects of the process.
-        name = name or getattr(identifier, "name", None) or keras_private.snake_case(type(identifier).__name__)
+        name = name or getattr(identifier, "name", None) or snake_case(type(identifier).__name__)
         identifier = identifier.create()
     elif isinstance(identifier, keras.metrics.Metric):
         identifier = _own_copy(identifier, place)
@@ -283,8 +290,8 @@ def _by_shape(names: tuple[str, str, str], target: Tensor, output: Tensor) -> st
 def _loss_values(loss: Any, target: Tensor, output: Tensor) -> Tensor:
     """Return the values of the samples, or their mean if the loss weighs them (masks) or sums them."""
     if not isinstance(loss, keras.losses.Loss):
-        loss = keras_private.FunctionLoss(loss)
+        loss = FunctionLoss(loss)
     y_true = keras.tree.map_structure(lambda x: ops.convert_to_tensor(x, dtype=loss.dtype), target)
     values = loss.call(y_true, ops.convert_to_tensor(output, dtype=loss.dtype))
-    is_masked = keras_private.mask_of(output) is not None or keras_private.mask_of(values) is not None
+    is_masked = mask_of(output) is not None or mask_of(values) is not None
     return values if loss.reduction in _MEANS and not is_masked else loss(target, output)

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import keras
 from keras import ops
 
-from tfaip.backend import keras_private
+from tfaip.backend.keras_private.layers import own_training_flag
 from tfaip.model.layerbase import ParamsLayer
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -26,7 +26,8 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         params: the model params, or those of the graph alone.
     """
 
-    def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
+    # Whoever calls `train` without targets has a graph that takes None.
+    def build_train_graph(self, inputs: TensorDict, targets: Any, training: bool | None = None) -> TensorDict:
         """Return the outputs (name -> tensor) for training and validation; `training` is a Python bool."""
         raise NotImplementedError(f"override build_train_graph in {type(self).__name__} and return {{name: tensor}}")
 
@@ -40,10 +41,18 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
         """Return the targets as the graph, the losses and the metrics see them; default: unchanged."""
         return targets
 
-    def train(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
-        """Call the training graph; `training=None` inherits the value of the calling graph (outermost: False)."""
+    def train(self, inputs: TensorDict, targets: TensorDict | None, training: bool | None = None) -> TensorDict:
+        """Call the training graph; `training=None` inherits the value of the calling graph (outermost: False).
+
+        Args:
+            inputs: a batch by name.
+            targets: the same for the targets; None, as the graph gets it, if it needs none.
+            training: a Python bool.
+        """
         # Keras takes an explicit None as a value, and would inherit nothing.
-        given = {} if training is None else {"training": training}
+        given: dict[str, bool] = {} if training is None else {"training": training}
+        if targets is None:
+            given["as_train_graph"] = True
         return self(inputs, targets=targets, **given)
 
     def predict(self, inputs: TensorDict) -> TensorDict:
@@ -64,12 +73,18 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> TensorDict:
         """Call the graph as Keras does, but let a graph that calls another one keep its own `training`."""
-        with keras_private.own_training_flag(self):
+        with own_training_flag(self):
             return super().__call__(*args, **kwargs)
 
-    def call(self, inputs: TensorDict, targets: TensorDict | None = None, training: bool | None = None) -> Tensor:
-        """Dispatch the call of Keras: without `targets` to the prediction graph."""
-        if targets is None:
+    def call(
+        self,
+        inputs: TensorDict,
+        targets: TensorDict | None = None,
+        training: bool | None = None,
+        as_train_graph: bool = False,
+    ) -> Tensor:
+        """Dispatch the call of Keras: without `targets` to the prediction graph, unless `train` was called so."""
+        if targets is None and not as_train_graph:
             return self.build_prediction_graph(inputs)
         return self.build_train_graph(inputs, targets, training=bool(training))
 
@@ -104,7 +119,7 @@ class GraphBase(GenericGraphBase[P], Generic[P]):
         """Return the outputs (name -> tensor); `training` is a Python bool."""
         raise NotImplementedError(f"override build_graph in {type(self).__name__} and return {{name: tensor}}")
 
-    def build_train_graph(self, inputs: TensorDict, targets: TensorDict, training: bool | None = None) -> TensorDict:
+    def build_train_graph(self, inputs: TensorDict, targets: Any, training: bool | None = None) -> TensorDict:
         return self.build_graph(inputs, training=training)
 
     def build_prediction_graph(self, inputs: TensorDict) -> TensorDict:

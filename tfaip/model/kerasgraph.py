@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
-from tfaip.backend import keras_private
+from tfaip.backend.keras_private.models import is_functional, layers_of
 from tfaip.data.specs import TensorSpec
 from tfaip.layers.inlining import InlinedLayer, is_inlined
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.layernames import output_names
-from tfaip.params.names import did_you_mean
+from tfaip.params.names.suggestions import did_you_mean
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 
@@ -64,8 +64,8 @@ class KerasGraph(GraphBase[P]):
 
     def _call(self, given: Any, training: bool | None) -> Any:
         network: Any = self.network
-        if keras_private.is_functional(network):
-            if is_inlined() and any(isinstance(layer, InlinedLayer) for layer in keras_private.layers_of(network)):
+        if is_functional(network):
+            if is_inlined() and any(isinstance(layer, InlinedLayer) for layer in layers_of(network)):
                 return network.call(given, training=False)  # calls the layers one by one
             return network(given, training=training)
         if not is_inlined() or _is_of_keras(network):
@@ -77,7 +77,7 @@ class KerasGraph(GraphBase[P]):
 
 def _fixed_inputs(network: keras.layers.Layer) -> Any:
     """Return the inputs that a model was declared with, in its structure; None if it takes what comes."""
-    if not keras_private.is_functional(network):
+    if not is_functional(network):
         return None
     if isinstance(network, keras.Sequential):
         return network.inputs[0] if network.built else None

@@ -7,6 +7,7 @@ from typing import Any
 from tfaip.model.keras_objects.initializers import GlorotUniform, Initializer, Zeros
 from tfaip.model.keras_objects.regularizers import Regularizer
 from tfaip.params import ParamsBase, option
+from tfaip.util.construction import construct
 
 
 class LayerBaseParams(ParamsBase):
@@ -26,4 +27,4 @@ class LayerBaseParams(ParamsBase):
 
     def create(self, **kwargs: Any) -> Any:
         """Build the layer."""
-        return self.cls()(self, **kwargs)
+        return construct(self.cls(), self, **kwargs)

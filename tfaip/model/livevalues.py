@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from tfaip.backend import keras_private
+from tfaip.backend.keras_private.dropout import is_dropout
 from tfaip.model.layerbase import TFAIPLayerBase
 from tfaip.model.variables import all_layers_by_path
 
@@ -36,8 +36,4 @@ def dropout_layers(graph: keras.layers.Layer) -> dict[str, Any]:
     """
     layers = all_layers_by_path(graph)
     closed = [f"{path}/" for path, layer in layers.items() if isinstance(layer, _WITH_OWN_DROPOUT)]
-    return {
-        path: layer
-        for path, layer in layers.items()
-        if keras_private.is_dropout(layer) and not path.startswith(tuple(closed))
-    }
+    return {path: layer for path, layer in layers.items() if is_dropout(layer) and not path.startswith(tuple(closed))}

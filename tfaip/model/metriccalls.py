@@ -8,9 +8,10 @@ from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private import RecordingScope
+from tfaip.backend.keras_private.scopes import RecordingScope
 from tfaip.model.modelbase import ModelBase
-from tfaip.util.typing import TensorDict
+from tfaip.model.shapeerrors import shapes_named
+from tfaip.util.typing import Tensor, TensorDict
 
 
 def called_metrics(
@@ -30,7 +31,7 @@ def called_metrics(
     model.make_metrics(targets, outputs)
     held = model.metric_objects()
     with RecordingScope() as scope, _recorded(held) as called:
-        results = model._metric(inputs, targets, outputs)
+        results = update_metrics(model, inputs, targets, outputs)
     known = {id(variable) for metric in held for variable in metric.variables}
     # A variable is named after its metric: `mae/total`.
     lost = {variable.path.partition("/")[0]: None for variable in scope.assigned if id(variable) not in known}
@@ -43,6 +44,18 @@ def called_metrics(
             f"{owner} (or in a list, tuple or dict that is): keep each in an attribute"
         )
     return called
+
+
+def update_metrics(
+    model: ModelBase[Any], inputs: TensorDict, targets: TensorDict, outputs: TensorDict
+) -> Sequence[Tensor]:
+    """Call `_metric`; an error of a library names the model, targets and outputs.
+
+    Raises:
+        ShapeError: see `shapes_named`.
+    """
+    with shapes_named(f"{type(model).__name__}._metric", targets, outputs):
+        return model._metric(inputs, targets, outputs)
 
 
 @contextlib.contextmanager

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
+from tfaip.model.customobjects import custom_objects
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.scheduledvalue import new_scheduled_value
-from tfaip.params.generics import type_argument
+from tfaip.params.declaration.generics import type_argument
+from tfaip.util.construction import construct
+from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import overrides
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from tfaip.data.pipeline.definitions import Sample
     from tfaip.model.exportgraph import ExportGraph
     from tfaip.model.graphbase import GenericGraphBase
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 P = TypeVar("P", bound=ModelBaseParams)
 
@@ -53,6 +59,15 @@ class ModelBase(Generic[P]):
     def params_cls(cls) -> type[P]:
         """Return the params class that the model was declared with."""
         return type_argument(cls, ModelBase, 0)
+
+    @classmethod
+    def all_custom_objects(cls) -> dict[str, type]:
+        """Return the layers, losses, metrics and the like that are not part of Keras, by name.
+
+        They are what `keras.saving.load_model` and `keras.saving.custom_object_scope` take: all that are imported, so
+        import the module of the graph first.
+        """
+        return custom_objects()
 
     @property
     def params(self) -> P:
@@ -123,7 +138,8 @@ class ModelBase(Generic[P]):
         params, graph_cls = self._params, self.root_graph_cls()
         if overrides(type(params), ModelBaseParams, "graph_cls") and params.graph_cls() is graph_cls:
             return params.create_graph(name="graph", **kwargs)
-        return graph_cls(params, name="graph", **kwargs)
+        graph: GenericGraphBase[Any] = construct(graph_cls, params, name="graph", **kwargs)
+        return graph
 
     def brings_network(self) -> bool:
         """Return True if `build_model` makes the graph."""
@@ -201,8 +217,14 @@ class ModelBase(Generic[P]):
         return targets
 
     def loss_objects(self) -> dict[str, Any]:
-        """Return the declared losses, as objects or functions, by the name of the loss."""
-        return {} if self._losses_declared is None else self._losses_declared.objects
+        """Return the losses that are known as objects or functions.
+
+        The declared ones have the name of the loss, those that are attributes of the model that of the attribute.
+        """
+        declared = {} if self._losses_declared is None else self._losses_declared.objects
+        known = set(map(id, declared.values()))
+        own = {name: value for name, value in vars(self).items() if isinstance(value, keras.losses.Loss)}
+        return {**{name: loss for name, loss in own.items() if id(loss) not in known}, **declared}
 
     def metric_objects(self) -> list[keras.metrics.Metric]:
         """Return all metric objects found on the attributes of the model, in the order of the attributes."""

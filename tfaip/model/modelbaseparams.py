@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tfaip.params import ParamsBase
-from tfaip.params.declaration import implementation
+from tfaip.params.declaration.implementation import implementation
+from tfaip.util.construction import construct
 
 
 class ModelBaseParams(ParamsBase):
@@ -32,8 +33,8 @@ class ModelBaseParams(ParamsBase):
 
     def create(self, **kwargs: Any) -> Any:
         """Build the model."""
-        return self.cls()(self, **kwargs)
+        return construct(self.cls(), self, **kwargs)
 
     def create_graph(self, **kwargs: Any) -> Any:
         """Build the graph (a `keras.layers.Layer`)."""
-        return self.graph_cls()(self, **kwargs)
+        return construct(self.graph_cls(), self, **kwargs)

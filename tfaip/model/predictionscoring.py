@@ -15,7 +15,7 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.device.collectives import all_reduce_sum
 from tfaip.device.devices import Devices
 from tfaip.model.graphbase import full_precision
-from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.trainingmodel import TOTAL_LOSS, TrainingModel
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs, Tensor, TensorDict
 
@@ -66,7 +66,9 @@ class EvaluationModel(TrainingModel):
         """Return the means over all batches since the last reset."""
         result = self.values_so_far()
         if self._values.without_loss:
-            result.pop("loss")
+            # Also those that are known since the model was built, with outputs that a vote leaves out.
+            for name in (TOTAL_LOSS, *self.loss_names):
+                result.pop(name, None)
         return result
 
 
@@ -150,7 +152,8 @@ class EvaluationStep:
 
     def score(self, inputs: TensorDict, targets: TensorDict) -> TensorDict:
         """Score a batch of what the model takes; return its outputs, on the device."""
-        outputs: TensorDict = self._step(inputs, targets)[OUTPUTS]
+        with self._model.failures_named():
+            outputs: TensorDict = self._step(inputs, targets)[OUTPUTS]
         return outputs
 
     def result(self) -> Logs:

@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 
 import keras
 
-from tfaip.backend.keras_private import NumberVariable
+from tfaip.backend.keras_private.numbers import NumberVariable
 
 
 def new_scheduled_value(known: MutableMapping[str, keras.Variable], name: str, value: float) -> keras.Variable:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import keras
 
-from tfaip.backend import keras_private
+from tfaip.backend.keras_private.layers import sublayers
 from tfaip.model.variables import all_layers_by_path
 from tfaip.util.terminal import align_left, align_right, text_width
 
@@ -63,7 +63,7 @@ def totals(rows: Sequence[LayerSummary]) -> str:
 
 def _layers(layer: keras.layers.Layer, seen: set[int]) -> Iterator[keras.layers.Layer]:
     """Yield the layers that are shown, each once."""
-    for child in keras_private.sublayers(layer):
+    for child in sublayers(layer):
         if id(child) in seen:
             continue
         seen.add(id(child))
@@ -79,11 +79,11 @@ def _is_shown_whole(layer: keras.layers.Layer) -> bool:
     if isinstance(layer, keras.Model):
         return False
     is_of_keras = type(layer).__module__.partition(".")[0] == "keras"
-    return is_of_keras or not keras_private.sublayers(layer)
+    return is_of_keras or not sublayers(layer)
 
 
 def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
-    below = {id(weight) for child in keras_private.sublayers(layer) for weight in child.weights}
+    below = {id(weight) for child in sublayers(layer) for weight in child.weights}
     return [weight for weight in layer.weights if id(weight) not in below]
 
 

@@ -11,20 +11,21 @@ import keras
 from keras import ops
 from keras.initializers import Constant
 
-from tfaip.backend import keras_private
 from tfaip.backend.active import backend
+from tfaip.backend.execution import Execution
+from tfaip.backend.keras_private.models import BuiltModel, loss_tracker
+from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs
 from tfaip.model.inputgradients import InputGradientPenalty
-from tfaip.model.metriccalls import called_metrics
+from tfaip.model.lossnames import INPUT_GRADIENT, OWN_LOSS, REGULARIZATION, TOTAL_LOSS, check_losses, check_names_differ
+from tfaip.model.lossterms import batch_size_of, is_zero, share_of_mean, sum_of_zeros, with_sample_weights, with_weight
+from tfaip.model.metriccalls import called_metrics, update_metrics
 from tfaip.model.modelbase import ModelBase
-from tfaip.model.shapeerrors import shapes_named
-from tfaip.model.weightnoise import WeightNoise
+from tfaip.model.shapeerrors import FailuresNamed, shapes_named, shapes_text
+from tfaip.model.symbolicstep import SymbolicStep
+from tfaip.model.updatenoise import UpdateNoise
 from tfaip.model.weightpenalty import WeightPenalty
 from tfaip.util.typing import Logs, Tensor, TensorDict
-
-TOTAL_LOSS = "loss"
-REGULARIZATION = "regularization"
-INPUT_GRADIENT = "input_gradient_regularization"
 
 
 class StepChanges(Protocol):
@@ -47,8 +48,9 @@ class _Values:
         self.loss_means: dict[str, keras.metrics.Mean] = {}
         self.loss_names: list[str] = []
         self.penalties: Sequence[WeightPenalty] = ()
-        self.noise: WeightNoise | None = None
+        self.noise: UpdateNoise | None = None
         self.changes: StepChanges | None = None
+        self.shapes = ""
 
     def mean_of(self, name: str) -> keras.metrics.Mean:
         """Return the accumulator of a loss, made at the first call."""
@@ -57,11 +59,12 @@ class _Values:
         return self.loss_means[name]
 
 
-class TrainingModel(keras_private.BuiltModel):
+class TrainingModel(BuiltModel):
     """Model that runs the training graph of `(inputs, targets)`, with the losses and metrics of a `ModelBase`.
 
-    Logged: the total as `loss`, each loss under its name, losses of layers (`add_loss`, regularisers) as
-    `regularization`, and each called metric under its name. All are means over the epoch, weighted by batch size.
+    Logged: the total as `loss`, each loss under its name (one that is called `loss`, among several, as `loss_loss`),
+    losses of layers (`add_loss`, regularisers) as `regularization`, and each called metric under its name. All are
+    means over the epoch, weighted by batch size.
 
     Args:
         model: losses and metrics.
@@ -81,11 +84,12 @@ class TrainingModel(keras_private.BuiltModel):
         graph: GenericGraphBase[Any],
         penalty: InputGradientPenalty | None = None,
         loss_weights: Mapping[str, float | keras.Variable] | None = None,
-        noise: WeightNoise | None = None,
+        noise: UpdateNoise | None = None,
         variables: Iterable[keras.Variable] = (),
     ) -> None:
         super().__init__(name="training_model", autocast=False)
         self.graph = graph
+        self.execution = Execution()
         self._penalty = penalty
         self._values = _Values(model)
         self._values.noise = noise
@@ -98,7 +102,7 @@ class TrainingModel(keras_private.BuiltModel):
             name: self._loss_weight(weight) if isinstance(weight, int | float) else weight
             for name, weight in loss_weights.items()
         }
-        self._only_logged = frozenset(name for name, weight in loss_weights.items() if _is_zero(weight))
+        self._only_logged = frozenset(name for name, weight in loss_weights.items() if is_zero(weight))
 
     def _loss_weight(self, weight: float) -> keras.Variable:
         return self.add_weight(name="loss_weight", initializer=Constant(weight), dtype="float32", trainable=False)
@@ -109,7 +113,7 @@ class TrainingModel(keras_private.BuiltModel):
         return self._values.model
 
     @property
-    def noise(self) -> WeightNoise | None:
+    def noise(self) -> UpdateNoise | None:
         """Noise on the weights in the training; None: there is none."""
         return self._values.noise
 
@@ -131,7 +135,7 @@ class TrainingModel(keras_private.BuiltModel):
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """Accumulators of all values that are logged; Keras resets them and keeps their state."""
-        total = [keras_private.loss_tracker(self)] if self.compiled else []
+        total = [loss_tracker(self)] if self.compiled else []
         return [*total, *self._values.loss_means.values(), *(self._values.called or [])]
 
     @property
@@ -140,6 +144,11 @@ class TrainingModel(keras_private.BuiltModel):
         # Keras would list them twice, which a step on JAX refuses ("donate the same buffer twice").
         variables = [variable for metric in self.metrics for variable in metric.variables]
         return list({id(variable): variable for variable in variables}.values())
+
+    @property
+    def loss_weights(self) -> dict[str, float | keras.Variable]:
+        """The weights that the losses have instead of those of the model, by name: variables; 0: only logged."""
+        return {name: 0.0 if name in self._only_logged else weight for name, weight in self._loss_weights.items()}
 
     def set_loss_weight(self, name: str, weight: float) -> None:
         """Change the weight of a loss from the next call of `fit` on.
@@ -165,7 +174,7 @@ class TrainingModel(keras_private.BuiltModel):
         """
         own = self.model_base._loss_weights() or {}
         for name, variable in self._loss_weights.items():
-            if not isinstance(variable, keras_private.NumberVariable):  # else a schedule changes it
+            if not isinstance(variable, NumberVariable):  # else a schedule changes it
                 self.set_loss_weight(name, float(weights.get(name, own.get(name, 1.0))))
 
     def penalize(self, penalties: Sequence[WeightPenalty]) -> None:
@@ -196,12 +205,13 @@ class TrainingModel(keras_private.BuiltModel):
             warnings.filterwarnings("ignore", message=".*looks like it has unbuilt state", category=UserWarning)
             outputs = require_outputs(self.graph, self.graph.predict(inputs))
         self.model_base.prepare_declared(targets, outputs)
+        self._values.shapes = shapes_text(targets, outputs)
         # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
         self._trace(inputs, targets, with_training=True)
 
     def _trace(self, inputs: TensorDict, targets: TensorDict, with_training: bool) -> None:
         """Create the variables of what `call`, the losses and the metrics use."""
-        _SymbolicStep(self, with_training)((inputs, targets))
+        SymbolicStep(self, with_training)((inputs, targets))
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
@@ -216,10 +226,28 @@ class TrainingModel(keras_private.BuiltModel):
             args = backend.before_step(self, args, self._values.changes.begin_step)
         return super().train_step(*args)
 
+    def choose_execution(self, data: Any) -> Any:
+        """Decide, unless it is decided, how `fit` executes the steps; call it before `fit`.
+
+        Args:
+            data: those of `fit`.
+
+        Returns:
+            The data, with the first batch that was read of them.
+        """
+        if self.train_function is None:
+            function, data = backend.train_function(self, self.execution, data)
+            self.train_function = function
+        return data
+
     def test_step(self, *args: Any) -> Any:
         """Evaluate one batch, within `evaluate`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
         with backend.after_the_data(args[-1]):
             return super().test_step(*args)
+
+    def failures_named(self) -> FailuresNamed:
+        """Return a context in which compiled steps run: their errors name the loss or metric that failed."""
+        return FailuresNamed(self._values.shapes)
 
     def score_batch(self, inputs: TensorDict, targets: TensorDict) -> Any:
         """Evaluate one batch as `test_step` does, but with the same arguments on both backends.
@@ -233,7 +261,7 @@ class TrainingModel(keras_private.BuiltModel):
         replicas = backend.num_replicas()
         if replicas > 1:
             loss = loss * replicas  # it is the share of one of them
-        keras_private.loss_tracker(self).update_state(loss, sample_weight=_batch_size(x))
+        loss_tracker(self).update_state(loss, sample_weight=batch_size_of(x))
         return self.compute_metrics(x, None, outputs)
 
     def values_so_far(self) -> Logs:
@@ -255,24 +283,25 @@ class TrainingModel(keras_private.BuiltModel):
         return self._total_loss(x, y_pred, training)
 
     def _total_loss(self, x: Any, y_pred: TensorDict, training: bool) -> Tensor:
-        batch_size = _batch_size(x)
+        batch_size = batch_size_of(x)
         losses = self._weighted_losses(x, y_pred)
         total = ops.zeros((), dtype="float32")
-        if all(_is_zero(weight) for weight, _ in losses.values()):
+        if all(is_zero(weight) for weight, _ in losses.values()):
             # Of a constant TensorFlow has no gradient: Keras would refuse to train.
-            total = total + _sum_of_zeros(self.trainable_variables)
+            total = total + sum_of_zeros(self.trainable_variables)
         for name, (weight, value) in losses.items():
-            mean = _share_of_mean(ops.mean(value), batch_size)
-            if name != TOTAL_LOSS:
-                self._values.mean_of(name).update_state(mean, sample_weight=batch_size)
-            total = total + _weighed(mean, weight)
+            mean = share_of_mean(ops.mean(value), batch_size)
+            if name != TOTAL_LOSS or len(losses) > 1:
+                logged = OWN_LOSS if name == TOTAL_LOSS else name
+                self._values.mean_of(logged).update_state(mean, sample_weight=batch_size)
+            total = total + with_weight(mean, weight)
         added = [*self.losses, *(penalty.value() for penalty in self._values.penalties)]
         if added:
             layer_losses = ops.sum(ops.stack([ops.sum(ops.cast(loss, "float32")) for loss in added]))
             self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
             total = total + layer_losses
         if self._penalty is not None and training:
-            penalty = _share_of_mean(self._penalty.estimate(self._sample_losses_with(x[1]), x[0]), batch_size)
+            penalty = share_of_mean(self._penalty.estimate(self._sample_losses_with(x[1]), x[0]), batch_size)
             self._values.mean_of(INPUT_GRADIENT).update_state(penalty, sample_weight=batch_size)
             total = total + self._penalty.weight * penalty
         replicas = backend.num_replicas()
@@ -284,7 +313,7 @@ class TrainingModel(keras_private.BuiltModel):
         if self._values.called is None:
             self._find_called_metrics(inputs, targets, y_pred)
         else:
-            self.model_base._metric(inputs, targets, y_pred)
+            update_metrics(self.model_base, inputs, targets, y_pred)
         return self.get_metrics_result()
 
     def get_metrics_result(self) -> dict[str, Tensor]:
@@ -296,7 +325,7 @@ class TrainingModel(keras_private.BuiltModel):
         inputs, targets = self._loss_arguments(x, y_pred)
         with shapes_named(f"{type(self.model_base).__name__}._loss", targets, y_pred):
             losses = self.model_base._loss(inputs, targets, y_pred)
-        self._check_loss_names(losses)
+        check_losses(self.model_base, losses, bool(self.losses))
         self._values.loss_names = list(losses)
         weights = {
             **(self.model_base._loss_weights() or {}),
@@ -305,7 +334,8 @@ class TrainingModel(keras_private.BuiltModel):
         }
         sample_weights = self.model_base._sample_weights(inputs, targets)
         return {
-            name: (weights.get(name, 1.0), _weighted(value, sample_weights.get(name))) for name, value in losses.items()
+            name: (weights.get(name, 1.0), with_sample_weights(value, sample_weights.get(name)))
+            for name, value in losses.items()
         }
 
     def _sample_losses_with(self, targets: TensorDict) -> Callable[[TensorDict], Tensor]:
@@ -321,7 +351,7 @@ class TrainingModel(keras_private.BuiltModel):
             total = ops.zeros(ops.shape(keras.tree.flatten(inputs)[0])[:1], dtype="float32")
             for weight, value in losses.values():
                 per_sample = ops.mean(value, axis=range(1, len(value.shape))) if len(value.shape) > 1 else value
-                total = total + _weighed(per_sample, weight)
+                total = total + with_weight(per_sample, weight)
             return total
 
         return sample_losses
@@ -334,105 +364,8 @@ class TrainingModel(keras_private.BuiltModel):
         targets = self._pre_processed(inputs, targets)
         return inputs, self.model_base.post_proc_targets(inputs, targets, outputs)
 
-    def _check_loss_names(self, losses: dict[str, Tensor]) -> None:
-        owner = type(self.model_base).__name__
-        if not isinstance(losses, dict):
-            raise TypeError(f"{owner}._loss returned {type(losses).__name__}, expected a dict name -> tensor")
-        if not losses and not self.losses:
-            raise ValueError(f"{owner}._loss returned no loss and no layer adds one: there is nothing to minimise")
-        if TOTAL_LOSS in losses and len(losses) > 1:
-            raise ValueError(
-                f"{owner}._loss names one of {len(losses)} losses {TOTAL_LOSS!r}, which is the name of their sum: "
-                "choose another name"
-            )
-        for taken, what in ((REGULARIZATION, "losses of layers"), (INPUT_GRADIENT, "penalty of input gradients")):
-            if taken in losses:
-                raise ValueError(f"{owner}._loss returned {taken!r}, the name of the {what}: choose another")
-        unknown = set(self.model_base._loss_weights() or {}) - set(losses)
-        if unknown:
-            raise ValueError(
-                f"{owner}._loss_weights names {sorted(unknown)}, but the losses are {sorted(losses)}: correct the name"
-            )
-
     def _find_called_metrics(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> None:
         called = called_metrics(self.model_base, inputs, targets, outputs)
         names = [TOTAL_LOSS, *self._values.loss_means, *(metric.name for metric in called)]
-        if len(set(names)) != len(names):
-            owner = type(self.model_base).__name__
-            raise ValueError(f"{owner}: two losses or metrics share a name in {names}: give each its own")
+        check_names_differ(self.model_base, names)
         self._values.called = called
-
-
-class _SymbolicStep(keras.layers.Layer):
-    """Step without an update; called with Keras tensors it only traces, which creates all variables.
-
-    Args:
-        training_model: whose step.
-        with_training: trace it in training mode too.
-    """
-
-    def __init__(self, training_model: TrainingModel, with_training: bool) -> None:
-        super().__init__(name="symbolic_step", autocast=False)
-        self._with_training = with_training
-        # Hidden from the attribute tracking of Keras: the layer must not own the variables of the model.
-        object.__setattr__(self, "_training_model", training_model)
-
-    def call(self, inputs: tuple[TensorDict, TensorDict]) -> Tensor:
-        model: TrainingModel = self._training_model
-        # While tracing, what layers pass to `add_loss` is kept only on request.
-        if self._with_training:
-            with keras.StatelessScope(collect_losses=True):
-                model.compute_loss(inputs, None, model(inputs, training=True), training=True)
-        with keras.StatelessScope(collect_losses=True):
-            outputs = model(inputs, training=False)
-            loss = model.compute_loss(inputs, None, outputs, training=False)
-            model.compute_metrics(inputs, None, outputs)
-        return loss
-
-
-def _weighed(loss: Tensor, weight: Any) -> Tensor:
-    """Return a loss times its weight, a number or a variable.
-
-    If that is the number 0 nothing is left of the loss, which need not be finite: after a variable of 0 the gradient
-    would be computed all the same, and NaN times 0 is NaN.
-    """
-    if _is_zero(weight):
-        return ops.zeros((), dtype="float32")
-    if isinstance(weight, keras_private.NumberVariable):
-        # One that is scheduled may become 0: then the loss counts nothing, whatever it is.
-        return ops.where(weight.value > 0, weight.value * loss, 0.0)
-    return weight * loss
-
-
-def _is_zero(weight: Any) -> bool:
-    return isinstance(weight, int | float) and weight == 0
-
-
-def _sum_of_zeros(variables: list[keras.Variable]) -> Tensor:
-    """Return 0, which has the gradient 0 of every variable."""
-    total = ops.zeros((), dtype="float32")
-    for variable in variables:
-        total = total + 0.0 * ops.cast(ops.sum(variable), "float32")
-    return total
-
-
-def _weighted(value: Tensor, sample_weight: Tensor | None) -> Tensor:
-    value = ops.cast(value, "float32")
-    if sample_weight is not None:
-        weight = ops.cast(sample_weight, "float32")
-        value = value * ops.reshape(weight, (-1, *([1] * (len(value.shape) - 1))))
-    return value
-
-
-def _batch_size(x: Any) -> Tensor:
-    return ops.shape(keras.tree.flatten(x)[0])[0]
-
-
-def _share_of_mean(mean: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean over the rows of this replica of a distribution strategy.
-
-    Args:
-        mean: of a loss; not a number if the replica got no rows, as happens with the last batch of an evaluation.
-        rows: number of rows, an integer scalar.
-    """
-    return mean if backend.num_replicas() == 1 else ops.where(rows > 0, mean, ops.zeros_like(mean))

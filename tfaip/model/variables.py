@@ -12,7 +12,8 @@ from typing import Any
 
 import keras
 
-from tfaip.backend import keras_private
+from tfaip.backend.keras_private.layers import COLLECTIONS
+from tfaip.backend.keras_private.models import is_functional
 from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.layernames import counted_names, is_automatic_name
 
@@ -71,11 +72,11 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, KerasGraph):
         # The paths begin within the model: `hidden/kernel`.
         network = value.network
-        if keras_private.is_functional(network):
+        if is_functional(network):
             yield from zip(counted_names(network.layers), network.layers, strict=True)
         else:
             yield from _children(network)
-    elif isinstance(value, keras.Model) and keras_private.is_functional(value):
+    elif isinstance(value, keras.Model) and is_functional(value):
         # Positions, not counted names, since checkpoints have them.
         for position, layer in enumerate(value.layers):
             yield str(position) if is_automatic_name(layer) else layer.name, layer
@@ -95,6 +96,6 @@ def _public(name: str, attributes: dict[str, Any]) -> str:
 
 
 def _is_node(name: str, value: Any) -> bool:
-    if name in keras_private.COLLECTIONS:
+    if name in COLLECTIONS:
         return False
     return isinstance(value, (keras.Variable, keras.layers.Layer, keras.random.SeedGenerator, list, tuple, dict))

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform, overload
 
-from tfaip.params import names
-from tfaip.params.bodies import prepare_body
-from tfaip.params.declaration import (
+from tfaip.params.declaration.bodies import prepare_body
+from tfaip.params.declaration.classes import (
     ParamsMeta,
     SignatureOnDemand,
     accept_old_names,
-    implementation,
     make_dataclass_on_demand,
 )
-from tfaip.params.fieldhelp import record_place
+from tfaip.params.declaration.fieldhelp import record_place
+from tfaip.params.declaration.implementation import implementation
 from tfaip.params.limits import check_fields
+from tfaip.params.names import oldnames, suggestions
 from tfaip.params.shared import take_shared
 
 T = TypeVar("T")
@@ -29,9 +29,10 @@ class ParamsBase(metaclass=ParamsMeta):
 
     The annotated attributes of a subclass are its fields; decorators (`@dataclass`, or
     `@pai_dataclass` of `tfaip.params` or of `paiargparse` above it) are accepted. Attributes that
-    are not fields cannot be set. Names of older versions (`tfaip.params.names`) are accepted with a
-    `DeprecationWarning`. See `tfaip.params.bodies` for what a field may be, and
-    `tfaip.params.generics` for fields whose class is selected by a type argument.
+    are not fields cannot be set. Names of older versions (`tfaip.params.names.oldnames`) are accepted with a
+    `DeprecationWarning`; setting a field that was removed logs a warning and does nothing else. See
+    `tfaip.params.declaration.bodies` for what a field may be, and `tfaip.params.declaration.generics`
+    for fields whose class is selected by a type argument.
     """
 
     def __init_subclass__(params_cls, *, cls: str | None = None, **kwargs: Any) -> None:  # noqa: N804
@@ -67,34 +68,34 @@ class ParamsBase(metaclass=ParamsMeta):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tree as nested plain values, each node with its class (`__cls__`)."""
-        from tfaip.params.serialization import to_dict
+        from tfaip.params.values.serialization import to_dict
 
         return to_dict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, trusted: Iterable[str] = ()) -> Self:
-        """Build params from what `to_dict` returned; see `tfaip.params.serialization.from_dict`."""
-        from tfaip.params.serialization import from_dict
+        """Build params from what `to_dict` returned; see `tfaip.params.values.serialization.from_dict`."""
+        from tfaip.params.values.serialization import from_dict
 
         return from_dict(cls, values, trusted=trusted)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return `to_dict` as JSON text."""
-        from tfaip.params.serialization import to_json
+        from tfaip.params.values.serialization import to_json
 
         return to_json(self, indent=indent)
 
     @classmethod
     def from_json(cls, text: str, *, trusted: Iterable[str] = ()) -> Self:
-        """Build params from what `to_json` returned; see `tfaip.params.serialization.from_dict`."""
-        from tfaip.params.serialization import from_json
+        """Build params from what `to_json` returned; see `tfaip.params.values.serialization.from_dict`."""
+        from tfaip.params.values.serialization import from_json
 
         return from_json(cls, text, trusted=trusted)
 
     @classmethod
     def schema(cls, **options: Any) -> Any:
-        """Return a marshmallow schema of the class; see `tfaip.params.marshmallowschema.schema_of`."""
-        from tfaip.params.marshmallowschema import schema_of
+        """Return a marshmallow schema of the class; see `tfaip.params.values.marshmallowschema.schema_of`."""
+        from tfaip.params.values.marshmallowschema import schema_of
 
         return schema_of(cls, **options)
 
@@ -109,21 +110,28 @@ class ParamsBase(metaclass=ParamsMeta):
 
         # Called only for attributes that are not found in the usual way.
         def __getattr__(self, name: str) -> Any:
-            new = name if name.startswith("__") else names.current_name(type(self), name)
+            new = name if name.startswith("__") else oldnames.current_name(type(self), name)
             if new != name:
                 return getattr(self, new)
             if hasattr(type(self), name):  # a property raised an AttributeError: again, for its own message
                 return object.__getattribute__(self, name)
             known = [field.name for field in fields(type(self))]
-            reason = "is not set yet" if name in known else f"does not exist{names.did_you_mean(name, known)}"
+            reason = "is not set yet" if name in known else f"does not exist{suggestions.did_you_mean(name, known)}"
+            removed = oldnames.removed_fields(type(self))
+            if name in removed:
+                reason = f"was removed: {removed[name]}"
             raise AttributeError(f"{type(self).__name__}.{name} {reason}", name=name, obj=self)
 
         def __setattr__(self, name: str, value: Any) -> None:
             cls = type(self)
             if name not in cls.__dataclass_fields__ and not hasattr(getattr(cls, name, None), "__set__"):
-                new = names.current_name(cls, name)
+                new = oldnames.current_name(cls, name)
+                removed = oldnames.removed_fields(cls)
+                if name in removed:
+                    oldnames.warn_removed(f"{cls.__name__}.{name}", removed[name])
+                    return
                 if new == name:
-                    hint = names.did_you_mean(name, [known.name for known in fields(cls)])
+                    hint = suggestions.did_you_mean(name, [known.name for known in fields(cls)])
                     raise AttributeError(f"{cls.__name__}.{name} does not exist{hint}", name=name, obj=self)
                 name = new
             object.__setattr__(self, name, value)

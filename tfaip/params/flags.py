@@ -7,19 +7,19 @@ from enum import Enum
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params import names
-from tfaip.params.arguments import Text
-from tfaip.params.choices import full_name
-from tfaip.params.encoding import encode
-from tfaip.params.fieldtypes import field_kind, origin_of
-from tfaip.params.flagnames import Place, flag_of, walk_places
-from tfaip.params.generics import field_types
+from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldError
-from tfaip.params.resolve import Resolver
-from tfaip.params.schema import Entry, Group, Node
-from tfaip.params.sources import COMMAND_LINE, DEFAULT, Settings, Source
-from tfaip.params.tree import children, is_node, items_of, post_init
-from tfaip.params.unknown import refuse_unknown
+from tfaip.params.names import oldnames
+from tfaip.params.resolution.choices import full_name
+from tfaip.params.resolution.entries import Entry, Group, Node
+from tfaip.params.resolution.resolver import Resolver
+from tfaip.params.resolution.sources import COMMAND_LINE, DEFAULT, Settings, Source
+from tfaip.params.resolution.unknown import refuse_unknown, removed_note
+from tfaip.params.tree.nodes import children, is_node, items_of, post_init
+from tfaip.params.tree.places import Place, flag_of, walk_places
+from tfaip.params.types.kinds import field_kind, origin_of
+from tfaip.params.values.encoding import encode
+from tfaip.params.values.words import Text
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _FIXED = {"fix_dc": True}
@@ -54,11 +54,15 @@ def get_flag(params: Any, flag: str) -> Any:
         if place.flag == name and not place.is_hidden:
             return value
         if is_node(value):
-            for old, new in names.renamed_fields(type(value)).items():
+            for old, new in oldnames.renamed_fields(type(value)).items():
                 if new in (children(value) or {}) and place.below(new, value).prefix + old == name:
-                    names.warn_renamed(f"--{name}", f"--{place.below(new, value).flag}")
+                    oldnames.warn_renamed(f"--{name}", f"--{place.below(new, value).flag}")
                     return getattr(value, new)
-    refuse_unknown(*_resolve(params, {name: None}))
+    settings, roots = _resolve(params, {name: None})
+    note = removed_note(name, roots)
+    if note is not None:
+        raise UsageError(f"--{name} was removed: {note}")
+    refuse_unknown(settings, roots)
     raise AssertionError(name)
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.declaration import Metadata
+from tfaip.params.metadata import Metadata
 from tfaip.util.text import shorten
 
 _KEY = "limits"

@@ -6,10 +6,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
-from tfaip.params.common import COMMON
-from tfaip.params.declaration import pai_meta
-from tfaip.params.defaults import default_field
+from tfaip.params.declaration.defaults import default_field
 from tfaip.params.limits import limits
+from tfaip.params.metadata import COMMON, pai_meta
 
 T = TypeVar("T")
 

@@ -6,10 +6,10 @@ import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 from tfaip.params.base import ParamsBase
-from tfaip.params.defaults import copied
-from tfaip.params.generics import inherited_fields
+from tfaip.params.declaration.defaults import copied
+from tfaip.params.declaration.generics import inherited_fields
 from tfaip.params.shared import Shared, shared_of
-from tfaip.params.tree import node_fields
+from tfaip.params.tree.nodes import node_fields
 from tfaip.util.overriding import overrides
 
 # Set on the objects that work: a field of one of these names would be replaced.

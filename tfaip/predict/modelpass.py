@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain, islice, repeat
 from typing import Any, TypeVar
@@ -50,13 +49,6 @@ class BenchmarkResults:
         """Throughput over the whole time; 0 before anything was measured."""
         return self.samples / self.wall_s if self.wall_s else 0.0
 
-    @contextmanager
-    def in_model(self) -> Iterator[None]:
-        """Count the seconds of the block as those of the model."""
-        before = time.perf_counter()
-        yield
-        self.model_s += time.perf_counter() - before
-
     def count(self, size: int, started: float) -> None:
         """Count a finished batch; the pass began at `started` (`time.perf_counter()`)."""
         if self.batches == 0:
@@ -68,6 +60,17 @@ class BenchmarkResults:
     def to_dict(self) -> dict[str, float]:
         """Return all numbers by name."""
         return {**asdict(self), "samples_per_s": self.samples_per_s}
+
+    def pretty_print(self, print_fn: Callable[[str], Any] = print) -> None:
+        """Print all numbers, one per line.
+
+        Args:
+            print_fn: called with each line.
+        """
+        numbers = self.to_dict()
+        width = max(map(len, numbers))
+        for name, value in numbers.items():
+            print_fn(f"{name:{width}}  {value:g}")
 
     def __str__(self) -> str:
         return (
@@ -115,24 +118,31 @@ def run_pass(
 
     def started(batches: Iterator[Batch]) -> Iterator[tuple[list[Batch], Any]]:
         while group := list(islice(batches, num_processes)):
-            with benchmark.in_model():
-                running = start(group[own]) if own < len(group) else None
+            before = time.perf_counter()
+            running = start(group[own]) if own < len(group) else None
+            benchmark.model_s += time.perf_counter() - before
             yield group, running
 
     # JAX compiles every shape: few_shapes pads the batches of a bucket to the same length.
     with pipeline.generate_input_batches(auto_repeat=False, few_shapes=compiles_each_shape()) as batches:
         for group, running in _delayed(started(progress(batches)), read_ahead):
-            with benchmark.in_model():
-                made = [unbatch(*pair) for pair in zip(group, collect(running), strict=False)]
+            before = time.perf_counter()
+            made = [unbatch(*pair) for pair in zip(group, collect(running), strict=False)]
+            benchmark.model_s += time.perf_counter() - before
             for batch in group:
                 benchmark.count(batch.size, began)
             yield from chain.from_iterable(made)
             if should_stop():
                 raise EvaluationStopped
-    # Nothing to predict is no error, but the scores of nothing would be 0.
-    if benchmark.batches == 0 and pipeline.mode is not PipelineMode.PREDICTION:
+    if benchmark.batches == 0:
+        _refuse_no_batch(pipeline.mode)
+
+
+def _refuse_no_batch(mode: PipelineMode) -> None:
+    """Raise a UsageError unless no batch is fine: nothing to predict is no error, but its scores would be 0."""
+    if mode is not PipelineMode.PREDICTION:
         raise UsageError(
-            f"the {pipeline.mode.value} data give no batch: use a smaller batch size, or keep the remainder "
+            f"the {mode.value} data give no batch: use a smaller batch size, or keep the remainder "
             "(batch_drop_remainder)"
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import filecmp
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,22 +12,25 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.device.devices import precision_scope
 from tfaip.errors import UsageError
 from tfaip.export.modelloading import load_weights
-from tfaip.params.flagnames import flag_of
 from tfaip.params.resource import Resource
-from tfaip.params.tree import Change, diff
+from tfaip.params.tree.changes import Change, diff
+from tfaip.params.tree.places import flag_of
 from tfaip.predict.modelpass import samples_of
 from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Model, Predictor
+from tfaip.predict.versions import Versions, process_outputs, same_samples, versions_of
+from tfaip.util.construction import construct
 from tfaip.util.typing import TensorDict
 
 
 class MultiModelPredictor(Predictor):
-    """Applies several models to the same data and votes, before the post-processing.
+    """Applies several models to the same data and votes, before or after their post-processing.
 
     Override `create_voter` and name the class in `ScenarioBase.multi_predictor_cls`.
 
@@ -38,29 +41,39 @@ class MultiModelPredictor(Predictor):
 
     def __init__(self, params: PredictorParams, data: DataBase[Any]) -> None:
         super().__init__(params, data)
+        self._data_of_models: list[Any] = []
         self._voter = self.create_voter(data.params)
 
     @classmethod
     def from_paths(
-        cls, paths: Sequence[str | Path], params: PredictorParams, scenario: Scenario, trusted: Iterable[str] = ()
+        cls,
+        paths: Sequence[str | Path],
+        params: PredictorParams,
+        scenario: Scenario,
+        trusted: Iterable[str] = (),
+        *,
+        model_paths: Sequence[str | Path] | None = None,
+        predictor_args: Mapping[str, Any] | None = None,
     ) -> Self:
         """Return a predictor for exported models.
 
         Args:
-            paths: directories of the models.
+            paths: directories of the models, or their files of scenario params.
             params: the predictor params.
             scenario: class of the scenario.
             trusted: packages that stored params may name classes of, besides tfaip and the
                 scenario's own.
+            model_paths: directories with the weights, if these are elsewhere.
+            predictor_args: further constructor arguments of a subclass.
 
         Raises:
             UsageError: if a directory holds no model, or the models differ in their pre-processing.
             TfaipError: if weights are damaged.
         """
         with precision_scope(params.device.precision):
-            models = load_models(paths, scenario, trusted)
-        predictor = cls(params, models[0].data)
-        predictor.set_models([model.graph for model in models])
+            models = load_models(paths, scenario, trusted, model_paths)
+        predictor = cls(params, models[0].data, **(predictor_args or {}))
+        predictor.set_models([model.graph for model in models], [model.data for model in models])
         return predictor
 
     def create_voter(self, data_params: DataBaseParams) -> MultiModelVoter[Any]:
@@ -71,21 +84,57 @@ class MultiModelPredictor(Predictor):
         """Choose a single model, which then votes alone."""
         self.set_models([model])
 
-    def set_models(self, models: Sequence[Model]) -> None:
-        """Choose the models; each as in `Predictor.set_model`."""
+    def set_models(self, models: Sequence[Model], data: Sequence[DataBase[Any]] | None = None) -> None:
+        """Choose the models.
+
+        Args:
+            models: each as in `Predictor.set_model`.
+            data: those of each model, with its post-processing; None: of all models those of the predictor.
+        """
         if not models:
             raise UsageError("no model to predict with: give at least one")
         self._steps = [self._create_step(model) for model in models]
+        self._data_of_models = [self._data] * len(models) if data is None else list(data)
 
     def _require_model(self) -> None:
         if not self._steps:
             raise UsageError("the predictor has no models: call set_models")
 
-    def _unbatch(self, batch: Batch, outputs: list[TensorDict]) -> Iterable[Sample]:
+    def _processed(self, predicted: Iterable[Any], pipeline: DataPipeline) -> Iterator[Sample]:
+        if not self._voter.post_processed:
+            return super()._processed(predicted, pipeline)
+        streams = process_outputs(predicted, self._pipelines(pipeline))
+        return (self._voter.vote(merged(versions)) for versions in same_samples(streams))
+
+    def _pipelines(self, pipeline: DataPipeline) -> list[DataPipeline]:
+        """Return a pipeline for each model, whose post-processing is its own; that of other data is for all."""
+        data = self._data_of_models
+        if pipeline.data is not self._data:
+            data = [pipeline.data] * len(self._steps)
+        pipelines = []
+        for one in data:
+            # Each a new one: the samples of all models are processed in parallel.
+            own = one.create_pipeline(pipeline.params, pipeline.generator_params)
+            pipelines.append(own.with_seed(pipeline.seed))
+        return pipelines
+
+    def _unbatch(self, batch: Batch, outputs: list[TensorDict]) -> Iterable[Any]:
+        if self._voter.post_processed:
+            return versions_of(batch, outputs)
         return voted_samples(batch, outputs, self._voter)
 
     def _finished(self, sample: Sample) -> Sample:
         return super()._finished(self._voter.finalize_sample(sample))
+
+
+def merged(versions: Versions) -> Sample:
+    """Return one sample with the outputs and meta of all versions in lists, and the inputs and targets of the first."""
+    return Sample(
+        inputs=versions[0].inputs,
+        outputs=[version.outputs for version in versions],
+        targets=versions[0].targets,
+        meta=[version.meta for version in versions],
+    )
 
 
 def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModelVoter[Any]) -> Iterator[Sample]:
@@ -104,19 +153,31 @@ def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModel
 
 
 def load_models(
-    paths: Sequence[str | Path], scenario: Scenario, trusted: Iterable[str] = ()
+    paths: Sequence[str | Path],
+    scenario: Scenario,
+    trusted: Iterable[str] = (),
+    model_paths: Sequence[str | Path] | None = None,
 ) -> list[ScenarioComponents[Any, Any]]:
     """Load exported models whose outputs can be compared, since they get the same inputs.
+
+    Args:
+        paths: of the params of the models.
+        scenario: class of the scenario.
+        trusted: packages that the params may name classes of.
+        model_paths: of the weights of the models; None: `paths`.
 
     Raises:
         UsageError: if a directory holds no model, or the models differ in their pre-processing.
         TfaipError: if weights are damaged.
     """
     trusted = list(trusted)
-    models = [scenario(scenario.params_from_path(path, trusted)) for path in paths]
+    models = [construct(scenario, scenario.params_from_path(path, trusted)) for path in paths]
     for path, model in zip(paths[1:], models[1:], strict=True):
         _require_same_inputs(str(paths[0]), models[0].params.data, str(path), model.params.data)
-    for path, model in zip(paths, models, strict=True):
+    weights = paths if model_paths is None else model_paths
+    if len(weights) != len(models):
+        raise UsageError(f"{len(models)} files of params, but {len(weights)} models: give one for each")
+    for path, model in zip(weights, models, strict=True):
         load_weights(model, Path(path))
     return models
 

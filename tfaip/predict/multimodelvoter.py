@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -19,30 +19,37 @@ class MultiModelVoter(ABC, Generic[P]):
     """Base of votes on the outputs of several models. Override `vote`.
 
     Args:
-        data_params: params of the data.
+        data_params: params of the data; None, if the vote does not need them.
     """
 
-    def __init__(self, data_params: P) -> None:
+    post_processed: ClassVar[bool] = True
+    """True: each model has its own post-processing, before the vote. False: the vote is on the outputs of the models
+    themselves, and its result runs through the post-processing of the first model."""
+
+    def __init__(self, data_params: P | None = None) -> None:
         self.data_params = data_params
 
     @abstractmethod
     def vote(self, sample: Sample) -> Sample:
-        """Vote on one sample, before the post-processing.
+        """Vote on one sample.
 
         Args:
-            sample: its outputs are a list with the outputs of each model.
+            sample: its outputs are a list with the outputs of each model. If `post_processed`, its meta is a list, too,
+                since every post-processing may change it; inputs and targets are those of the first model.
 
         Returns:
-            a sample with the voted outputs, in the form of those of a single model.
+            a sample with the voted outputs. If not `post_processed`, these have the form of those of a single model.
         """
 
     def finalize_sample(self, sample: Sample) -> Sample:
-        """Change a voted sample after the post-processing; default: do not."""
+        """Change a voted sample, at the very end; default: do not."""
         return sample
 
 
 class MeanVoter(MultiModelVoter[Any]):
     """Mean of floating point outputs; majority of others, by element (the first model in a tie)."""
+
+    post_processed = False
 
     def vote(self, sample: Sample) -> Sample:
         by_model: Sequence[dict[str, Any]] = sample.outputs

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import TracebackType
+from typing import Any, Self, TypeAlias
 
 import keras
-import numpy as np
 
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataGeneratorParams
@@ -91,19 +91,23 @@ class Predictor:
         """
         return self.predict_database(self._data, generator_params)
 
-    def predict_raw(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+    def predict_raw(self, samples: Iterable[Any]) -> Iterator[Sample]:
         """Predict samples as a generator would give them, before the pre-processing.
 
-        There may be endlessly many of them.
+        Args:
+            samples: samples, or only their inputs. There may be endlessly many of them.
 
         Raises:
-            TypeError: if `samples` is no iterable of samples.
+            TypeError: if `samples` is a single sample, or no iterable.
         """
-        if isinstance(samples, (Sample, Mapping, str)) or not isinstance(samples, Iterable):
-            raise _not_samples(samples)
-        if isinstance(samples, (Sequence, np.ndarray)) and len(samples) and not isinstance(samples[0], Sample):
-            raise _not_samples(samples)
-        return self.predict(RawDataGeneratorParams(samples=samples))
+        if isinstance(samples, (Sample, Mapping, str, bytes)) or not isinstance(samples, Iterable):
+            raise TypeError(
+                "predict_raw takes several samples or inputs, as in predict_raw([{'x': array}]), got "
+                f"{shorten(samples)}"
+            )
+        if isinstance(samples, Sequence):
+            return self.predict(RawDataGeneratorParams(samples=[_as_sample(sample) for sample in samples]))
+        return self.predict(RawDataGeneratorParams(samples=map(_as_sample, samples)))
 
     def predict_database(self, database: DataBase[Any], generator_params: DataGeneratorParams) -> Iterator[Sample]:
         """Predict the samples of a generator with the processors of other data than the model's."""
@@ -120,13 +124,16 @@ class Predictor:
         return self._run(pipeline, silent=self._params.silent)
 
     def raw(self) -> RawPredictor:
-        """Return a function that predicts single samples, for services."""
+        """Return a function that predicts single samples, for services.
+
+        As a context manager it keeps the worker processes of the post-processing, if there are any.
+        """
         self._require_model()
         samples: list[Sample] = []
         pipeline = self._pipeline(self._data, RawDataGeneratorParams(samples=samples))
         alone = replace(pipeline.params, batch_size=1, batch_drop_remainder=False, num_processes=0)
         pipeline = pipeline.with_params(alone)
-        return RawPredictor(samples, lambda: self._run(pipeline, silent=True))
+        return RawPredictor(samples, pipeline, lambda: self._run(pipeline, silent=True))
 
     def _create_step(self, model: Model) -> Step:
         if isinstance(model, keras.layers.Layer):
@@ -155,12 +162,16 @@ class Predictor:
 
     def _run(self, pipeline: DataPipeline, silent: bool) -> Iterator[Sample]:
         self._benchmark = BenchmarkResults()
-        for sample in pipeline.process_output(self._predicted(pipeline, silent)):
+        for sample in self._processed(self._predicted(pipeline, silent), pipeline):
             yield self._finished(sample)
         if not silent:
             log.info("%s", self._benchmark)
 
-    def _predicted(self, pipeline: DataPipeline, silent: bool) -> Iterator[Sample]:
+    def _processed(self, predicted: Iterable[Any], pipeline: DataPipeline) -> Iterator[Sample]:
+        """Run the post-processing on what `_unbatch` has made."""
+        return pipeline.process_output(predicted)
+
+    def _predicted(self, pipeline: DataPipeline, silent: bool) -> Iterator[Any]:
         total = _num_batches(pipeline)
         bar = self._params.progress_bar and not silent and sys.stdout.isatty()
         # Data of known length are available: the next batch is read while the device computes. A
@@ -178,7 +189,7 @@ class Predictor:
     def _start(self, batch: Batch) -> list[TensorDict]:
         return [step(batch.inputs) for step in self._steps]
 
-    def _unbatch(self, batch: Batch, outputs: list[TensorDict]) -> Iterable[Sample]:
+    def _unbatch(self, batch: Batch, outputs: list[TensorDict]) -> Iterable[Any]:
         """Return the samples of a batch, given the outputs of each model."""
         return samples_of(batch, outputs[0])
 
@@ -192,29 +203,40 @@ class Predictor:
 
 
 class RawPredictor:
-    """Function that predicts one sample at a time. Build it with `Predictor.raw`.
+    """Function that predicts one sample at a time, and context manager. Build it with `Predictor.raw`.
 
     The processors are built once.
 
     Args:
         samples: the list that `run` reads.
+        pipeline: of the samples.
         run: predicts what is in `samples`.
     """
 
-    def __init__(self, samples: list[Sample], run: Callable[[], Iterator[Sample]]) -> None:
+    def __init__(self, samples: list[Sample], pipeline: DataPipeline, run: Callable[[], Iterator[Sample]]) -> None:
         self._samples = samples
+        self._pipeline = pipeline
         self._run = run
 
-    def __call__(self, sample: Sample) -> Sample:
+    def __enter__(self) -> Self:
+        self._pipeline.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._pipeline.__exit__(kind, error, traceback)
+
+    def __call__(self, sample: Any) -> Sample:
         """Pre-process, predict and post-process a sample.
 
+        Args:
+            sample: the sample, or only its inputs.
+
         Raises:
-            TypeError: if `sample` is no sample.
             TfaipError: if the processors made no sample of it, or several.
         """
-        if not isinstance(sample, Sample):
-            raise TypeError(f"expected a Sample, as in Sample(inputs={{'x': array}}), got {type(sample).__name__}")
-        self._samples[:] = [sample]
+        self._samples[:] = [_as_sample(sample)]
         predicted = list(self._run())
         if len(predicted) != 1:
             raise TfaipError(
@@ -223,10 +245,9 @@ class RawPredictor:
         return predicted[0]
 
 
-def _not_samples(value: Any) -> TypeError:
-    return TypeError(
-        f"predict_raw takes samples, as in predict_raw([Sample(inputs={{'x': array}})]), got {shorten(value)}"
-    )
+def _as_sample(value: Any) -> Sample:
+    """Return a sample, or the sample with these inputs."""
+    return value if isinstance(value, Sample) else Sample(inputs=value)
 
 
 def _num_batches(pipeline: DataPipeline) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -60,9 +59,13 @@ def take_declared(scenario: type) -> dict[str, Any]:
 def _refuse_mistyped(scenario: type, name: str, value: Any) -> None:
     """Raise if the body sets an attribute that is almost called like a part, and that no base class has."""
     is_value = isinstance(value, type) or not hasattr(value, "__get__")
-    if not is_value or name.startswith("_") or any(hasattr(base, name) for base in scenario.__mro__[1:]):
+    if name in NAMES or not is_value or name.startswith("_"):
         return
-    near = [] if name in NAMES else difflib.get_close_matches(name, NAMES, n=1, cutoff=0.85)
+    if any(hasattr(base, name) for base in scenario.__mro__[1:]):
+        return
+    import difflib  # few scenarios have such attributes
+
+    near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.85)
     if near:
         raise TypeError(
             f"{scenario.__qualname__}.{name} declares nothing; did you mean {near[0]}? If it is something of your own, "

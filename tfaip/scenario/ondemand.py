@@ -33,8 +33,19 @@ def are_made_on_demand(scenario: type, names: Collection[str], make: Callable[[]
     code = _running_code(module)
     if code is None or _mentions(code, names):
         return False
-    module.__getattr__ = _module_getattr(module, names, make)  # type: ignore[method-assign]
+    make_when_looked_up(module, names, make)
     return True
+
+
+def make_when_looked_up(module: ModuleType, names: Collection[str], make: Callable[[], Any]) -> None:
+    """Let a module make classes when one of them is looked up in it: by `pickle` in another process, for example.
+
+    Args:
+        module: of the scenario.
+        names: of the params classes.
+        make: defines them in the module.
+    """
+    module.__getattr__ = _module_getattr(module, names, make)  # type: ignore[method-assign]
 
 
 def _running_code(module: ModuleType) -> CodeType | None:
@@ -59,7 +70,8 @@ def _module_getattr(module: ModuleType, names: Collection[str], make: Callable[[
     def module_getattr(name: str) -> Any:
         if name in names:
             make()
-            return vars(module)[name]
+            if name in vars(module):  # else a class of another module takes its place
+                return vars(module)[name]
         if inherited is not None:
             return inherited(name)
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")

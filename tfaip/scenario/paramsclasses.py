@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import types
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -12,11 +10,11 @@ from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipeli
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.params import ParamsBase, option
-from tfaip.params.declaration import pai_meta
-from tfaip.params.generics import bound_field
-from tfaip.params.trust import SCENARIO_MARK
+from tfaip.params.declaration.generics import bound_field
+from tfaip.params.metadata import pai_meta
 from tfaip.scenario.declared import ParamsClasses, as_object, has_own_params, params_class_names
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams
+from tfaip.scenario.madeclasses import make_class
 from tfaip.trainer.params import TrainerParams
 
 TTrain = TypeVar("TTrain", bound=DataGeneratorParams)
@@ -81,11 +79,11 @@ def make_params_classes(scenario: type, declared: Mapping[str, Any], given: Para
         if parts["evaluator"] is not None and not has_own_params(parts["evaluator"]):
             parts["evaluator"] = as_object(parts["evaluator"])
         bases = (base[_class(declared["data"]), _class(declared["model"])],)
-        params = _make(scenario, params_name, bases, f"Data and model of {scenario.__name__}.", _objects(parts))
+        params = make_class(scenario, params_name, bases, f"Data and model of {scenario.__name__}.", _objects(parts))
     if trainer is None:
         base = TrainerParams
         bases = (base[params, _make_pipeline(scenario, pipeline_name, declared)],)
-        trainer = _make(scenario, trainer_name, bases, f"Training of {scenario.__name__}.", {})
+        trainer = make_class(scenario, trainer_name, bases, f"Training of {scenario.__name__}.", {})
     return ParamsClasses(params, trainer)
 
 
@@ -106,32 +104,7 @@ def _make_pipeline(scenario: type, name: str, declared: Mapping[str, Any]) -> ty
     elif lav is not None:
         base = WithLAV
         bases.insert(0, base[_class(lav)])
-    return _make(scenario, name, tuple(bases), f"Data of {scenario.__name__}.", defaults)
-
-
-def _make(scenario: type, name: str, bases: tuple[Any, ...], doc: str, defaults: Mapping[str, Any]) -> Any:
-    """Make a params class beside a scenario, whose inherited fields have the given defaults."""
-    path, dot, _ = scenario.__qualname__.rpartition(".")
-    body = {
-        "__module__": scenario.__module__,
-        "__qualname__": f"{path}{dot}{name}",
-        "__doc__": doc,
-        SCENARIO_MARK: scenario.__qualname__,
-        **defaults,
-    }
-    made = types.new_class(name, bases, exec_body=lambda namespace: namespace.update(body))
-    module = sys.modules.get(scenario.__module__)
-    if dot or module is None:
-        return made  # inside a function or a class: no name leads to it
-    taken = vars(module).get(name)
-    # A cell of a notebook, or a module that is loaded again, replaces its own classes.
-    if taken is not None and vars(taken).get(SCENARIO_MARK) != scenario.__qualname__:
-        raise TypeError(
-            f"{scenario.__qualname__} makes the params class {name}, but {scenario.__module__} defines {name} already: "
-            "rename one of them"
-        )
-    setattr(module, name, made)
-    return made
+    return make_class(scenario, name, tuple(bases), f"Data of {scenario.__name__}.", defaults)
 
 
 def _class(value: Any) -> Any:

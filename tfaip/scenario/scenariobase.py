@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.pipelineparams import TrainerPipelineParamsBase
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
+from tfaip.params.declaration.generics import type_argument
+from tfaip.scenario.declared import params_class_names
+from tfaip.scenario.ondemand import make_when_looked_up
+from tfaip.util.construction import construct
+from tfaip.util.oldnames import old_names
+from tfaip.util.overriding import overrides
 
 if TYPE_CHECKING:
     from tfaip.lav.lav import LAV
@@ -20,6 +28,9 @@ if TYPE_CHECKING:
     from tfaip.trainer.params import TrainerParams
     from tfaip.trainer.trainer import Trainer
 
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
+
 __all__ = ["SCENARIO_PARAMS_FILE", "ScenarioBase"]
 
 SP = TypeVar("SP", bound=ScenarioBaseParams)
@@ -29,14 +40,38 @@ TP = TypeVar("TP")
 class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
     """Base of scenarios: `class MyScenario(ScenarioBase[MyScenarioParams, MyTrainerParams])`.
 
+    The second argument may also be the params of the data of a training (`TrainerPipelineParams[...]`,
+    as a class of its own): trainer params with these are made then, see
+    `tfaip.scenario.madeclasses.trainer_params_class`.
+
     `ScenarioComponents` describes what else a scenario may override.
 
     Args:
         params: the scenario params.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        module = sys.modules.get(cls.__module__)
+        if module is not None and "." not in cls.__qualname__ and _has_pipeline_params(cls):
+            make_when_looked_up(module, params_class_names(cls)[2:], lambda: cls.trainer_params_cls())
+
     # The classes are imported when they are needed: `--help` and data workers load no numeric
     # backend.
+
+    @classmethod
+    def trainer_params_cls(cls) -> type[TP]:
+        declared: Any = super().trainer_params_cls()
+        if not issubclass(declared, TrainerPipelineParamsBase):
+            return declared
+        from tfaip.scenario.madeclasses import trainer_params_class
+
+        if overrides(cls, ScenarioComponents, "trainer_pipeline_params_cls"):
+            declared = cls.trainer_pipeline_params_cls()
+        scenario: Any = cls
+        trainer_cls: Any = cls.trainer_cls() if overrides(cls, ScenarioBase, "trainer_cls") else None
+        params_cls: type[TP] = trainer_params_class(scenario, declared, trainer_cls)
+        return params_cls
 
     @classmethod
     def trainer_cls(cls) -> type[Trainer[Any]]:
@@ -75,8 +110,11 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
 
     @classmethod
     def create_trainer(cls, trainer_params: TrainerParams[Any, Any], **kwargs: Any) -> Trainer[Any]:
-        """Create a trainer; `kwargs` are further arguments of `Trainer`, e.g. `restore=True`."""
-        return cls.trainer_cls()(trainer_params, cls(trainer_params.scenario), **kwargs)
+        """Create a trainer; `kwargs` are further arguments of `Trainer`, e.g. `restore=True` (None: its default)."""
+        scenario = construct(cls, trainer_params.scenario)
+        given = {name: value for name, value in kwargs.items() if value is not None}
+        trainer: Trainer[Any] = cls.trainer_cls()(trainer_params, scenario, **given)
+        return trainer
 
     @classmethod
     def create_lav(cls, lav_params: LAVParams, scenario_params: SP) -> LAV:
@@ -98,7 +136,7 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
         from tfaip.device.devices import precision_scope
         from tfaip.export.modelloading import load_weights
 
-        scenario = cls(cls.params_from_path(model_path, trusted))
+        scenario = construct(cls, cls.params_from_path(model_path, trusted))
         with precision_scope(params.device.precision):
             load_weights(scenario, Path(model_path))
         predictor = cls.predictor_cls()(params, scenario.data)
@@ -111,3 +149,12 @@ class ScenarioBase(ScenarioComponents[SP, TP], Generic[SP, TP]):
     ) -> MultiModelPredictor:
         """Create a predictor for models that vote; `trusted` as in `params_from_path`."""
         return cls.multi_predictor_cls().from_paths(model_paths, params, cls, trusted)
+
+
+def _has_pipeline_params(scenario: type[ScenarioBase[Any, Any]]) -> bool:
+    """Return True if the second type argument of a scenario is the class of its pipeline params."""
+    try:
+        declared = type_argument(scenario, ScenarioComponents, 1)
+    except TypeError:  # there is none, or not yet
+        return False
+    return isinstance(declared, type) and issubclass(declared, TrainerPipelineParamsBase)

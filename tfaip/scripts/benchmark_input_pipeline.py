@@ -9,12 +9,13 @@ from typing import Any
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import prepare_devices
 from tfaip.errors import UsageError
-from tfaip.params.help import described
-from tfaip.params.storable import flags_of
+from tfaip.params.commandline.flagtexts import described
+from tfaip.params.values.storable import flags_of
 from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import read_data
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.train import open_scenario, parse_without_output
+from tfaip.util.construction import construct
 
 PROG = "tfaip-benchmark-input-pipeline"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -37,7 +38,7 @@ def main(name: str, flags: list[str]) -> None:
     args = _parse(f"{PROG} {name}", scenario_cls, flags)
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device)
-    scenario = scenario_cls(args.trainer.scenario)
+    scenario = construct(scenario_cls, args.trainer.scenario)
     if args.dry_run:
         _plan(scenario, args)
         return

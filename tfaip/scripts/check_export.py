@@ -15,6 +15,7 @@ from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import open_verified
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.results import write_results
+from tfaip.util.construction import construct
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, shorten_text
 
@@ -44,7 +45,7 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.export.modelloading import load_weights
     from tfaip.export.trainingdata import sample_inputs
 
-    scenario, path = models.scenario(models.params), models.paths[0]
+    scenario, path = construct(models.scenario, models.params), models.paths[0]
     load_weights(scenario, path)
     if args.dry_run:
         found = ", ".join(f"{name}/" for name in FORMATS if (path / name).is_dir()) or "no format"

@@ -16,6 +16,7 @@ from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import exported_model
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.results import print_results, write_results
+from tfaip.util.construction import construct
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-evaluate"
@@ -45,7 +46,7 @@ def main(names: list[str], flags: list[str]) -> None:
         _plan(scenario, args)
         return
     params.evaluator = args.evaluator
-    with user_logs(scenario, params), scenario(params).new_evaluator() as evaluator:
+    with user_logs(scenario, params), construct(scenario, params).new_evaluator() as evaluator:
         for number, sample in enumerate(_samples(args.prediction)):
             try:
                 evaluator.update_state(sample)

@@ -14,6 +14,7 @@ from tfaip.errors import UsageError
 from tfaip.export.modeldirectory import FORMAT_DIRS
 from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import Models, exported_model, open_verified
+from tfaip.util.construction import construct
 from tfaip.util.files import locked_directory
 from tfaip.util.paths import require_creatable
 from tfaip.util.text import shorten_text
@@ -87,7 +88,7 @@ def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
     from tfaip.export.trainingdata import sample_inputs
 
     advice = Advice("leave {} out of --format", "leave {} out of --format")
-    scenario, path = models.scenario(models.params), models.paths[0]
+    scenario, path = construct(models.scenario, models.params), models.paths[0]
     written = ", ".join(f"{path / name}/" for name in formats)
     load_weights(scenario, path)
     if is_dry:

@@ -27,7 +27,8 @@ dump, and the events for TensorBoard, are those of the vote.
 def main(directories: list[str], flags: list[str]) -> None:
     """Load models, validate them and their vote."""
     models = open_models(directories, flags)
-    args, generators = lav.parse_flags(f"{PROG} {FLAG} {' '.join(map(str, models.paths))}", models)
+    prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
+    args, generators = lav.parse_flags(prog, models, print_samples=False)
     if args.dry_run:
         lav.plan(args, models, generators)
         return

@@ -12,12 +12,13 @@ from tfaip.components.userlogs import user_logs
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import prepare_devices
-from tfaip.params.common import COMMON
-from tfaip.params.help import described
-from tfaip.params.storable import flags_of
+from tfaip.params.commandline.flagtexts import described
+from tfaip.params.metadata import COMMON
+from tfaip.params.values.storable import flags_of
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.samplefile import SampleWriter
 from tfaip.scripts.common import command
+from tfaip.scripts.common.dataflags import generator_of_flags
 from tfaip.scripts.common.exportedmodels import Models, choose_data, open_models, plan_for_models
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.util.logging import logger
@@ -61,12 +62,15 @@ def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     defaults = _default_data(models)
     predict = PredictorParams()
     models.use_training_pipeline(predict)
-    # A training may leave out the last few samples; of a prediction they would be missing without a word.
-    predict.pipeline = replace(predict.pipeline, batch_drop_remainder=False)
+    # A training may validate on a part of its data; of a prediction samples would be missing without a word.
+    predict.pipeline = replace(predict.pipeline, batch_drop_remainder=False, limit=-1, max_element_length=None)
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
     parser = CommandParser(prog, f"Apply {described(models.scenario)}", models.all_trusted(), ["dump"], models.scenario)
     parser.add_params("predict", PredictorParams, default=predict, metadata={"fix_dc": True})
-    parser.add_params("data", DataGeneratorParams, default=next(iter(defaults), None), metadata=COMMON)
+    default = generator_of_flags(models.flags, next(iter(defaults), None))
+    parser.add_params("data", DataGeneratorParams, default=default, metadata=COMMON)
+    for name in ("pipeline", "device"):
+        parser.accept_former(f"predict.{name}", name)
     args = parser.parse(models.flags)
     return args, choose_data(args.data, defaults)[0]
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
-from tfaip.params.storable import flags_of
+from tfaip.params.values.storable import flags_of
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.train import open_scenario, parse_without_output
 from tfaip.trainer.historyreading import read_history
+from tfaip.util.construction import construct
 from tfaip.util.terminal import text_plot
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ def _rated_stages(plan: Sequence[PlannedStage], scenario_cls: Any) -> list[Rated
 
 def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
-    scenario, rule = scenario_cls(params.scenario), params.learning_rate
-    train = scenario.data.create_pipeline(params.gen.setup.train, params.gen.train_gen())
+    scenario, rule = construct(scenario_cls, params.scenario), params.learning_rate
+    train = params.gen.train_data(scenario.data)
     with flags_of(params, "trainer"):
         batches = train.num_batches(train.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
     with flags_of(params, "trainer", "learning_rate"):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.common import COMMON
-from tfaip.params.storable import flags_of
+from tfaip.params.metadata import COMMON
+from tfaip.params.values.storable import flags_of
 from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.storedtraining import load_trainer_params
@@ -23,6 +23,7 @@ from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import VALIDATION_PREFIX
 from tfaip.trainer.scheduler import SCHEDULES, ConstantParams, FeedbackParams, LearningRateParams
 from tfaip.trainer.tools.rates import replay
+from tfaip.util.construction import construct
 from tfaip.util.terminal import Curve, print_table, text_plot
 
 PROG = "tfaip-replay-learning-rate"
@@ -70,7 +71,7 @@ class _Recorded:
             return None
         import_backend()
         is_validated = any(name.startswith(VALIDATION_PREFIX) for name in names)
-        return BestModel.of(self.scenario(self.params).best_logging_settings(), is_validated, names)
+        return BestModel.of(construct(self.scenario, self.params).best_logging_settings(), is_validated, names)
 
 
 @command.entry_point(USAGE, "run")

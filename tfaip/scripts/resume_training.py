@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.params.values.former import is_former
 from tfaip.scripts.common import command
 from tfaip.scripts.common.commandline import take_words
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.storedtraining import StoredTraining, load_trainer_params
+from tfaip.scripts.train import add_trainer_params
 from tfaip.util.logging import logger
+from tfaip.util.reading import read_json
 from tfaip.util.text import shorten_text
 
 PROG = "tfaip-resume-training"
@@ -39,6 +42,7 @@ def main(name: str, flags: list[str]) -> None:
     root, checkpoint = find_run(Path(name))
     trusted, flags = command.take_trusted(flags)
     from_stage, flags = _take_stage(flags, checkpoint)
+    _require_resumable(RunDirectory(root).params_file)
     stored = load_trainer_params(RunDirectory(root).params_file, trusted)
     # The run may have been moved since it was written.
     stored.params.output_dir = str(root)
@@ -47,7 +51,7 @@ def main(name: str, flags: list[str]) -> None:
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.storable import flags_of
+    from tfaip.params.values.storable import flags_of
 
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device, alone=args.dry_run)
@@ -58,6 +62,16 @@ def main(name: str, flags: list[str]) -> None:
         return
     with user_logs(stored.scenario, args.trainer):
         trainer.train()
+
+
+def _require_resumable(params_file: Path) -> None:
+    """Raise if a run was trained by tfaip 1.2, whose checkpoints hold another state."""
+    if is_former(read_json(params_file)):
+        run = shorten_text(str(params_file.parent), 100)
+        raise UsageError(
+            f"{run} was trained by tfaip 1.2 and cannot be continued; begin a new run with its weights: "
+            f"tfaip-train-from-params {run}/{params_file.name} --trainer.output_dir NEW --warmstart.model {run}"
+        )
 
 
 def _take_stage(flags: Sequence[str], checkpoint: str | None) -> tuple[str | None, list[str]]:
@@ -94,7 +108,7 @@ def _leave_out_history(stored: StoredTraining, root: Path) -> None:
 def _parse(prog: str, stored: StoredTraining, flags: Sequence[str]) -> Any:
     trusted = [*stored.scenario.declared_packages(), *stored.permission.packages]
     parser = CommandParser(prog, "Continue a training.", trusted, scenario=stored.scenario)
-    parser.add_params("trainer", type(stored.params), default=stored.params)
+    add_trainer_params(parser, type(stored.params), stored.params)
     return parser.parse(flags)
 
 

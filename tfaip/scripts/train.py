@@ -53,10 +53,21 @@ def open_scenario(name: str) -> Any:
 
 def parse_without_output(parser: CommandParser, scenario: Any, flags: Sequence[str]) -> Any:
     """Parse the flags of a training for a command that writes no run."""
-    default = scenario.default_trainer_params()
-    default.output_dir = default.output_dir or "unused"  # a training requires it
-    parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
+    add_trainer_params(parser, scenario.trainer_params_cls(), scenario.default_trainer_params())
     return parser.parse(flags)
+
+
+def add_trainer_params(parser: CommandParser, cls: Any, default: Any) -> None:
+    """Add the flags of a training.
+
+    Args:
+        parser: gets the flags.
+        cls: class of the trainer params.
+        default: trainer params to start from.
+    """
+    parser.add_params("trainer", cls, default=default)
+    for name in ("progress_bar_mode", "lav_silent"):  # without a group in tfaip 1.2
+        parser.accept_former(name, f"trainer.{name}")
 
 
 def train_with_flags(
@@ -77,28 +88,25 @@ def train_with_flags(
 
     from tfaip.components.userlogs import user_logs
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.storable import flags_of
+    from tfaip.params.values.storable import flags_of
     from tfaip.trainer.stages.plan import plan_stages
-    from tfaip.trainer.stages.table import plan_table
 
     plan = plan_stages(args.trainer, scenario)  # what is wrong with them is known before a backend is imported
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device)
     with user_logs(scenario, args.trainer):
         trainer = scenario.create_trainer(args.trainer)
-        trainer.permission = permission
+        trainer.permission, trainer.planned = permission, plan
         if args.summary:
             print("\n".join(trainer.summary()))
         elif args.dry_run:
-            if len(plan) > 1:
-                print("\n".join(plan_table(plan)))
             trainer.dry_run()
         else:
             trainer.train()
 
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permission, default: Any) -> Any:
-    from tfaip.params.help import described
+    from tfaip.params.commandline.flagtexts import described
     from tfaip.scripts.common.parser import CommandParser
 
     made = scenario.default_trainer_params() if default is None else None
@@ -106,12 +114,12 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permissio
     parser = CommandParser(prog, f"Train {described(scenario)}", trusted, scenario=scenario)
     default = made if default is None else default
     parser.add_option("--summary", help="Print layers, shapes and parameters of the model, train nothing")
-    if "--summary" in flags:
-        default.output_dir = default.output_dir or "unused"  # a training requires it
-    parser.add_params("trainer", scenario.trainer_params_cls(), default=default)
+    add_trainer_params(parser, scenario.trainer_params_cls(), default)
     args = parser.parse(flags)
     if "--summary" in flags and not args.summary:
         raise UsageError("--summary takes no value: leave it out to train")
+    if not args.summary and not args.trainer.output_dir:
+        raise UsageError("missing required flag: --trainer.output_dir")
     return args
 
 
@@ -121,12 +129,12 @@ def _check_output_dir(params: Any) -> None:
     The trainer checks it again, with all processes if there are several.
     """
     from tfaip.device.cluster import find_cluster
-    from tfaip.params.storable import flags_of
+    from tfaip.params.values.storable import flags_of
 
     with flags_of(params, "trainer"):
         directory = params.run_directory()
-    if directory is not None and find_cluster(params.device) is None:
-        directory.check_free(params.overwrite)
+        if directory is not None and find_cluster(params.device) is None:
+            directory.check_free(params.overwrite)
 
 
 if __name__ == "__main__":

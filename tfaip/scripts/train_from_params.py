@@ -14,8 +14,9 @@ from tfaip.util.text import shorten
 PROG = "tfaip-train-from-params"
 USAGE = f"""usage: {PROG} trainer_params.json [flags]
 
-Start a new training with the params of another one, changed by flags. The output directory and the
-history file are not taken over: give --trainer.output_dir.
+Start a new training with the params of another one, changed by flags. The history file is not taken
+over, nor is the output directory of a run: give --trainer.output_dir. A params file that is not that
+of a run may name a new directory itself.
 
   --dry_run              take one batch through everything, print the plan, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
@@ -28,7 +29,10 @@ def main(name: str, flags: list[str]) -> None:
     """Train with stored params."""
     trusted, flags = command.take_trusted(flags)
     scenario, params, permission = load_trainer_params(Path(name), trusted)
-    params.output_dir = None
+    if _is_of_run(Path(name)):
+        params.output_dir = None
+    elif params.output_dir is not None:
+        logger(__name__).info("the output directory is that of the params file: %s", shorten(params.output_dir, 160))
     if params.history_file is not None:
         logger(__name__).info(
             "the history file of the other run is not used: %s; name one with --trainer.history_file",
@@ -36,6 +40,14 @@ def main(name: str, flags: list[str]) -> None:
         )
         params.history_file = None
     train_with_flags(f"{PROG} {name}", scenario, flags, permission, default=params)
+
+
+def _is_of_run(file: Path) -> bool:
+    """Return True if a params file lies in the directory of a run, whose output it names."""
+    from tfaip.trainer.run.directory import RunDirectory
+
+    run = RunDirectory(file.parent)
+    return any(path.exists() for path in (run.log_file, run.history_file, run.checkpoints))
 
 
 if __name__ == "__main__":

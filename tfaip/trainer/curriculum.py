@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.position import Position
 from tfaip.device.devices import Devices
 from tfaip.params.limits import below
-from tfaip.trainer.datasetup import create_pipeline
+from tfaip.trainer.datasetup import create_training_pipeline
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.dataparams import DataSchedules
@@ -71,7 +70,7 @@ class Curriculum:
         data = self._scenario.data
         if changed.scenario is not self._schedules.params.scenario:
             data = data.with_params(changed.scenario.data)
-        pipeline = create_pipeline(changed, self._scenario, PipelineMode.TRAINING, self._drops_rest, data)
+        pipeline = create_training_pipeline(changed, self._scenario, self._drops_rest, data)
         shown = ", ".join(f"{name} {value:g}" for name, value in self._schedules.logged(epoch).items())
         log.info("data of epoch %d: %s", epoch, shown)
         self._opened.enter_context(pipeline)

@@ -13,9 +13,10 @@ from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
-from tfaip.params.flagnames import flag_of
 from tfaip.params.limits import FieldAdvice, below
-from tfaip.params.tree import Change, diff, is_hidden
+from tfaip.params.tree.changes import Change, diff
+from tfaip.params.tree.paths import is_hidden
+from tfaip.params.tree.places import flag_of
 from tfaip.trainer.params import TrainerPipelineParamsBase
 from tfaip.trainer.reporting.progress import shows_bar
 from tfaip.trainer.runparams import Params
@@ -30,23 +31,21 @@ log = logger(__name__)
 Scenario = ScenarioComponents[Any, Any]
 
 
-def create_pipeline(
+def create_training_pipeline(
     params: Params,
     scenario: Scenario,
-    mode: PipelineMode,
     drop_remainder: bool = False,
     data: DataBase[Any] | None = None,
 ) -> DataPipeline:
-    """Return the pipeline of the training or of the validation data, with the seed of the run.
+    """Return the pipeline of the training data, with the seed of the run.
 
     Args:
         params: the trainer params, with a seed.
         scenario: creates the pipeline.
-        mode: TRAINING or EVALUATION.
         drop_remainder: drop the last batch of an epoch if it is smaller, whatever the params say.
         data: in the place of that of the scenario; None: that.
     """
-    pipeline = _unloaded_pipeline(params, data or scenario.data, mode)
+    pipeline = _with_seed(params.gen.train_data(data or scenario.data), params, PipelineMode.TRAINING)
     if drop_remainder:
         # Before preloading, which belongs to the params of the pipeline.
         pipeline = pipeline.with_params(replace(pipeline.params, batch_drop_remainder=True))
@@ -56,18 +55,16 @@ def create_pipeline(
 def create_validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:
     """Return the pipeline of the validation data; None: there is no validation."""
     # Without validation its data, files that the user has not named, need not exist.
-    if params.val_every_n == 0 or params.gen.val_gen() is None:
+    if params.val_every_n == 0:
         return None
-    pipeline = _unloaded_pipeline(params, scenario.data, PipelineMode.EVALUATION)
+    pipeline = params.gen.val_data(scenario.data)
+    if pipeline is None:
+        return None
+    pipeline = _with_seed(pipeline, params, PipelineMode.EVALUATION)
     return _preloaded(pipeline, params) if has_validation_data(params.gen, pipeline) else None
 
 
-def _unloaded_pipeline(params: Params, data: DataBase[Any], mode: PipelineMode) -> DataPipeline:
-    gen = params.gen
-    if mode is PipelineMode.TRAINING:
-        pipeline = data.create_pipeline(gen.setup.train, gen.train_gen())
-    else:
-        pipeline = data.create_pipeline(gen.setup.val, gen.val_gen())
+def _with_seed(pipeline: DataPipeline, params: Params, mode: PipelineMode) -> DataPipeline:
     if pipeline.mode is not mode:
         pipeline = pipeline.to_mode(mode)
     assert params.random_seed is not None  # noqa: S101 (set by the trainer)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tfaip.backend.active import backend
 from tfaip.errors import TfaipError
+from tfaip.params.tree.places import flag_of
 from tfaip.trainer.feed import Feed
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
@@ -91,9 +92,9 @@ class TrainingEpoch(StepCallbacks):
         setup.display.start(f"Epoch {self.number}/{setup.params.epochs}{stage}", self.steps, self._done_before)
         self.user_stops = bool(setup.model.stop_training)
         try:
-            with Feed(batches, setup.scenario.data, lengths) as self._feed:
+            with setup.feeder.feed(batches, lengths) as self._feed, setup.model.failures_named():
                 setup.model.fit(
-                    self._feed.dataset,
+                    setup.model.choose_execution(self._feed.dataset),
                     initial_epoch=self.number - 1,
                     epochs=self.number,
                     # Always given, since `fit` miscounts datasets of unknown length.
@@ -147,10 +148,14 @@ class TrainingEpoch(StepCallbacks):
             place = f"the last batches of epoch {self.number - 1}"
         if updates > 1:
             place = f"{updates} updates in a row, from {place}"
+        params = self._setup.params
+        rate, clip, skip = (
+            flag_of(params, params.flag_root, path)
+            for path in ("learning_rate.lr", "optimizer.clip_global_norm", "optimizer.skip_nonfinite")
+        )
         return (
-            f"the loss or its gradients were not finite in {place}; no weight has changed since. Lower "
-            "--learning_rate.lr, clip with --optimizer.clip_global_norm, check the data, or skip such updates with "
-            "--optimizer.skip_nonfinite"
+            f"the loss or its gradients were not finite in {place}; no weight has changed since. Lower {rate}, clip "
+            f"with {clip}, check the data, or skip such updates with {skip}"
         )
 
     def _is_save_due(self, step: int) -> bool:

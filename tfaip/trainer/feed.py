@@ -18,24 +18,43 @@ from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.prefetch import Prefetcher
 from tfaip.util.typing import Element
 
+OpenBatches = AbstractContextManager[Iterator[tuple[Batch, Position | None]]]
 
-class Feed:
-    """Batches of one call of `fit` or `evaluate`, which may read ahead of what it has trained.
+
+class Feeder:
+    """Makes feeds of batches of equal specs, one after the other.
 
     Args:
-        batches: opens a stream of batches, each with the position of the data after it (None: does not matter).
         data: gives the specs of inputs and targets.
-        lengths: variable dimensions are padded up to the next of these if each shape is compiled (JAX).
     """
 
-    def __init__(
-        self,
-        batches: AbstractContextManager[Iterator[tuple[Batch, Position | None]]],
-        data: SampleSpecs,
-        lengths: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, data: SampleSpecs) -> None:
         self._data = data
-        self._lengths = lengths
+        self._datasets = backend.Datasets((data.input_layer_specs(), data.target_layer_specs()))
+
+    def feed(self, batches: OpenBatches, lengths: Sequence[int] = ()) -> Feed:
+        """Return a feed, a context; the one before has ended.
+
+        Args:
+            batches: opens a stream of batches, each with the position of the data after it (None: does not matter).
+            lengths: variable dimensions are padded up to the next of these if each shape is compiled (JAX).
+        """
+        padding = LengthPadding(self._data, lengths) if lengths and compiles_each_shape() else None
+        return Feed(batches, padding, self._datasets)
+
+
+class Feed:
+    """Batches of one call of `fit` or `evaluate`, which may read ahead of what it has trained; see `Feeder.feed`.
+
+    Args:
+        batches: opens the stream.
+        padding: of the variable dimensions; None: as they are.
+        datasets: makes what `fit` and `evaluate` read, the attribute `dataset`.
+    """
+
+    def __init__(self, batches: OpenBatches, padding: LengthPadding | None, datasets: backend.Datasets) -> None:
+        self._padding = padding
+        self._datasets = datasets
         self._positions: deque[Position | None] = deque()
         self._released = 0
         self._error: BaseException | None = None
@@ -43,8 +62,7 @@ class Feed:
         self._lock = threading.Lock()
         self._stack = contextlib.ExitStack()
         self._iterator: Iterator[tuple[Batch, Position | None]] | None = self._stack.enter_context(batches)
-        specs = (data.input_layer_specs(), data.target_layer_specs())
-        self.dataset: Any = backend.dataset(self._prepared, specs)
+        self.dataset: Any = datasets.reading(self._prepared)
 
     def __enter__(self) -> Feed:
         return self
@@ -54,6 +72,7 @@ class Feed:
         with self._lock:
             self._iterator = None
         self._stack.close()
+        self._datasets.release()
         if self._error is not None:
             self._error.__cause__ = self._cause  # the traceback of a data worker, which Keras drops
             if error is not self._error:
@@ -86,8 +105,8 @@ class Feed:
     def _prepared(self) -> Iterator[Element]:
         """Return the elements as the backend reads them."""
         elements: Iterator[Any] = self._elements()
-        if self._lengths and compiles_each_shape():
-            elements = map(LengthPadding(self._data, self._lengths), elements)
+        if self._padding is not None:
+            elements = map(self._padding, elements)
         waiting = backend.num_waiting_batches()
         if waiting:
             ahead = Prefetcher(map(backend.to_device, elements), waiting)

@@ -237,6 +237,10 @@ class History:
         """Return the records from one epoch to another one, both included."""
         return History({e: r for e, r in self._records.items() if first <= e <= last})
 
+    def after(self, epoch: int) -> History:
+        """Return the records after an epoch (0: all), counted from 1."""
+        return self if epoch == 0 else History({e - epoch: r for e, r in self._records.items() if e > epoch})
+
     def rates_only(self) -> History:
         """Return the rates alone, as choices for epochs to come."""
         return History({e: EpochRecord(r.lr) for e, r in self._records.items() if r.lr is not None})

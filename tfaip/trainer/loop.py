@@ -8,9 +8,9 @@ import keras
 
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.lav.evaluation import EvaluationStopped
-from tfaip.params.storable import flags_of
+from tfaip.params.values.storable import flags_of
 from tfaip.trainer.epoch import TrainingEpoch
-from tfaip.trainer.history import EpochRecord
+from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.reporting.epochtable import EpochResult
 from tfaip.trainer.reporting.progress import log_epoch
 from tfaip.trainer.run.names import TRAIN
@@ -64,6 +64,10 @@ class TrainingLoop:
         self._callbacks.on_train_end(logs)
         return logs
 
+    def release_model(self) -> None:
+        """Let the callbacks of the user forget the model; the next stage gives them its own."""
+        self._callbacks.release_model()
+
     def _publish_early_stopping(self) -> None:
         """Store the status in the progress, and in the fields of the run's params that callbacks may read."""
         best, status = self._setup.best, self._setup.early_stopping()
@@ -85,8 +89,8 @@ class TrainingLoop:
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""
         progress, rule = self._progress, self._params.learning_rate
-        history, number = progress.history.controlled(), epoch.number
-        chosen = history[number].lr if number in history else None
+        chosen = self._chosen_rate(epoch.number)
+        history, number = self._controlled(), self._own_number(epoch.number)
         is_controlled = chosen is None and self._setup.stage.rate_control
         if progress.step == 0 and is_controlled and rule.restores_best(number, history):
             best = self._setup.state.restore_best()
@@ -97,6 +101,23 @@ class TrainingLoop:
             epoch.rate = base = rule.held_rate(number) if chosen is None else chosen
         is_listed = not is_controlled or number in rule.listed()
         self._setup.model.optimizer.begin_epoch(base, number - 1, epoch.steps, progress.step, is_listed)
+
+    def _chosen_rate(self, number: int) -> float | None:
+        """Return the rate of an epoch of the run that the user has chosen in the history; None: none."""
+        history = self._progress.history.controlled()
+        return history[number].lr if number in history else None
+
+    def _own_number(self, number: int) -> int:
+        """Return the number of an epoch of the run for the rate control and for the params."""
+        return number - self._setup.stage.epoch_offset
+
+    def _controlled(self) -> History:
+        """Return what the rate control reads, in its own numbers of epochs."""
+        return self._own_numbers(self._progress.history.controlled())
+
+    def _own_numbers(self, history: History) -> History:
+        """Return a history of the run in the numbers of the rate control."""
+        return history.after(self._setup.stage.epoch_offset)
 
     def _evaluate(self, epoch: TrainingEpoch, trained: Logs) -> Measured:
         """Validate and run LAV, with the averaged weights if there are any.
@@ -139,9 +160,12 @@ class TrainingLoop:
         """
         setup, progress, number = self._setup, self._progress, epoch.number
         logs = self._record(epoch, measured)
-        if self._params.learning_rate.keeps_best(number, progress.history.controlled()):
+        # The best epoch of the stage: weights of an earlier one may have other shapes, and another loss.
+        of_stage = progress.history.controlled().of_epochs(setup.stage.first_epoch, number)
+        if self._params.learning_rate.keeps_best(self._own_number(number), self._own_numbers(of_stage)):
             setup.state.keep_best(number)
         progress.begin_epoch_after(number)
+        self._params.current_epoch = self._own_number(number)
         self._publish_early_stopping()
         with setup.model.optimizer.with_averages():
             if setup.best.is_best(progress.history, number):

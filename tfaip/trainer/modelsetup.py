@@ -23,9 +23,9 @@ from tfaip.model.structure.graph import model_structure
 from tfaip.model.summary import summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
-from tfaip.params.encoding import encode
-from tfaip.params.flagnames import flag_of
 from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.tree.places import flag_of
+from tfaip.params.values.encoding import encode
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.pathpatterns import matching_paths
@@ -71,24 +71,8 @@ def build_training_model(
         FieldAdvice: if a param cannot work with this model; its path begins at `params`.
     """
     live = LiveSchedules([schedule for schedule in schedules_of(params) if not schedule.is_of_data], params)
-    with _flags_of_objects(params):
-        data, graph = scenario.data, scenario.graph
-        model = TrainingModel(
-            scenario.model,
-            graph,
-            _input_gradient_penalty(scenario, live),
-            {**dict.fromkeys(weighted_losses, 1.0), **live.loss_weights()},
-            weight_noise(params, live.number),
-            live.variables,
-        )
-        # Before the optimizer, which must find all variables of both graphs.
-        model.build_symbolically(data.create_input_layers(), data.create_target_layers())
-    unknown = sorted(set(params.loss_weights) - set(model.loss_names))
-    if unknown:
-        raise FieldAdvice(
-            f"{{loss_weights}} names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}", "loss_weights"
-        )
-    model.set_loss_weights(params.loss_weights)
+    model = _new_model(params, scenario, live, weighted_losses)
+    graph = scenario.graph
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     _undo_freeze(graph)
     initialize(params.param_init, graph, params.random_seed or 0)
@@ -102,6 +86,30 @@ def build_training_model(
     live.bind(model, params.random_seed or 0)
     summary = summary_lines(graph)
     log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
+    return model
+
+
+def _new_model(
+    params: Params, scenario: Scenario, live: LiveSchedules, weighted_losses: Collection[str]
+) -> TrainingModel:
+    """Return the model with all variables of both graphs, which the optimizer must find, and with its loss weights."""
+    with _flags_of_objects(params):
+        data = scenario.data
+        model = TrainingModel(
+            scenario.model,
+            scenario.graph,
+            _input_gradient_penalty(scenario, live),
+            {**dict.fromkeys(weighted_losses, 1.0), **live.loss_weights()},
+            weight_noise(params, live.number),
+            live.variables,
+        )
+        model.build_symbolically(data.create_input_layers(), data.create_target_layers())
+    unknown = sorted(set(params.loss_weights) - set(model.loss_names))
+    if unknown:
+        raise FieldAdvice(
+            f"{{loss_weights}} names {', '.join(unknown)}; the losses are {', '.join(model.loss_names)}", "loss_weights"
+        )
+    model.set_loss_weights(params.loss_weights)
     return model
 
 
@@ -122,7 +130,12 @@ def built_from(
         # All other rates are values of a variable.
         "learning_rate": encode(rate) if rate.is_continuous() or rate.modulation is not None else None,
         "precision": devices.precision,
-        "execution": [params.force_eager, params.jit_compile, _steps_per_execution(params, devices)],
+        "execution": [
+            params.force_eager,
+            params.jit_compile,
+            params.steps_per_execution is None,
+            _steps_per_execution(params, devices),
+        ],
         "input_gradients": [
             gradients.use_input_gradient_regularization,
             gradients.input_gradient_regularization_h,
@@ -185,6 +198,7 @@ def _compile(
             scales_loss=devices.precision is Precision.MIXED_FLOAT16,
             scheduled=scheduled,
         )
+    model.execution.is_automatic = params.steps_per_execution is None
     model.compile(
         optimizer=optimizer,
         run_eagerly=params.force_eager,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import (
@@ -15,10 +15,10 @@ from tfaip.components.pipelineparams import (
 )
 from tfaip.device import DeviceConfigParams
 from tfaip.params import option, pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.declaration.generics import bound_field
 from tfaip.params.limits import FieldError, below
 from tfaip.params.root import RootParams
-from tfaip.params.sharing import fill_shared
+from tfaip.params.tree.sharing import fill_shared
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern
@@ -38,6 +38,10 @@ from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams, check_rules
+from tfaip.util.oldnames import old_names
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 __all__ = [
     "ProgressBarMode",
@@ -56,6 +60,11 @@ class ProgressBarMode(StrEnum):
     BAR = "bar"
     LINES = "lines"
     PLAIN = "plain"
+
+    @classmethod
+    def _missing_(cls, value: object) -> ProgressBarMode | None:
+        """Return what a number of earlier versions means: 0 none, 1 a bar where there is a terminal, 2 lines."""
+        return {"0": cls.PLAIN, "1": cls.AUTO, "2": cls.LINES}.get(str(value))
 
 
 TScenario = TypeVar("TScenario", bound=ScenarioBaseParams)
@@ -78,17 +87,18 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     scale_epoch_size: float = option(
         1.0, "Factor on the number of samples per epoch, if samples_per_epoch is -1", above=0
     )
-    # An empty path is refused by `run_directory`.
+    # Programs that parse these params may choose it later; commands that write a run ask for it. An empty path is
+    # refused by `run_directory`.
     output_dir: str | None = option(
         None,
-        "Directory of the run: log, checkpoints, exported models",
-        required=True,
+        "Directory of the run: log, checkpoints, exported models; a training needs it",
         text=expected_directory,
         also={"": "none yet"},
         common=True,
     )
     overwrite: bool = option(False, "Replace the run in output_dir", mode="flat", common=True)
     val_every_n: int = option(1, "Validate every n epochs and after the last (0: never)", low=0, common=True)
+    val_silent: bool = option(True, "Print no samples after a validation (False: print_eval_limit of them)")
     lav_every_n: int = option(
         0,
         "Load and validate (LAV) every n epochs, and in the first and the last (0: never)",
@@ -147,12 +157,13 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     skip_model_load_test: bool = option(False, "Skip exporting, loading and comparing the model before the first epoch")
     progress_bar_mode: ProgressBarMode = option(
         ProgressBarMode.AUTO,
-        "auto: a bar on a terminal, else lines; lines: a line per minute; plain: only the row per epoch",
+        "auto: a bar on a terminal, else lines; lines: a line per minute; plain: only the row per epoch "
+        "(0, 1, 2: plain, auto, lines)",
     )
     # Keras counts them in 32 bits.
     steps_per_execution: int | None = option(
         None,
-        "Batches per call of the compiled step (None: 16 on tensorflow, 1 on jax)",
+        "Batches per execution of the compiled step (None: 16 on one device, but 1 where jax has to call each step)",
         low=1,
         high=2**31 - 1,
     )
@@ -239,6 +250,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     scenario: TScenario = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Params of the scenario"))
     gen: TGen = bound_field(pai_meta(fix_dc=True, mode="ssnake", help="Training and validation data"))
 
+    current_epoch: int = option(0, "Epochs that the training has completed, which the trainer writes", mode="ignore")
     keras_backend: str | None = option(None, "Backend that the run was started on (KERAS_BACKEND)", mode="ignore")
     import_root: str | None = option(None, "Directory that the scenario was imported from", mode="ignore")
 

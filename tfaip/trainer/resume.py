@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import keras
 from tfaip.device.collectives import broadcast
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.flagnames import flag_of
-from tfaip.params.serialization import from_dict
-from tfaip.params.tree import ABSENT, is_hidden, packages_of
+from tfaip.params.limits import FieldAdvice
+from tfaip.params.tree.changes import ABSENT
+from tfaip.params.tree.nodes import packages_of
+from tfaip.params.tree.paths import is_hidden
+from tfaip.params.tree.places import flag_of
+from tfaip.params.values.serialization import from_dict
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
@@ -22,8 +26,7 @@ from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.runparams import Params, flat_params, stored_params
-from tfaip.trainer.stages.plan import plan_stages
-from tfaip.trainer.stages.planned import StageKind
+from tfaip.trainer.stages.planned import PlannedStage, StageKind
 from tfaip.trainer.stages.records import index_of, place_of, require_place
 from tfaip.trainer.state import TrainingProgress, beginning, require_state
 from tfaip.util.logging import logger
@@ -74,29 +77,31 @@ def checkpoint_to_resume(directory: RunDirectory | None, name: str | None) -> St
     return StartState(name, checkpoint)
 
 
-def state_before_stage(directory: RunDirectory | None, params: Params, scenario: Any, stage: str) -> StartState:
+def state_before_stage(
+    directory: RunDirectory | None, params: Params, plan: Sequence[PlannedStage], stage: str
+) -> StartState:
     """Read and verify the state that a run had when one of its stages began; change nothing.
 
     Args:
         directory: the directory of the run.
         params: its params.
-        scenario: the scenario, which may plan stages itself.
+        plan: its stages.
         stage: name of the stage.
 
     Raises:
         UsageError: if there is no such stage, or the state was not kept.
     """
     directory = _resumable(directory)
-    plan = plan_stages(params, scenario)
     trained = [before.name for before in plan[: index_of(plan, stage)] if before.kind is StageKind.TRAIN]
     if not trained:
         start = beginning(params, place_of(plan, plan[0].name))
         return StartState(checkpoint_name(0), start, is_stored=False)
     path = StageDirectories(directory.root, directory.stages).state(trained[-1])
     if not path.is_dir():
-        raise UsageError(
+        raise FieldAdvice(
             f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "
-            "done yet, or --trainer.keep_stage_states was False; choose an earlier stage"
+            "done yet, or {keep_stage_states} was False; choose an earlier stage",
+            "keep_stage_states",
         )
     try:
         checkpoint = read_checkpoint(path)
@@ -110,7 +115,7 @@ def state_before_stage(directory: RunDirectory | None, params: Params, scenario:
 
 def _resumable(directory: RunDirectory | None) -> RunDirectory:
     if directory is None:
-        raise UsageError("there is nothing to resume without an output directory: set --trainer.output_dir")
+        raise FieldAdvice("there is nothing to resume without an output directory: set {output_dir}", "output_dir")
     directory.check_resumable()
     return directory
 
@@ -174,16 +179,18 @@ def _read_history_file(params: Params, output: RunOutput, is_resumed: bool) -> H
         return None
     # The directory of the run may be created later.
     if not path.parent.is_dir() and (run is None or path.parent.absolute() != run.root.absolute()):
-        raise UsageError(f"{shorten_text(str(path.parent), 160)} is no directory: change --trainer.history_file")
+        shown = shorten_text(str(path.parent), 160)
+        raise FieldAdvice(f"{shown} is no directory: change {{history_file}}", "history_file")
     if params.history_file is not None:
         params.history_file = str(path.absolute())
     if not path.exists():
         return None
     file = read_history_file(path)
     if file.is_returnn and is_resumed:
-        raise UsageError(
+        raise FieldAdvice(
             f"{path} is a learning_rate_file of RETURNN, which gives rates to a new training only: leave out "
-            "--trainer.history_file"
+            "{history_file}",
+            "history_file",
         )
     if file.is_returnn:
         # It is read and never replaced: the run writes its history to the default place.

@@ -10,12 +10,13 @@ import keras
 
 from tfaip.components.loading import import_root
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.params.copying import copy_tree, share_tree
-from tfaip.params.encoding import encode
-from tfaip.params.serialization import save_params
+from tfaip.params.tree.copying import copy_tree, share_tree
+from tfaip.params.values.encoding import encode
+from tfaip.params.values.serialization import params_text, save_params
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.permission import Permission, record_permission
+from tfaip.trainer.run.stagedirectories import StageDirectories
 
 _DIRECTORY_FIELDS = ("output_dir", "overwrite")
 
@@ -52,6 +53,7 @@ def store_params(
     scenario: type[ScenarioComponents[Any, Any]],
     permission: Permission | None,
     is_resumed: bool,
+    repeated: str | None = None,
 ) -> None:
     """Store the params of a run, with what is needed to find its scenario again.
 
@@ -61,6 +63,7 @@ def store_params(
         scenario: class of the scenario.
         permission: what the user has typed for the run, to be recorded; None: nothing is recorded.
         is_resumed: the directory has params of the same run already.
+        repeated: the stage from which on all are run again; the intention is stored together with the params.
     """
     params.overwrite = False  # a permission for once: stored params must not repeat it
     params.keras_backend = keras.backend.backend()
@@ -70,6 +73,9 @@ def store_params(
     stored.scenario.scenario_id = scenario.scenario_id()
     if permission is not None:
         record_permission(directory.params_file, stored, scenario, permission, is_resumed)
+    if repeated is not None:
+        text = params_text(stored, directory.root)
+        StageDirectories(directory.root, directory.stages).intend_repetition(repeated, directory.params_file, text)
     save_params(directory.params_file, stored)
 
 

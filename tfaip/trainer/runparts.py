@@ -9,6 +9,7 @@ from pathlib import Path
 from tfaip.device.device_config import Precision
 from tfaip.device.devices import Devices
 from tfaip.params.limits import FieldAdvice
+from tfaip.params.tree.places import flag_of
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
@@ -32,6 +33,7 @@ class RunParts:
         root: its directory; None: nothing is written.
         output: writes checkpoints, history and models; in other processes than the chief, nothing.
         profiler: traces some batches; None: nothing is profiled.
+        may_loop: see `tfaip.backend.execution.Execution`.
     """
 
     params: Params
@@ -41,6 +43,7 @@ class RunParts:
     root: RunDirectory | None
     output: RunOutput
     profiler: Profiler | None = None
+    may_loop: bool = True
 
     @property
     def directory(self) -> RunDirectory | None:
@@ -75,6 +78,7 @@ def create_parts(
     directory: RunDirectory | None,
     devices: Devices,
     stop: StopRequest,
+    may_loop: bool = True,
 ) -> RunParts:
     """Return the parts of a run that all its stages share; see `RunParts`.
 
@@ -85,7 +89,7 @@ def create_parts(
         check_stage_name(params.export_best_of, plan)
     output = _create_output(params, directory, devices.is_chief)
     profiler = _create_profiler(params, directory if devices.is_chief else None)
-    return RunParts(params, plan, devices, stop, directory, output, profiler)
+    return RunParts(params, plan, devices, stop, directory, output, profiler, may_loop)
 
 
 def _create_output(params: Params, directory: RunDirectory | None, is_chief: bool) -> RunOutput:
@@ -107,4 +111,5 @@ def _create_profiler(params: Params, directory: RunDirectory | None) -> Profiler
         raise FieldAdvice("profiling writes to the output directory: set {output_dir}", "output_dir")
     if not params.profile or directory is None:
         return None
-    return Profiler(directory.events(TRAIN), *params.profile_steps)
+    first, last = params.profile_steps
+    return Profiler(directory.events(TRAIN), first, last, flag_of(params, params.flag_root, "profile_steps"))

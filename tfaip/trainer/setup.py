@@ -14,12 +14,15 @@ from tfaip.device.devices import Devices
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
-from tfaip.model.trainingmodel import INPUT_GRADIENT, TrainingModel
+from tfaip.model.lossnames import INPUT_GRADIENT
+from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.tree.places import flag_of
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
-from tfaip.trainer.datasetup import Params, Scenario, create_pipeline, create_validation_pipeline, first_batch
+from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
+from tfaip.trainer.feed import Feeder
 from tfaip.trainer.modelsetup import build_training_model, built_from
 from tfaip.trainer.reporting.epochcolumns import LoggedNames
 from tfaip.trainer.reporting.epochtable import EpochTable
@@ -42,10 +45,6 @@ LARGEST_COUNT = 2**31 - 1
 
 log = logger(__name__)
 
-EXPORT_ADVICE = Advice(
-    "switch it off with --scenario.export_{} False", "skip this check with --trainer.skip_model_load_test True"
-)
-
 
 @dataclass
 class TrainingSetup:
@@ -59,6 +58,7 @@ class TrainingSetup:
         stop: the stop request of a signal.
         train_data: pipeline of the training data of the running epoch.
         curriculum: exchanges it for that of the next epoch.
+        feeder: gives batches to `fit` and `evaluate`.
         model: the `keras.Model` that `fit` runs, compiled and built.
         state: everything that a checkpoint stores, fresh or restored.
         evaluation: validation and LAV.
@@ -77,6 +77,7 @@ class TrainingSetup:
     stop: StopRequest
     train_data: DataPipeline
     curriculum: Curriculum
+    feeder: Feeder
     model: TrainingModel
     state: TrainState
     evaluation: EpochEvaluation
@@ -116,7 +117,7 @@ class TrainingSetup:
                 if epoch >= self.stage.first_epoch:
                     names.add(name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
         complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
-        return EpochTable(names, self.best.monitor, complete, self.events.stage)
+        return EpochTable(names, self.best.monitor, complete, self.events.stage, self.stage.last_epoch)
 
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""
@@ -166,46 +167,45 @@ def set_up_training(
     """
     params: Params = stage.params
     devices = run.devices
-    check_batch_sizes(params, devices)
-    # A rest cannot be split equally; the next epoch begins with the samples that this one leaves out.
-    drops_rest = devices.num_shares > 1
-    curriculum = Curriculum(params, scenario, devices, drops_rest)
-    train_data = create_pipeline(params, scenario, PipelineMode.TRAINING, drops_rest)
-    val_data = create_validation_pipeline(params, scenario)
+    data = _set_up_data(params, scenario, devices)
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
-    steps, losses = _epoch_steps(params, train_data), run.weighted_losses()
+    steps, losses = _epoch_steps(params, data.train), run.weighted_losses()
     facts = built_from(params, scenario, steps, devices, losses)
-    is_kept = before is not None and before.scenario.graph is scenario.graph and before.built_from == facts
-    if before is not None and is_kept:
-        model = before.model
+    kept = None
+    if before is not None and before.scenario.graph is scenario.graph and before.built_from == facts:
+        kept = before.model
+    if kept is not None:
+        model = kept
         model.set_loss_weights(params.loss_weights)
     else:
         with timed(log, "building the model"):
             model = build_training_model(params, scenario, steps, devices, warmstarter, losses)
-    validates = val_data is not None and params.val_every_n > 0
+        model.execution.may_loop = run.may_loop
+    validates = data.val is not None and params.val_every_n > 0
     best = _choose_best_model(params, scenario, model, validates, stage.first_epoch)
-    sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     display = ProgressDisplay()
     if devices.is_chief:
         display = TimedStart(create_progress_display(params.progress_bar_mode))
     name = stage.name if run.has_stages else None
-    events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
+    events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, data.samples), name)
     if run.output.directory is not None:
-        run.output.models = _create_model_writer(params, scenario, None if is_kept else sample_data)
+        run.output.models = _create_model_writer(params, scenario, data.samples if kept is None else None)
         run.output.best, run.output.final = run.exports_best(stage), params.export_final
+    feeder = Feeder(scenario.data)
     return TrainingSetup(
         stage=stage,
         params=params,
         scenario=scenario,
         devices=devices,
         stop=run.stop,
-        train_data=train_data,
-        curriculum=curriculum,
+        train_data=data.train,
+        curriculum=data.curriculum,
+        feeder=feeder,
         model=model,
         state=TrainState(model, run.params, progress, place_of(run.plan, stage.name)),
         evaluation=EpochEvaluation(
-            params, scenario, model, val_data, display, run.stop, events.draw, devices, stage.last_epoch
+            params, scenario, model, data.val, feeder, display, run.stop, events.draw, devices, stage.last_epoch
         ),
         best=best,
         output=run.output,
@@ -214,6 +214,33 @@ def set_up_training(
         profiler=run.profiler,
         built_from=facts,
     )
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Pipelines of the data of a stage.
+
+    Args:
+        train: of the training.
+        val: of the validation; None: there is none.
+        samples: of samples for pictures and checks, which are processed as in a validation.
+        curriculum: exchanges `train` from epoch to epoch.
+    """
+
+    train: DataPipeline
+    val: DataPipeline | None
+    samples: DataPipeline
+    curriculum: Curriculum
+
+
+def _set_up_data(params: Params, scenario: Scenario, devices: Devices) -> _Data:
+    check_batch_sizes(params, devices)
+    # A rest cannot be split equally; the next epoch begins with the samples that this one leaves out.
+    drops_rest = devices.num_shares > 1
+    curriculum = Curriculum(params, scenario, devices, drops_rest)
+    train = create_training_pipeline(params, scenario, drops_rest)
+    val = create_validation_pipeline(params, scenario)
+    return _Data(train, val, train.to_mode(PipelineMode.EVALUATION) if val is None else val, curriculum)
 
 
 def _epoch_steps(params: Params, train_data: DataPipeline) -> int:
@@ -247,6 +274,14 @@ def _choose_best_model(
     return best
 
 
+def export_advice(params: Params) -> Advice:
+    """Return the flags that leave out what failed in an export."""
+    export_flag, check_flag = (
+        flag_of(params, params.flag_root, path) for path in ("scenario.export_{}", "skip_model_load_test")
+    )
+    return Advice(f"switch it off with {export_flag} False", f"skip this check with {check_flag} True")
+
+
 def _create_model_writer(
     params: Params, scenario: Scenario, sample_data: DataPipeline | None
 ) -> ModelDirectoryWriter | None:
@@ -260,7 +295,7 @@ def _create_model_writer(
     if not params.export_best and not params.export_final:
         return None
     training_data = TrainingDataParams(params.gen, params.random_seed or 0)
-    models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data}, EXPORT_ADVICE)
+    models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data}, export_advice(params))
     if models.formats is not None and sample_data is not None and not params.skip_model_load_test:
         # What cannot be exported is known before the first epoch instead of after the last.
         with timed(log, "exporting and loading the model for a check"):

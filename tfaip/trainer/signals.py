@@ -50,6 +50,11 @@ class StopRequest:
         self._devices = devices
         return self
 
+    @property
+    def is_asked(self) -> bool:
+        """True if this process has received a signal, also if the others do not know yet."""
+        return self._own is not None or self.received is not None
+
     def agree(self) -> None:
         """Set `received` in all processes if one of them has received a signal."""
         if self._devices.num_processes > 1:

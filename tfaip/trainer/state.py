@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import keras
 import numpy as np
 
-from tfaip.backend import keras_private
+from tfaip.backend.execution import Execution
+from tfaip.backend.keras_private.randomstate import global_random_state, set_global_random_state
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import TfaipError
 from tfaip.model.trainingmodel import TrainingModel
@@ -146,18 +147,12 @@ class TrainState:
         """Keep a copy of the raw weights, not their averages, as those of the best epoch."""
         self.best_weights = BestWeights(epoch, variable_arrays(self.weights_by_path()))
 
-    def take_best_weights(self, best: BestWeights) -> None:
-        """Take over the weights of the best epoch of an earlier stage, if the graph is of the same size."""
-        shapes = {path: tuple(variable.shape) for path, variable in self.weights_by_path().items()}
-        if shapes == {path: array.shape for path, array in best.arrays.items()}:
-            self.best_weights = best
-
     def restore_best(self) -> int | None:
         """Go back to the kept weights; reset averages and moments, and drop accumulated gradients.
 
         Returns:
             The epoch of the weights. None, and nothing has changed, if none are kept, since no score
-            was finite yet, or the run was started without keeping them.
+            of the stage was finite yet, or the run was started without keeping them.
         """
         if not self.best_weights.arrays:
             return None
@@ -181,6 +176,7 @@ class TrainState:
             "random": _random_state() if before is None else before.random,
             "params": stored_params(self._params),
             "best_epoch": self.best_weights.epoch,
+            "execution": self._model.execution.to_dict(),
         }
         arrays.update({BEST_WEIGHTS + path: array for path, array in self.best_weights.arrays.items()})
         return Checkpoint(arrays, state)
@@ -205,6 +201,8 @@ class TrainState:
         with _damage_named():
             _set_random_state(checkpoint.state["random"])
         self.best_weights = BestWeights(checkpoint.state["best_epoch"], best)
+        is_automatic = self._model.execution.is_automatic
+        self._model.execution = replace(stored_execution(checkpoint.state), is_automatic=is_automatic)
 
     def evaluation_state(self) -> EvaluationState:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
@@ -238,15 +236,20 @@ class TrainState:
         return named
 
     def weights_by_path(self) -> dict[str, keras.Variable]:
-        """Return the weights of the graph, without states of random generators, which are never set back."""
-        weights = {id(weight) for weight in self._model.graph.weights}
-        return {path: v for path, v in variables_by_path(self._model.graph).items() if id(v) in weights}
+        """Return the weights of the graph, see `weights_of`."""
+        return weights_of(self._model.graph)
 
     def _metric_variables(self) -> dict[str, keras.Variable]:
         named: dict[str, keras.Variable] = {}
         for metric in self._model.metrics:
             named.update({f"{METRICS}{metric.name}/{i}": v for i, v in enumerate(metric.variables)})
         return named
+
+
+def weights_of(graph: keras.layers.Layer) -> dict[str, keras.Variable]:
+    """Return the weights of a graph by path, without states of random generators, which are never set back."""
+    weights = {id(weight) for weight in graph.weights}
+    return {path: v for path, v in variables_by_path(graph).items() if id(v) in weights}
 
 
 def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
@@ -257,7 +260,21 @@ def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
         place: the first stage, in the form that a checkpoint stores.
     """
     state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params), "best_epoch": 0}
-    return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state})
+    return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state, "execution": Execution().to_dict()})
+
+
+def stored_execution(state: Mapping[str, Any]) -> Execution:
+    """Return how the steps of a run are executed, by the state of a checkpoint.
+
+    A run that was begun by a version that called each step stays so to its end: in a loop it would differ by rounding.
+
+    Raises:
+        TfaipError: if that part of the state is damaged.
+    """
+    if "execution" not in state:
+        return Execution(may_loop=state["backend"] != keras.backend.backend())
+    with _damage_named():
+        return Execution.from_dict(state["execution"])
 
 
 @contextmanager
@@ -282,6 +299,7 @@ def require_state(state: Mapping[str, Any]) -> None:
         value = state.get(name)
         if type(value) is not kind or (isinstance(value, int) and value < 0):
             raise TfaipError(f"the state of the checkpoint has {shorten(value)} as {name}: it is damaged")
+    stored_execution(state)
 
 
 def _without_metrics(named: Mapping[str, T]) -> dict[str, T]:
@@ -295,14 +313,14 @@ def _random_state() -> dict[str, Any]:
     return {
         "python": [version, list(internal), gauss],
         "numpy": [name, np.asarray(keys).tolist(), int(position), int(has_gauss), float(cached)],
-        "keras": keras_private.global_random_state(),
+        "keras": global_random_state(),
     }
 
 
 def _set_random_state(state: Mapping[str, Any]) -> None:
     if state.get("keras") is not None:
         # Before the others: if it is created here, it takes its seed from the generator of Python.
-        keras_private.set_global_random_state(state["keras"])
+        set_global_random_state(state["keras"])
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     name, keys, *rest = state["numpy"]

@@ -7,7 +7,8 @@ from typing import Any
 
 import keras
 
-from tfaip.backend import keras_private
+from tfaip.backend.keras_private.callbacks import SynchronousCallbacks
+from tfaip.backend.keras_private.models import stop_evaluation
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.reporting.progress import ProgressDisplay
 from tfaip.util.typing import Logs
@@ -96,7 +97,7 @@ class StepCallbacks(keras.callbacks.CallbackList):
             self._user_callbacks.on_test_batch_end(batch, python_logs(logs))
         self._display.advance(batch + 1, lambda: self.shown_values(logs))
         if self.on_step_end(batch + 1):
-            keras_private.stop_evaluation(self._training_model)
+            stop_evaluation(self._training_model)
 
     def _defer_user_stop(self) -> None:
         # Keras would end the epoch here; the user means the end of the training after this epoch.
@@ -128,7 +129,7 @@ class ValidationSteps(StepCallbacks):
         return self._should_stop()
 
 
-class UserCallbacks(keras_private.SynchronousCallbacks):
+class UserCallbacks(SynchronousCallbacks):
     """Callbacks of the user, without the progress bar and the history that `fit` would add.
 
     Args:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import secrets
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -20,13 +22,15 @@ from tfaip.device.collectives import barrier, broadcast, check_equal, explain_lo
 from tfaip.device.devices import Devices, open_devices
 from tfaip.errors import UsageError
 from tfaip.model.summary import summary_lines
-from tfaip.params.flagnames import flag_of
-from tfaip.params.generics import type_argument
-from tfaip.params.sharing import fill_shared
-from tfaip.params.storable import flags_of, prepare, require_readable
+from tfaip.params.declaration.generics import type_argument
+from tfaip.params.tree.changes import diff
+from tfaip.params.tree.places import flag_of
+from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.values.storable import flags_of, prepare, require_readable
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history_file
+from tfaip.trainer.hookeffects import call_setup_hooks, warn_of_searched_callbacks
 from tfaip.trainer.modelsetup import build_training_model
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
@@ -39,14 +43,18 @@ from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.runparams import copy_for_run, flat_params, store_params, stored_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stagerunner.fits import FitCalls
+from tfaip.trainer.stagerunner.preview import ExpectedWeights, log_plan
+from tfaip.trainer.stagerunner.results import record_of_work
+from tfaip.trainer.stagerunner.runner import StageRunner
+from tfaip.trainer.stagerunner.trial import shortened_plan
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.trainer.stages.planned import PlannedStage
-from tfaip.trainer.stages.records import check_work, find_place
-from tfaip.trainer.staging.results import record_of_work
-from tfaip.trainer.staging.runner import StageRunner
-from tfaip.trainer.staging.trial import shortened_plan
-from tfaip.trainer.state import TrainingProgress
+from tfaip.trainer.stages.records import check_work, find_place, further_records
+from tfaip.trainer.state import TrainingProgress, stored_execution
+from tfaip.trainer.storedrun import params_of_run, restored_trainer
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.util.construction import construct
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
 from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.typing import Logs
@@ -55,13 +63,7 @@ P = TypeVar("P", bound=TrainerParams)
 
 log = logger(__name__)
 
-# Methods that subclasses of tfaip 1.2 could override, and their replacements.
-_NOT_CALLED = {
-    "fit": "train, or setup_callbacks",
-    "setup_data": "DataBase.create_pipeline",
-    "setup_steps_per_epoch": "DataBase.create_pipeline, or set samples_per_epoch",
-    "restore_trainer": "train",
-}
+_FOR_USERS = ("restore_trainer", "parse_trainer_params")
 
 
 class Trainer(Generic[P]):
@@ -80,11 +82,13 @@ class Trainer(Generic[P]):
 
     Raises:
         UsageError: if a value in the params does not fit the type of its field.
-        TypeError: if a subclass has a method of an older version that is not called any more.
+        TypeError: if a subclass overrides a method that is only called by users.
     """
 
     permission: Permission | None = None
     """Set by commands: what was typed for the run is recorded in the user's state directory."""
+    planned: Sequence[PlannedStage] | None = None
+    """Set by commands that have planned the stages of the params before a backend was imported."""
 
     def __init__(
         self,
@@ -94,7 +98,7 @@ class Trainer(Generic[P]):
         checkpoint: str | None = None,
         from_stage: str | None = None,
     ) -> None:
-        refuse_uncalled(type(self), Trainer, _NOT_CALLED)
+        refuse_uncalled(type(self), Trainer, dict.fromkeys(_FOR_USERS, "create_trainer of the scenario"))
         self._params = copy_for_run(params)
         prepare(self._params, "trainer")
         if scenario.params is not params.scenario:
@@ -106,12 +110,36 @@ class Trainer(Generic[P]):
         self._from_stage = from_stage
         self._stop = StopRequest()
         self._progress = TrainingProgress()
+        self._runner: StageRunner | None = None
+        self._fits: FitCalls | None = None
+        self._callbacks: list[keras.callbacks.Callback] | None = None
+        self._logs: Logs = {}
         self._is_trial = False
+        self._stages: list[PlannedStage] | None = None
+        self._expected: dict[str, ExpectedWeights] = {}
 
     @classmethod
     def params_cls(cls) -> type[P]:
         """Return the params class that the trainer was declared with."""
         return type_argument(cls, Trainer, 0)
+
+    @staticmethod
+    def parse_trainer_params(values: Mapping[str, Any]) -> TrainerParams[Any, Any]:
+        """Return trainer params from the content of a `trainer_params.json`, see `params_of_run`."""
+        return params_of_run(values)
+
+    @staticmethod
+    def restore_trainer(path: str | Path, **kwargs: Any) -> Trainer[Any]:
+        """Return the trainer that continues a run.
+
+        Args:
+            path: the directory of the run, its checkpoint directory, or one checkpoint in it.
+            kwargs: further arguments of the trainer.
+
+        Raises:
+            UsageError: if there is no run, or its params name something that they must not.
+        """
+        return restored_trainer(Path(path), **kwargs)
 
     @property
     def params(self) -> P:
@@ -129,14 +157,28 @@ class Trainer(Generic[P]):
         return self._scenario.data
 
     @property
+    def _data(self) -> DataBase[Any]:
+        """The same, for subclasses."""
+        return self._scenario.data
+
+    @property
+    def epoch(self) -> int:
+        """Number of epochs that were trained so far."""
+        return self._current_progress().epoch
+
+    @property
     def history(self) -> History:
         """Rates and values of all epochs so far, as in `history.json`."""
-        return self._progress.history
+        return self._current_progress().history
 
     @property
     def early_stopping(self) -> EarlyStoppingStatus:
         """Status of early stopping after the last completed epoch."""
-        return self._progress.early_stopping
+        return self._current_progress().early_stopping
+
+    def _current_progress(self) -> TrainingProgress:
+        """Return the progress of the training that is running, or of the last one."""
+        return self._progress if self._runner is None else self._runner.progress
 
     def setup_callbacks(
         self, optimizer: keras.optimizers.Optimizer, callbacks: list[keras.callbacks.Callback] | None
@@ -148,6 +190,12 @@ class Trainer(Generic[P]):
             callbacks: the argument of `train`.
         """
         return list(callbacks or [])
+
+    def setup_data(self) -> None:
+        """Change params that depend on the data, before the pipelines are built; override it. Default: nothing."""
+
+    def setup_steps_per_epoch(self) -> None:
+        """Set `params.samples_per_epoch`, after `setup_data`; override it. Default: nothing, the params say it."""
 
     def create_warmstarter(self) -> WarmStarter:
         """Return the source of the first weights of a fresh training; override to take them from elsewhere."""
@@ -164,11 +212,14 @@ class Trainer(Generic[P]):
                 written.
             TrainingInterrupted: after Ctrl-C or SIGTERM; a checkpoint was written.
         """
-        with flags_of(self._params, "trainer"):
-            directory = self._params.run_directory()
-        self._check_params()
+        self._stages = None  # the params may have been changed since the last call
         with ExitStack() as stack:
+            stack.enter_context(flags_of(self._params, "trainer"))
+            directory = self._params.run_directory()
             stack.enter_context(console_unless_configured())
+            call_setup_hooks(self, Trainer)
+            warn_of_searched_callbacks(type(self), Trainer)
+            self._check_params()
             devices = self._enter_devices(stack)
             run_log = stack.enter_context(RunLog())
             stack.enter_context(user_logs(type(self), type(self._scenario), self._params))
@@ -176,28 +227,63 @@ class Trainer(Generic[P]):
             restored = None if start is None else start.checkpoint
             self._check_start(directory, devices)
             self._seed(devices, restored)
-            with flags_of(self._params, "trainer"):
-                run = create_parts(self._params, self._plan(), directory, devices, self._stop)
+            may_loop = restored is None or stored_execution(restored.state).may_loop
+            run = create_parts(self._params, self._plan(), directory, devices, self._stop, may_loop)
             stages = stack.enter_context(StageRunner(run, self._scenario, self.create_warmstarter, self._is_trial))
             stages.begin(restored, self._from_stage)
+            self._expected = stages.expected
             self._progress = stages.progress
             load_history(self._params, run.output, self._progress, devices, self._restore)
             if run.directory is not None:
                 # A run directory belongs to one process: a requeued job must not mix with the one
                 # that it replaces.
                 stack.enter_context(run.directory.locked())
-                self._claim_directory(run.directory, run.output, start, stages.has_best)
+                self._claim_directory(run.directory, run.output, start, stages)
                 run_log.write_to(run.directory.log_file)
                 run.output.save_history(self._progress.history)
-            if restored is not None:
+            if restored is not None and not further_records(restored.state):
                 log_changes(self._params, restored)
-            logs = self._run(stages, callbacks)
+            logs = self._run(stages, restored, callbacks)
             barrier(devices, "end of the training")
             return logs
 
+    def fit(self) -> Logs:
+        """Train with the params as they are, as a part of `train`; override it to train more than once.
+
+        Another call goes on with the same weights, from `params.current_epoch` to `params.epochs`:
+
+            def fit(self):
+                super().fit()
+                self.params.current_epoch, self.params.learning_rate.lr = 0, 1e-4
+                return super().fit()
+
+        The epochs of the run are counted on. A training that is resumed calls it again from the
+        beginning; what is trained already is not repeated.
+
+        Returns:
+            All values of the last epoch by name.
+
+        Raises:
+            UsageError: if no training is running.
+        """
+        if self._fits is None or self._runner is None:
+            raise UsageError(
+                "fit is a part of train: call train, and override fit to train a second time in it; a run that has "
+                "ended can only be resumed with more epochs, or be the warm start of another one"
+            )
+        self._check_params()
+        self._logs = self._fits.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
+        self._scenario = self._runner.setup.scenario
+        return self._logs
+
     def _plan(self) -> list[PlannedStage]:
-        plan = plan_stages(self._params, self._scenario)
-        return shortened_plan(plan) if self._is_trial else plan
+        """Return the stages; the hooks of the scenario are asked once."""
+        if self._stages is None:
+            plan = self.planned
+            if plan is None or diff(plan[-1].params, self._params):  # a trainer may complete its params
+                plan = plan_stages(self._params, self._scenario)
+            self._stages = [*plan[:-1], replace(plan[-1], params=self._params)]
+        return shortened_plan(self._stages) if self._is_trial else self._stages
 
     def check_resume(self) -> tuple[str, int]:
         """Read and verify the checkpoint that `train` would continue from; change nothing.
@@ -209,26 +295,31 @@ class Trainer(Generic[P]):
             UsageError: if there is no undamaged checkpoint, or the run cannot be continued now or
                 with these params.
         """
+        self._stages = None
         with flags_of(self._params, "trainer"):
             directory = self._params.run_directory()
-        if directory is None or not self._restore:
-            raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
-        start = self._state_to_resume(directory)
-        self._check_params()
-        plan = self._plan()
-        index = find_place(plan, start.checkpoint.state)
-        done = partial(record_of_work, StageDirectories(directory.root, directory.stages))
-        check_work(plan, index, start.checkpoint.state["epoch"], done, self._from_stage)
-        with directory.locked():
-            history_file = Path(self._params.history_file or directory.history_file)
-            if history_file.exists():
-                read_history_file(history_file)
-        return start.name, int(start.checkpoint.state["epoch"])
+            if directory is None or not self._restore:
+                raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
+            start = self._state_to_resume(directory)
+            self._check_params()
+            plan = self._plan()
+            index = find_place(plan, start.checkpoint.state)
+            done = partial(record_of_work, StageDirectories(directory.root, directory.stages))
+            check_work(plan, index, start.checkpoint.state["epoch"], done, self._from_stage)
+            with directory.locked():
+                history_file = Path(self._params.history_file or directory.history_file)
+                if history_file.exists():
+                    read_history_file(history_file)
+            return start.name, int(start.checkpoint.state["epoch"])
 
     def _state_to_resume(self, directory: RunDirectory | None) -> StartState:
+        if self._from_stage is None and self._checkpoint is None and directory is not None:
+            self._from_stage = directory.intended_repetition()
+            if self._from_stage is not None:
+                log.info("the run is repeated from stage %s, as an interrupted command was told", self._from_stage)
         if self._from_stage is None:
             return checkpoint_to_resume(directory, self._checkpoint)
-        return state_before_stage(directory, self._params, self._scenario, self._from_stage)
+        return state_before_stage(directory, self._params, self._plan(), self._from_stage)
 
     def dry_run(self) -> None:
         """Build everything, and take one batch through training, validation, export, checkpoint and resume.
@@ -236,19 +327,24 @@ class Trainer(Generic[P]):
         Writes to a temporary directory only; the log of the trial is shown with
         `TFAIP_LOG_LEVEL=debug`.
         """
+        self._stages = None
         history_file = self._params.history_file
         if history_file is not None and Path(history_file).exists():
             read_history_file(history_file)  # the trial has a history of its own
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
-            params = self._trial_params(Path(directory) / "run")
+            params, expected = self._trial_params(Path(directory) / "run"), self._expected
             with nullcontext() if is_debug() else only_warnings():
                 for restore in (False, True):
-                    trial = type(self)(params, type(self._scenario)(params.scenario), restore=restore)
+                    scenario = construct(type(self._scenario), params.scenario)
+                    trial = type(self)(params, scenario, restore=restore)
                     trial._is_trial = True
                     trial.train()
                     params = trial.params  # with the seed that was drawn
+                    expected = expected or trial._expected
             count = len(self._plan())
             stages = f" of each of {count} stages" if count > 1 else ""
+            if count > 1:
+                log_plan(self._plan(), expected)
             target = "without an output directory"
             if self._params.output_dir is not None:
                 target = f"into {self._params.output_dir}"
@@ -300,11 +396,15 @@ class Trainer(Generic[P]):
     def _check_start(self, directory: RunDirectory | None, devices: Devices) -> None:
         """Raise unless the directory can be used, and all processes were started with the same params."""
         if directory is not None and not self._restore:
-            run_on_chief(devices, partial(directory.check_free, self._params.overwrite))
+            run_on_chief(devices, partial(self._check_free, directory))
         if devices.num_processes > 1:
             root = self._params.flag_root
             values = flat_params(stored_params(self._params))
             check_equal(devices, {flag_of(self._params, root, path): value for path, value in values.items()})
+
+    def _check_free(self, directory: RunDirectory) -> None:
+        with flags_of(self._params, "trainer"):  # here: other processes get the text of an error
+            directory.check_free(self._params.overwrite)
 
     def _seed(self, devices: Devices, restored: Checkpoint | None) -> None:
         params = self._params
@@ -323,30 +423,42 @@ class Trainer(Generic[P]):
         )
 
     def _claim_directory(
-        self, directory: RunDirectory, output: RunOutput, start: StartState | None, has_best: bool
+        self, directory: RunDirectory, output: RunOutput, start: StartState | None, stages: StageRunner
     ) -> None:
         """Make the directory this run's own, and store the params in it.
 
-        Newer checkpoints than the one of `start` are removed only now, when the new process has been built
-        and has taken over the state.
+        What the run repeats is removed only now, when the new process has been built and has taken over the state. A
+        process that is killed here may be resumed from any checkpoint that there still is, and what it was told to
+        repeat is stored before anything is removed.
         """
         if start is None:
             directory.claim(self._params.overwrite)
         else:
             directory.clean_up()
+        cls, is_resumed = type(self._scenario), start is not None
+        store_params(directory, self._params, cls, self.permission, is_resumed, self._from_stage)
+        if start is not None:
             store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
-            # First: a process that is killed here may be resumed from any that there still is.
-            output.restore_best(start.best_model(store), start.name, has_best)
+            output.restore_best(start.best_model(store), start.name, stages.has_best)
             start.store(store)
-        store_params(directory, self._params, type(self._scenario), self.permission, self._restore)
+            stages.forget_repeated()
+            directory.forget_repetition()
 
-    def _run(self, stages: StageRunner, callbacks: list[keras.callbacks.Callback] | None) -> Logs:
+    def _run(
+        self, stages: StageRunner, restored: Checkpoint | None, callbacks: list[keras.callbacks.Callback] | None
+    ) -> Logs:
         """Train all stages, export the final model, and log the summary."""
-        logs = stages.run(lambda optimizer: self.setup_callbacks(optimizer, callbacks))
+        self._runner, self._callbacks = stages, callbacks
+        self._fits = FitCalls(stages, self._params, restored, self._is_trial)
+        try:
+            self.fit()
+            self._fits.check_restored()
+        finally:
+            self._progress = stages.progress  # also of a training that was interrupted
+            self._runner = self._fits = None
         setup = stages.setup
-        self._scenario = setup.scenario
         with setup.model.optimizer.with_averages():
             setup.output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
             log_summary({"Best epoch": stages.describe_best(), **setup.output.summary()})
-        return logs
+        return self._logs

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfaip.components.scenario import ScenarioComponents
-from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.sharding import Shard, shard_batch
 from tfaip.device.devices import Devices
 from tfaip.evaluator.evaluator import plots, scalar_results
-from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation
+from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
+from tfaip.model.lossnames import INPUT_GRADIENT, TOTAL_LOSS
 from tfaip.model.predictionscoring import UnevenBatches
-from tfaip.model.trainingmodel import INPUT_GRADIENT, TOTAL_LOSS, TrainingModel
-from tfaip.params.flagnames import flag_of
+from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice
-from tfaip.trainer.feed import Feed
+from tfaip.params.tree.places import flag_of
+from tfaip.trainer.feed import Feeder
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.reporting.progress import ProgressDisplay
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
@@ -62,6 +62,7 @@ class EpochEvaluation:
         scenario: the scenario that is trained.
         model: compiled and built.
         val: pipeline of the validation data; None: there is none.
+        feeder: gives its batches to the model.
         display: shows the progress.
         stop: the stop request of a signal.
         draw: returns plots of the metrics with their current values.
@@ -73,6 +74,7 @@ class EpochEvaluation:
     scenario: ScenarioComponents[Any, Any]
     model: TrainingModel
     val: DataPipeline | None
+    feeder: Feeder
     display: ProgressDisplay
     stop: StopRequest
     draw: Callable[[], dict[str, Any]]
@@ -80,8 +82,8 @@ class EpochEvaluation:
     last_epoch: int
 
     def __post_init__(self) -> None:
-        self._lav_generators = _lav_generators(self.params) if self.params.lav_every_n else []
-        if self._lav_generators and self.params.lav_min_epoch > self.params.epochs:
+        self._lav_data = _lav_data(self.params, self.scenario) if self.params.lav_every_n else []
+        if self._lav_data and self.params.lav_min_epoch > self.params.epochs:
             flag = flag_of(self.params, self.params.flag_root, "lav_min_epoch")
             log.warning("LAV never runs: %s is %d, after the last epoch", flag, self.params.lav_min_epoch)
         self._prediction: PredictionEvaluation | None = None
@@ -119,6 +121,8 @@ class EpochEvaluation:
             callbacks.on_test_end(dict(values))
             measured.values.update({f"{VALIDATION_PREFIX}{name}": value for name, value in values.items()})
             measured.drawings[VALIDATION] = self.draw()
+            if not self.params.val_silent and self.val is not None and prints_samples(self.scenario):
+                self._prediction_evaluation().print_samples(self.val)
         if not self.runs_lav_after(epoch, is_last(measured.values)):
             return measured
         self._run_lav(measured)
@@ -133,7 +137,8 @@ class EpochEvaluation:
             batches = _without_positions(self.val, uneven, self.devices.shard)
             lengths = self.val.params.bucket_lengths()
             with (
-                Feed(batches, self.scenario.data, lengths) as feed,
+                self.feeder.feed(batches, lengths) as feed,
+                self.model.failures_named(),
                 warnings.catch_warnings(),
             ):
                 # The number of batches is known when the data end. Keras warns about that every time, with a warning
@@ -149,7 +154,7 @@ class EpochEvaluation:
         values.pop(INPUT_GRADIENT, None)  # computed in the training only
         return with_epoch_mean(python_logs(values))
 
-    def _run_lav(self, measured: Measured) -> None:
+    def _prediction_evaluation(self) -> PredictionEvaluation:
         if self._prediction is None:
             params = self.params
             self._prediction = PredictionEvaluation(
@@ -160,9 +165,15 @@ class EpochEvaluation:
                 params.force_eager,
                 self._is_asked_to_stop,
                 devices=self.devices,
+                loss_weights=self.model.loss_weights,
             )
-        for i, generator in enumerate(self._lav_generators):
-            results = self._prediction.run(generator)
+        return self._prediction
+
+    def _run_lav(self, measured: Measured) -> None:
+        prediction = self._prediction_evaluation()
+        for i, pipeline in enumerate(self._lav_data):
+            # A new one each time, so that no worker waits until the next evaluation.
+            results = prediction.run_pipeline(pipeline.with_seed(self.params.random_seed or 0))
             values = with_epoch_mean(scalar_results(results))
             measured.values.update({f"{lav_prefix(i)}{name}": value for name, value in values.items()})
             measured.drawings[lav_events(i)] = {**self.draw(), **plots(results)}
@@ -171,20 +182,20 @@ class EpochEvaluation:
         return self.stop.received is not None
 
 
-def _lav_generators(params: TrainerParams[Any, Any]) -> Sequence[DataGeneratorParams]:
-    generators = list(params.gen.lav_gen())
-    if not generators or any(_is_empty(generator) for generator in generators):
+def _lav_data(params: TrainerParams[Any, Any], scenario: ScenarioComponents[Any, Any]) -> Sequence[DataPipeline]:
+    pipelines = [pipeline.to_mode(PipelineMode.EVALUATION) for pipeline in params.gen.lav_data(scenario.data)]
+    if not pipelines or any(map(_is_empty, pipelines)):
         raise FieldAdvice(
             f"{{lav_every_n}} is {params.lav_every_n}, but there are no data for LAV (by default those of the "
             "validation): give some, or leave it out",
             "lav_every_n",
         )
-    return generators
+    return pipelines
 
 
-def _is_empty(generator: DataGeneratorParams) -> bool:
+def _is_empty(pipeline: DataPipeline) -> bool:
     try:
-        return len(generator.create(PipelineMode.EVALUATION)) == 0
+        return len(pipeline.create_data_generator()) == 0
     except (TypeError, NotImplementedError):
         return False  # of unknown length
 

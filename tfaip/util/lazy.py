@@ -8,12 +8,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from tfaip.util.oldnames import old_name
+
 
 def lazy_attributes(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Build the `__getattr__` and `__dir__` of a module whose attributes are defined elsewhere.
 
     The attributes are those that the type stub beside the module imports (`from package.module import Name as Name`),
-    so type checkers and Python read the same list. They are also the `__all__` of the module.
+    so type checkers and Python read the same list. They are also the `__all__` of the module. Names of earlier
+    versions are found, too.
 
     Args:
         module: name of the module that offers the attributes (its `__name__`).
@@ -28,7 +31,7 @@ def lazy_attributes(module: str, file: str) -> tuple[Callable[[str], Any], Calla
         if name == "__all__":
             return list(origins())
         if name not in origins():
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            return old_name(module, name)
         value = getattr(importlib.import_module(origins()[name]), name)
         setattr(sys.modules[module], name, value)
         return value

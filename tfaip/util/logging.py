@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import logging.handlers
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from tfaip.errors import UsageError
+from tfaip.util.oldnames import old_names
 from tfaip.util.origin import is_foreseen, without_styles
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 ROOT = "tfaip"
 # Attribute of an error: the log file that has its traceback.
@@ -141,6 +145,23 @@ class _RunFile(logging.FileHandler):
             print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
 
 
+class _Memory(logging.Handler):
+    """Keeps records until a file takes them; the module `logging.handlers` takes 6 ms to import."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._records.append(record)
+
+    def give_to(self, handler: logging.Handler) -> None:
+        """Hand over all records."""
+        for record in self._records:
+            handler.handle(record)
+        self._records.clear()
+
+
 class RunLog:
     """Context that writes the log to the file of a run, and the error that ends the run.
 
@@ -148,8 +169,7 @@ class RunLog:
     """
 
     def __init__(self) -> None:
-        # Never flushes by itself: neither by number of lines nor by level.
-        self._memory = logging.handlers.MemoryHandler(capacity=sys.maxsize, flushLevel=sys.maxsize)
+        self._memory = _Memory()
         self._file: logging.FileHandler | None = None
 
     def __enter__(self) -> RunLog:
@@ -165,8 +185,7 @@ class RunLog:
         self._file.setFormatter(_FileFormatter())
         logging.getLogger(ROOT).addHandler(self._file)
         logging.getLogger(ROOT).removeHandler(self._memory)
-        self._memory.setTarget(self._file)
-        self._memory.flush()
+        self._memory.give_to(self._file)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -1,1 +1,1 @@
-from tfaip.params.paiargs import TFAIPArgumentParser as TFAIPArgumentParser
+from tfaip.params.commandline.paiargs import TFAIPArgumentParser as TFAIPArgumentParser

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tfaip.util.oldnames import old_names
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 # A tensor of the active backend, a NumPy array, or a KerasTensor: backends share no base class.
 Tensor: TypeAlias = Any

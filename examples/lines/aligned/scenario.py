@@ -4,8 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
-from lines.scenario import CharacterErrors, Decode, Distort, Encode, LineData, LineModelParams, Lines
-from tfaip import Sample, Scenario, Spec, option
+from lines.scenario import Decode, Distort, Encode, LineData, LineModelParams, Lines, LineScenario
+from tfaip import Sample, Spec, option
 from tfaip.layers.ctcalignment import ctc_align
 from tfaip.predict.samplefile import read_samples
 
@@ -72,17 +72,10 @@ class AlignedModelParams(LineModelParams, cls=".model:AlignedModel"):
     filters: list[int] = option([64, 64], "Filters of each convolution", nargs="+")
 
 
-class AlignedScenario(Scenario):
+class AlignedScenario(LineScenario):
     """Reads lines of digits after a training with alignments."""
 
-    data, model, evaluator = AlignedData, AlignedModelParams, CharacterErrors
+    data, model = AlignedData, AlignedModelParams
     train, val = AlignedLines(), AlignedLines(seed=2, size=200)
     processors, post_processors = [Distort(), EncodeAlignment()], [Align()]
-    best = "min lav_l0_cer"
-    defaults = {
-        "trainer.epochs": 8,
-        "trainer.lav_every_n": 1,
-        "learning_rate.lr": 0.003,
-        "train.bucket_boundaries": [32, 64, 128],
-        "val.bucket_boundaries": [32, 64, 128],
-    }
+    defaults = {"trainer.epochs": 8, "learning_rate.lr": 0.003}

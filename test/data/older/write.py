@@ -29,7 +29,7 @@ from tfaip.errors import UsageError
 from tfaip.export.trainingdata import load_training_data
 from tfaip.lav.params import LAVParams
 from tfaip.params import ParamsBase
-from tfaip.params.serialization import from_dict, to_dict
+from tfaip.params.values.serialization import from_dict, to_dict
 from tfaip.scenario.tutorial.full.modelparams import MLPGraphParams
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario, TutorialTrainerParams
 from tfaip.trainer.optimizer import AdamWOptimizer, GradientNoiseParams, OptimizerGroupParams, SGDOptimizer

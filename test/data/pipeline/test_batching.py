@@ -77,8 +77,11 @@ def test_a_number_fits_only_the_shape_of_one_value() -> None:
         ([300], "int16", True),
         ([200], "uint8", True),
         ([1], "bool", True),
-        ([1.0], "int32", False),
-        ([1.0], "bool", False),
+        ([1.0], "int32", True),
+        ([1.0], "bool", True),
+        ([1.5], "int32", False),
+        ([np.nan], "int32", False),
+        ([0.5], "bool", False),
         (["1"], "float32", False),
         ([None], "float32", False),
         ([1.0], "complex64", True),
@@ -142,6 +145,8 @@ def test_a_missing_key_is_named_with_what_is_there(inputs: Any, found: str) -> N
         ([[1], [2, 128]], "int8", "to 128, expected -128 to 127"),
         ([np.array([200], "uint8")], "int8", "numbers from 200 to 200"),
         ([[0, 1], [2, 1]], "bool", "numbers from 0 to 2, expected 0 to 1 for bool"),
+        ([[0.0], [2.0**31]], "int32", "numbers from 0 to 2147483648, expected -2147483648 to 2147483647"),
+        ([[1.0], [-2.0]], "bool", "numbers from -2 to 1, expected 0 to 1 for bool"),
     ],
 )
 def test_whole_numbers_do_not_wrap_around(value: list[Any], dtype: str, message: str) -> None:
@@ -241,7 +246,7 @@ def test_ragged_text() -> None:
     [
         ([[1, 2], [3]], TensorSpec([None, 3]), ValueError, r"has shape \[2, 2\], expected \[None, 3\]"),
         ([[1, 2], [3]], TensorSpec([None]), ValueError, r"nested deeper than the layer specs \(\[None\]\)"),
-        ([[1, 2], [3.5]], TensorSpec([None, None], "int32"), TypeError, "has dtype float64, expected int32"),
+        ([[1, 2], [3.5]], TensorSpec([None, None], "int32"), TypeError, "float64 with fractions, expected int32"),
         ([[1, 2], ["a"]], TensorSpec([None, None]), TypeError, "expected float32"),
         ([[1, 2], 3], TensorSpec([None, None]), ValueError, "has rows of different depth"),
         ([[1, 2], None], TensorSpec([None, None]), ValueError, "has rows of different depth"),

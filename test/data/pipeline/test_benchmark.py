@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
-from test.data.pipeline.workers.faults import FilesParams
+from test.data.pipeline.workers.faults import FilesParams, Slow, SlowParams
 from test.data.support import DropParams, PairParams, RepeatParams, make_pipeline, rows
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.benchmark import (
@@ -19,28 +17,7 @@ from tfaip.data.pipeline.benchmark import (
     measure_stages,
     measure_throughput,
 )
-from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
-from tfaip.params import pai_dataclass
 from tfaip.trainer.tools.inputbenchmark import measure_ceiling
-
-
-@pai_dataclass
-@dataclass
-class SlowParams(DataProcessorParams):
-    """Takes its time."""
-
-    seconds: float = 0.005
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return Slow
-
-
-class Slow(MappingDataProcessor[SlowParams]):
-    def apply(self, sample: Sample) -> Sample:
-        time.sleep(self.params.seconds)
-        return sample
 
 
 def batch(size: int) -> Batch:
@@ -71,7 +48,7 @@ def test_workers_share_what_can_run_in_them() -> None:
 
 
 def test_stages_show_where_the_time_goes() -> None:
-    processors = [DropParams(every=3), SlowParams(), RepeatParams(), PairParams()]
+    processors = [DropParams(every=3), SlowParams(seconds=0.005), RepeatParams(), PairParams()]
     times = measure_stages(make_pipeline(rows(20), processors, batch_size=2), 0.4)
     assert times is not None
     assert [stage.name for stage in times.stages] == ["generator", "Drop", "Slow", "Repeat", "Pair", "batching"]
@@ -101,7 +78,7 @@ def test_what_can_run_in_workers(source: Any, processors: list[Any], params: Any
 
 def test_no_data_or_no_time_no_stages() -> None:
     assert measure_stages(make_pipeline([]), 10.0) is None
-    assert measure_stages(make_pipeline(rows(20), [SlowParams()], batch_size=4), 0.0) is None
+    assert measure_stages(make_pipeline(rows(20), [SlowParams(seconds=0.005)], batch_size=4), 0.0) is None
 
 
 def test_throughput_reads_pass_after_pass() -> None:
@@ -117,6 +94,6 @@ def test_throughput_reads_pass_after_pass() -> None:
 def test_the_ceiling_is_that_of_batches_that_are_there(boundaries: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(Slow, "apply", lambda self, sample: (seen.append(sample), sample)[1])
-    pipeline = make_pipeline(rows(6), [SlowParams()], batch_size=2, bucket_boundaries=boundaries)
+    pipeline = make_pipeline(rows(6), [SlowParams(seconds=0.005)], batch_size=2, bucket_boundaries=boundaries)
     assert measure_ceiling(pipeline, 0.2) > 0
     assert len(seen) == 6

@@ -16,6 +16,7 @@ from test.data.support import (
     NoiseParams,
     PairParams,
     RepeatParams,
+    RowData,
     epoch,
     make_pipeline,
     rows,
@@ -270,6 +271,20 @@ def test_data_without_a_length_says_so() -> None:
         pytest.raises(NotImplementedError, match=r"bucket_boundaries need a length: override element_length_fn"),
     ):
         next(batches)
+
+
+def length_of_values(self: Any) -> Any:
+    assert isinstance(self, RowData)
+    return lambda values: values["x"].shape[0] + 0 * values["y"][0] + 0 * len(values.inputs)
+
+
+def test_data_may_return_the_function_that_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = one_pass(rows(7), batch_size=2, bucket_boundaries=[2], max_element_length=2)
+    monkeypatch.setattr(RowData, "element_length_fn", length_of_values)
+    assert one_pass(rows(7), batch_size=2, bucket_boundaries=[2], max_element_length=2) == expected
+    monkeypatch.setattr(RowData, "element_length_fn", lambda self: 3)
+    with pytest.raises(TypeError, match=r"^RowData\.element_length_fn\(\) gave 3, expected a function of a sample"):
+        one_pass(rows(7), bucket_boundaries=[2])
 
 
 def test_batches_from_the_generator_have_no_buckets() -> None:

@@ -20,7 +20,7 @@ from test.data.support import (
     rows,
 )
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import DataGenerator, RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.position import Position
@@ -192,6 +192,77 @@ def test_a_pipeline_class_of_a_user_stays() -> None:
     pipeline.label = "other"
     with pytest.raises(AttributeError, match="seed of a pipeline cannot be set"):
         pipeline.seed = 3
+
+
+class OwnProcessors(DataPipeline):
+    """As scenarios of tfaip 1.2 have it."""
+
+    def __init__(self, params: Any, data: Any, generator_params: Any, input_processors: Any, output_processors: Any):
+        super().__init__(
+            params, data, generator_params, input_processors=input_processors, output_processors=output_processors
+        )
+        self._output_processors.run_parallel = False
+
+
+def test_processors_of_a_pipeline_replace_those_of_the_data() -> None:
+    data = RowData(RowDataParams(pre_proc=SequentialProcessorPipelineParams(processors=[DropParams(every=1)])))
+    odd = SequentialProcessorPipelineParams(processors=[DropParams(every=2)])
+    thirds = SequentialProcessorPipelineParams(processors=[DropParams(every=3)])
+    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=2, num_processes=0)
+    pipeline = OwnProcessors(params, data, RawDataGeneratorParams(rows(8)), odd, thirds)
+    for made in (pipeline, pipeline.as_preloaded(), pipeline.with_seed(3), pipeline.to_mode(PipelineMode.TARGETS)):
+        assert batch_ids(made) == [[1, 3], [5, 7]]
+        assert [sample.meta["id"] for sample in made.process_output(rows(6))] == [1, 2, 4, 5]
+    assert (thirds.run_parallel, data.params.post_proc.run_parallel) == (False, True)
+    with pytest.raises(AttributeError, match="_output_processors of a pipeline cannot be set"):
+        pipeline._output_processors = odd
+
+
+class OwnGenerator(DataPipeline):
+    """Takes its samples from elsewhere."""
+
+    def create_data_generator(self) -> DataGenerator[Any]:
+        return RawDataGenerator(rows(3), self.mode, IterableRowsParams(count=7))
+
+
+def test_a_pipeline_may_create_its_generator() -> None:
+    params = DataPipelineParams(mode=PipelineMode.EVALUATION, batch_size=2, num_processes=2, worker_start_s=0)
+    pipeline = OwnGenerator(params, RowData(RowDataParams()), IterableRowsParams(count=7))
+    assert batch_ids(pipeline) == batch_ids(pipeline.as_preloaded()) == [[0, 1], [2]]
+    assert pipeline.reader.workers_read is False
+    assert pipeline.generator.params.count == 7
+
+
+@pytest.mark.parametrize("arguments", [(), (3,)])
+def test_generated_samples_have_a_length_where_it_is_known(arguments: tuple[int, ...]) -> None:
+    limit = dict(zip(["limit"], arguments, strict=False))
+    pipeline = make_pipeline(rows(5), [DropParams(every=2)], mode=PipelineMode.EVALUATION, **limit)
+    with pipeline.generate_input_samples() as samples:
+        assert (len(samples), bool(samples)) == (limit.get("limit", 5), True)  # type: ignore[arg-type]
+        assert [sample.meta["id"] for sample in samples] == [1, 3][: len(samples) // 2]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "processors", "repeat", "reason"),
+    [
+        (rows(5), [], True, "have no end"),
+        (rows(5), [PairParams()], False, "not known before they are made"),
+        (IterableRowsParams(length_is_known=False), [], False, "of IterableRows is not known"),
+    ],
+)
+def test_a_length_that_is_not_known(source: Any, processors: list[Any], repeat: bool, reason: str) -> None:
+    with make_pipeline(source, processors).generate_input_samples(auto_repeat=repeat) as samples:
+        with pytest.raises(TypeError, match=reason):
+            len(samples)  # type: ignore[arg-type]
+        assert list(islice(samples, 2))
+
+
+def test_a_batch_can_be_taken_apart() -> None:
+    pipeline = make_pipeline(rows(2), mode=PipelineMode.EVALUATION, batch_size=2)
+    with pipeline.generate_input_batches() as batches:
+        inputs, targets, meta = next(batches)
+    assert (inputs["x"].tolist(), targets["y"].tolist()) == ([[0, -1], [1, 1]], [[0], [1]])
+    assert meta == [{"id": 0}, {"id": 1}]
 
 
 def test_mode_argument_wins_over_the_params() -> None:

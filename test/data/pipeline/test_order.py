@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
@@ -8,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from test.data.support import IterableRowsParams, NoiseParams, batch_bytes, make_pipeline, row, rows
+from test.data.support import IterableRows, IterableRowsParams, NoiseParams, batch_bytes, make_pipeline, row, rows
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.datagenerator import RawDataGenerator, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.sampler import Sampler, buffer_shuffle
+from tfaip.params import pai_dataclass
 
 LIST = RawDataGeneratorParams(samples=rows(9))
 ITERABLE = IterableRowsParams(count=9)
@@ -72,6 +74,35 @@ def test_shuffling_can_be_switched_off(params: DataGeneratorParams) -> None:
 
 
 @pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
+def test_a_generator_may_keep_its_order(params: DataGeneratorParams) -> None:
+    generator = params.create(PipelineMode.TRAINING)
+    generator.shuffle = False
+    sampler = Sampler(generator, DataPipelineParams(), 0)
+    for pass_index in (0, 1):
+        assert [number for number, _ in sampler.samples(pass_index)] == list(range(9))
+        assert [sample.meta["id"] for _, sample in sampler.samples(pass_index)] == list(range(9))
+
+
+@pai_dataclass
+@dataclass
+class OrderedParams(IterableRowsParams):
+    @staticmethod
+    def cls() -> type[Ordered]:
+        return Ordered
+
+
+class Ordered(IterableRows):
+    shuffle = False
+
+
+def test_a_training_reads_a_generator_in_its_order_also_from_memory() -> None:
+    pipeline = make_pipeline(OrderedParams(count=5), batch_size=5, num_processes=0)
+    for made in (pipeline, pipeline.as_preloaded(), pipeline.with_seed(3)):
+        with made.training_batches(Position(), 10) as batches:
+            assert [[meta["id"] for meta in batch.meta] for batch, _ in batches] == [[0, 1, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize("params", [LIST, ITERABLE], ids=["random access", "iterable"])
 def test_single_samples_are_those_of_the_whole_order(params: DataGeneratorParams) -> None:
     assert order(params, numbers=[1, 4, 5]) == [order(params)[number] for number in (1, 4, 5)]
     assert order(params, numbers=()) == []
@@ -91,7 +122,7 @@ class Damaged(RawDataGenerator):
 
 
 def test_a_failing_sample_is_named() -> None:
-    damaged = Damaged(PipelineMode.EVALUATION, LIST)
+    damaged = Damaged(LIST.samples, PipelineMode.EVALUATION, LIST)
     with pytest.raises(KeyError) as info:
         list(Sampler(damaged, DataPipelineParams(mode=PipelineMode.EVALUATION), 0).samples(0))
     assert info.value.__notes__ == ["while Damaged read sample 2"]

@@ -135,7 +135,7 @@ def test_both_forms_of_processor_lists() -> None:
     data = RowData(RowDataParams(pre_proc=pre_proc))
     pipeline = data.create_pipeline(DataPipelineParams(), RawDataGeneratorParams(rows(3)))
     preloaded = pipeline.as_preloaded()
-    assert [p.modes == set() for p in preloaded.data.params.pre_proc.flatten_processors()] == [True, False]
+    assert [p.modes == set() for p in preloaded.reader.pre_proc.flatten_processors()] == [True, False]
     assert epoch(preloaded) == epoch(pipeline)
     assert data.params.pre_proc is pre_proc
     assert pre_proc.flatten_processors()[0].modes == set(PipelineMode)
@@ -280,7 +280,7 @@ class Damaged(RawDataGenerator):
 
 class DamagedParams(RawDataGeneratorParams):
     def create(self, mode: PipelineMode) -> Damaged:
-        return Damaged(mode, self)
+        return Damaged(self.samples, mode, self)
 
 
 def test_samples_that_cannot_be_read_may_be_skipped() -> None:
@@ -290,6 +290,78 @@ def test_samples_that_cannot_be_read_may_be_skipped() -> None:
     with pytest.raises(OSError, match="cannot be read") as info:
         make_pipeline(DamagedParams(rows(4)), [AddParams()], on_error="skip:1").as_preloaded()
     assert info.value.__notes__[0] == "while Damaged read sample 2"
+
+
+@pai_dataclass
+@dataclass
+class CutParams(DataProcessorParams):
+    """Cuts a sample in memory into its values; `gives` is the kind of what it returns."""
+
+    gives: str = "list"
+
+    @staticmethod
+    def cls() -> type[MappingDataProcessor[Any]]:
+        return Cut
+
+
+class Cut(MappingDataProcessor[CutParams]):
+    def apply(self, sample: Sample) -> Sample:
+        return sample
+
+    def preload(self, sample: Sample) -> Any:
+        parts = [sample.new_inputs({"x": np.array([value])}) for value in sample.inputs["x"]]
+        return iter(parts) if self.params.gives == "generator" else [*parts, 3] if self.params.gives == "3" else parts
+
+
+@pytest.mark.parametrize("gives", ["list", "generator"])
+def test_a_processor_may_keep_several_samples_of_one(gives: str) -> None:
+    # Rows 0 to 3 have 1, 2, 3, 1 values.
+    plain = make_pipeline(rows(4), [CutParams(gives=gives), AddParams()], mode=PipelineMode.EVALUATION)
+    pipeline = plain.as_preloaded()
+    assert (pipeline.epoch_size(), len(calls("plain"))) == (7, 7)
+    with pipeline.generate_input_samples() as samples:
+        assert [(s.meta["id"], s.inputs["x"].tolist()) for s in samples] == [
+            (0, [1.0]),
+            *[(1, [2.0])] * 2,
+            *[(2, [3.0])] * 3,
+            (3, [4.0]),
+        ]
+    assert [sample.meta["id"] for sample in plain.preload_input_samples()] == [0, 1, 1, 2, 2, 2, 3]
+
+
+def test_what_is_kept_of_one_sample_must_be_samples() -> None:
+    with pytest.raises(TypeError, match=r"^Cut\.preload gave 3, expected a Sample\n"):
+        make_pipeline(rows(1), [CutParams(gives="3")]).as_preloaded()
+
+
+def test_samples_in_memory_as_a_list() -> None:
+    pipeline = make_pipeline(rows(4), [DropParams(every=2), AddParams(), NoiseParams()])
+    assert [(s.meta["id"], s.inputs["x"][0]) for s in pipeline.preload_input_samples()] == [(1, 2.0), (3, 4.0)]
+    with pytest.raises(TypeError, match=r"Own\.preload_input_samples would never be called: override as_preloaded"):
+        type("Own", (DataPipeline,), {"preload_input_samples": lambda self: []})
+
+
+class TwiceApplied(Add):
+    def apply_on_sample(self, sample: Sample) -> Sample:
+        return self.apply(super().apply_on_sample(sample))
+
+
+@pai_dataclass
+@dataclass
+class TwiceAppliedParams(AddParams):
+    @staticmethod
+    def cls() -> type[MappingDataProcessor[Any]]:
+        return TwiceApplied
+
+
+def test_an_own_way_to_apply_a_processor_is_that_of_pipelines() -> None:
+    processor = TwiceAppliedParams().create(None, PipelineMode.TRAINING)
+    assert isinstance(processor, MappingDataProcessor)
+    assert [sample.inputs["x"][0] for sample in processor.apply_on_samples(rows(2))] == [2.0, 3.0]
+    pipeline = make_pipeline(rows(1), [TwiceAppliedParams()], mode=PipelineMode.EVALUATION, num_processes=0)
+    for made in (pipeline, pipeline.as_preloaded()):
+        with made.generate_input_samples() as samples:
+            assert [sample.inputs["x"][0] for sample in samples] == [2.0]
 
 
 def test_data_keeps_what_was_preloaded_for_a_mode() -> None:
@@ -303,9 +375,9 @@ def test_data_keeps_what_was_preloaded_for_a_mode() -> None:
 
 def test_a_bar_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    make_pipeline(rows(5), limit=3).as_preloaded(show_progress=False)
+    make_pipeline(rows(5), limit=3).as_preloaded(progress_bar=False)
     assert capsys.readouterr() == ("", "")
-    make_pipeline(rows(5), limit=3).as_preloaded(show_progress=True)
+    make_pipeline(rows(5), limit=3).as_preloaded(progress_bar=True)
     assert "Preloading training data" in (shown := capsys.readouterr().out)
     assert "/3" in shown
 

@@ -316,6 +316,31 @@ def test_what_needs_a_backend_cannot_be_followed() -> None:
     assert rows.reason == "own cannot be followed"
 
 
+def test_code_that_needs_the_sizes_of_a_batch() -> None:
+    """A mask made of lengths, in the graph itself and in a layer of the user."""
+
+    class Positions(layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.supports_masking = True
+
+        def call(self, x: Any) -> Any:
+            samples, time = ops.shape(x)[0], ops.shape(x)[1]
+            return x + ops.cast(ops.tile(ops.arange(time)[None, :, None], [samples, 1, 1]), "float32")
+
+    def run(net: Any, x: Any, length: Any) -> Any:
+        mask = ops.arange(ops.shape(x)[1])[None] < ops.cast(length, "int32")
+        x = net.own(net.two(x, mask=mask))
+        x = ops.sum(x * ops.cast(mask, "float32")[..., None], axis=1)
+        return net.out(x)
+
+    parts = {"two": layers.Bidirectional(layers.LSTM(4, return_sequences=True)), "out": layers.Dense(1)}
+    net = Net({"x": (None, 2), "y": (1,)}, run, own=Positions(), **parts)
+    structure = found(net)
+    assert structure["two/forward_layer/cell/kernel"] == "2 in, 4*4"
+    assert structure["out/kernel"] == "4+4 in, 1"
+
+
 def test_a_keras_model_within_a_graph() -> None:
     inputs = keras.Input((4, 4, 1))
     both = layers.Concatenate()([layers.Conv2D(2, 2)(inputs), layers.Conv2D(3, 2)(inputs)])

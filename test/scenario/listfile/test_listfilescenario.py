@@ -6,11 +6,11 @@ import keras
 import numpy as np
 import pytest
 
-from test.support.tiny.scenario import TinyData, TinyDataParams, TinyModelParams
+from test.support.tiny.scenario import TinyData, TinyModelParams
 from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.imports import Sample, ScenarioBaseParams, TrainerParams
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario
 
 
@@ -28,7 +28,7 @@ class Numbers(ListsFileGenerator[NumbersParams]):
         return Sample(inputs={"x": x}, targets={"y": x.sum(keepdims=True)}, meta=list_file.name)
 
 
-class NumbersScenarioParams(ScenarioBaseParams[TinyDataParams, TinyModelParams]):
+class NumbersScenarioParams(ScenarioBaseParams[TinyData, TinyModelParams]):
     """Data and model."""
 
 

@@ -21,7 +21,9 @@ def validation_accuracies(output_dir: Path) -> list[float]:
 
 
 @pytest.mark.backend
-@pytest.mark.parametrize("flags", [[], ["--model.graph", "MLP"]], ids=["CNN", "MLP"])
+@pytest.mark.parametrize(
+    "flags", [pytest.param([], id="CNN", marks=pytest.mark.series), pytest.param(["--model.graph", "MLP"], id="MLP")]
+)
 def test_full_reaches_97_percent(flags: list[str], tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     output_dir = tmp_path / "run"
     flags = [*flags, "--trainer.random_seed", "1", "--scenario.export_serve", "False"]
@@ -42,6 +44,7 @@ def test_min_learns(tmp_path: Path, run_command: Callable[..., CommandResult]) -
     assert (tmp_path / "run" / "export" / "serve").is_dir()
 
 
+@pytest.mark.series
 def test_jax_needs_no_tensorflow(tmp_path: Path) -> None:
     flags = ["--trainer.epochs", "1", "--trainer.output_dir", str(tmp_path / "run"), "--scenario.export_serve", "False"]
     code = f"""

@@ -197,7 +197,7 @@ def _classes() -> Iterator[Flags]:
     yield group
     yield {**group, "--optimizer.groups.0.optimizer": ("SGD",)}
     yield {"--data.pre_proc": ("Composed",)}
-    jitter = "test.support.tiny.scenario:JitterParams"
+    jitter = "test.support.tiny.scenario:Jitter"
     yield {"--data.pre_proc.processors": (jitter, jitter)}
 
 

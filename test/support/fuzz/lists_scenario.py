@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from test.support.tiny.scenario import TinyDataParams, TinyModelParams
+from test.support.tiny.scenario import TinyData, TinyModelParams
 from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams
 from tfaip.imports import Sample, ScenarioBaseParams, TrainerParams
 from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario
@@ -24,7 +24,7 @@ class Numbers(ListsFileGenerator[NumbersParams]):
         return Sample(inputs={"x": x}, targets={"y": x.sum(keepdims=True)})
 
 
-class NumbersScenarioParams(ScenarioBaseParams[TinyDataParams, TinyModelParams]):
+class NumbersScenarioParams(ScenarioBaseParams[TinyData, TinyModelParams]):
     """Data and model."""
 
 

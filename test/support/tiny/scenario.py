@@ -3,138 +3,74 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from tfaip.imports import (
     ArrayDataGenerator,
-    DataBase,
-    DataBaseParams,
-    DataGeneratorParams,
-    DataProcessorParams,
-    MappingDataProcessor,
+    Data,
+    Generator,
     ModelBaseParams,
+    Processor,
     Sample,
-    ScenarioBase,
-    ScenarioBaseParams,
-    SequentialProcessorPipelineParams,
-    TensorSpec,
-    TrainerParams,
-    TrainerPipelineParams,
+    Scenario,
+    Spec,
+    option,
 )
-from tfaip.params import pai_dataclass, pai_meta
 
 
-@pai_dataclass
-@dataclass
-class JitterParams(DataProcessorParams):
-    """Noise on the inputs of the training."""
+class TinyData(Data):
+    """Four numbers in, one out."""
 
-    amount: float = field(default=0.1, metadata=pai_meta(help="Standard deviation of the noise"))
-
-    @staticmethod
-    def cls() -> type[Jitter]:
-        return Jitter
+    inputs = {"x": Spec(4)}
+    targets = {"y": Spec(1)}
 
 
-class Jitter(MappingDataProcessor[JitterParams]):
-    """Adds the noise, and tells audit hooks of every sample of any mode."""
+class Jitter(Processor):
+    """Noise on the inputs of the training; tells audit hooks of every sample of any mode."""
+
+    amount: float = option(0.1, "Standard deviation of the noise")
 
     def apply(self, sample: Sample) -> Sample:
         sys.audit("tiny.sample", self.mode.value)
         if self.mode.value != "training":
             return sample
-        noise = self.rng.normal(scale=self.params.amount, size=4).astype("float32")
+        noise = self.rng.normal(scale=self.amount, size=4).astype("float32")
         return sample.new_inputs({"x": sample.inputs["x"] + noise})
 
 
-class TinyDataParams(DataBaseParams):
-    """No options."""
+class TinyGenerator(Generator, ArrayDataGenerator[Any]):
+    """Random points: y is the sum of x."""
 
-    @staticmethod
-    def cls() -> type[TinyData]:
-        return TinyData
-
-
-class TinyData(DataBase[TinyDataParams]):
-    """Four numbers in, one out."""
-
-    def _input_layer_specs(self) -> dict[str, TensorSpec]:
-        return {"x": TensorSpec((4,), "float32")}
-
-    def _target_layer_specs(self) -> dict[str, TensorSpec]:
-        return {"y": TensorSpec((1,), "float32")}
-
-
-@pai_dataclass
-@dataclass
-class TinyGeneratorParams(DataGeneratorParams):
-    """Random points."""
-
-    samples: int = field(default=30, metadata=pai_meta(help="Number of points"))
-    seed: int = field(default=1, metadata=pai_meta(help="Other seeds give other points"))
-
-    @staticmethod
-    def cls() -> type[TinyGenerator]:
-        return TinyGenerator
-
-
-class TinyGenerator(ArrayDataGenerator[TinyGeneratorParams]):
-    """y is the sum of x."""
+    samples: int = option(30, "Number of points")
+    seed: int = option(1, "Other seeds give other points")
 
     def load(self) -> Sample:
-        x = np.random.default_rng(self.params.seed).normal(size=(self.params.samples, 4)).astype("float32")
+        x = np.random.default_rng(self.seed).normal(size=(self.samples, 4)).astype("float32")
         return Sample(inputs={"x": x}, targets={"y": x.sum(axis=1, keepdims=True)})
 
 
-@pai_dataclass
-@dataclass
-class TinyModelParams(ModelBaseParams):
+class TinyModelParams(ModelBaseParams, cls=".model:TinyModel", graph_cls=".model:TinyGraph"):
     """Options of the model."""
 
-    units: int = field(default=8, metadata=pai_meta(help="Units of the hidden layer"))
-    dropout: float = field(default=0.2, metadata=pai_meta(help="Share of them that is dropped"))
-
-    @staticmethod
-    def cls() -> type:
-        from .model import TinyModel
-
-        return TinyModel
-
-    def graph_cls(self) -> type:
-        from .model import TinyGraph
-
-        return TinyGraph
+    units: int = option(8, "Units of the hidden layer")
+    dropout: float = option(0.2, "Share of them that is dropped")
 
 
-class TinyScenarioParams(ScenarioBaseParams[TinyDataParams, TinyModelParams]):
-    """Data and model."""
-
-
-class TinyPipelineParams(TrainerPipelineParams[TinyGeneratorParams, TinyGeneratorParams]):
-    """Training and validation points."""
-
-
-class TinyTrainerParams(TrainerParams[TinyScenarioParams, TinyPipelineParams]):
-    """Options of the training."""
-
-
-class TinyScenario(ScenarioBase[TinyScenarioParams, TinyTrainerParams]):
+class TinyScenario(Scenario):
     """An epoch is 44 samples: 11 batches, an odd number of them in executions of two, begun anywhere in a pass."""
 
-    @classmethod
-    def default_trainer_params(cls) -> TinyTrainerParams:
-        params = super().default_trainer_params()
-        params.scenario.data.pre_proc = SequentialProcessorPipelineParams(processors=[JitterParams()])
-        params.scenario.export_serve = False
-        params.epochs = 4
-        params.samples_per_epoch = 44
-        params.steps_per_execution = 2
-        params.gen.setup.train.batch_size = 4
-        params.gen.val.samples = 10
-        params.gen.val.seed = 2
-        params.learning_rate.lr = 0.01
-        params.learning_rate.decay = 0.5
-        params.learning_rate.learning_circle = 2
-        return params
+    data, model = TinyData, TinyModelParams
+    train, val = TinyGenerator(), TinyGenerator(samples=10, seed=2)
+    processors = [Jitter()]
+    defaults = {
+        "scenario.export_serve": False,
+        "trainer.epochs": 4,
+        "trainer.samples_per_epoch": 44,
+        "trainer.steps_per_execution": 2,
+        "train.batch_size": 4,
+        "learning_rate.lr": 0.01,
+        "learning_rate.decay": 0.5,
+        "learning_rate.learning_circle": 2,
+    }

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
 from tfaip.trainer.optimizer import (
     OPTIMIZERS,

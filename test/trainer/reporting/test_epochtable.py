@@ -176,15 +176,40 @@ def test_the_monitored_value_is_always_shown(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @given(
-    st.lists(st.text(max_size=30), max_size=25),
-    st.integers(min_value=27, max_value=200),
+    st.lists(st.tuples(st.text(max_size=30), st.floats()), max_size=15),
+    st.integers(min_value=20, max_value=300),
+    st.floats(),
 )
-def test_no_name_makes_a_line_longer_than_the_terminal(bases: list[str], width: int) -> None:
+def test_no_name_and_no_value_makes_a_line_longer_than_the_terminal(
+    bases: list[tuple[str, float]], width: int, scheduled: float
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(width))
-        values = {f"{kind}{base}": 0.1 for base in bases for kind in ("", "val_", "lav_l0_", "lav_l1_")}
-        lines = table(*values, monitor="loss").add(result(1, values)).split("\n")
-    assert max(map(text_width, lines)) <= width
+        values = {f"{kind}{base}": value for base, value in bases for kind in ("", "val_", "lav_l0_", "lav_l1_")}
+        rows = table(*values, monitor="loss", stage="a stage of this name")
+        lines = rows.add(result(99999, values, True, {"schedule/graph.drop.rate": scheduled})).split("\n")
+        again = rows.add(result(2, values))
+    assert max(map(text_width, [*lines, again])) <= width
+    bars = [
+        [text_width(line[:i]) for i, char in enumerate(line) if char == "|"] for line in (lines[-3], lines[-1], again)
+    ]
+    assert bars.count(bars[0]) == 3 or any("|" in base for base, _ in bases)
+
+
+@pytest.mark.parametrize(("width", "shown"), [(20, 0), (40, 2), (80, 5), (300, 22)])
+def test_sixty_metrics(width: int, shown: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fits is chosen once, and again only after another name or width."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    names = [f"metric_of_a_rather_long_name_{number}" for number in range(60)]
+    values = {f"{kind}{name}": 0.5 for name in ["loss", *names] for kind in ("", "val_", "lav_l0_")}
+    rows = table(monitor="val_loss")
+    texts = [rows.add(result(epoch, values)) for epoch in (1, 2)]
+    assert max(map(text_width, texts[0].split("\n"))) <= width
+    assert texts[0].splitlines()[-1].count("0.5000") == max(shown - 1, 0)
+    assert texts[0].splitlines()[1].startswith(f"{184 - shown} more in train")
+    assert texts[1] == texts[0].splitlines()[-1].replace("1 ", "2 ", 1)
+    more = rows.add(result(3, {**values, "one_more_metric_of_such_a_name": 0.5}))
+    assert more.splitlines()[0].startswith(f"{185 - shown} more in train")
 
 
 def test_wide_characters_and_names_that_are_shortened_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,6 +335,14 @@ def test_a_training_prints_the_table_and_logs_the_lines(tmp_path: Path, capsys: 
     log = (tmp_path / "run" / "train.log").read_text()
     assert "Results of epoch 0003 distance: 8.0000 - loss: -8.0000 - loss/mean_epoch: -8.0000 - lr: 1.0000\n" in log
     assert "sec" not in log
+
+
+def test_numbers_of_epochs_above_99999_have_room() -> None:
+    rows = EpochTable(names_of("loss"), "loss", "train.log", last_epoch=123456)
+    lines = [*rows.add(result(1, {"loss": 0.5})).split("\n"), rows.add(result(123456, {"loss": 0.25}))]
+    columns = [line.index("|") for line in lines if "|" in line]
+    assert columns == [8] * 4
+    assert (lines[-2].split()[0], lines[-1].split()[0]) == ("1", "123456")
 
 
 @pytest.mark.backend

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from test.events.test_writer import scalars
-from test.trainer.line import line_params, train, weight
-from tfaip.trainer.callbacks import logger, progress, tensorboard
+from test.trainer.line import LineScenario, line_params, train, weight
+from tfaip.errors import UsageError
+from tfaip.scripts.common.parser import CommandParser
+from tfaip.scripts.train import add_trainer_params
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.progress import (
     ProgressBar,
@@ -26,7 +28,6 @@ from tfaip.trainer.reporting.progress import (
     log_summary,
     result_line,
 )
-from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.scheduler.modulation import CyclicModulationParams
 
 pytestmark = pytest.mark.backend
@@ -232,7 +233,19 @@ def test_the_summary_is_aligned(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == ["Best epoch   none", "TensorBoard  tensorboard --logdir runs/a"]
 
 
-def test_module_paths_of_earlier_versions() -> None:
-    assert logger.result_line is result_line
-    assert progress.ProgressBar is ProgressBar
-    assert tensorboard.TensorBoardEvents is TensorBoardEvents
+@pytest.mark.parametrize(("number", "mode"), [(0, "plain"), (1, "auto"), (2, "lines")])
+def test_numbers_of_earlier_versions(number: int, mode: str) -> None:
+    """They mean the same on the command line, in files and in Python; what is stored is the word."""
+    parser = CommandParser("train", "")
+    add_trainer_params(parser, LineScenario.trainer_params_cls(), LineScenario.default_trainer_params())
+    for flag in ("--trainer.progress_bar_mode", "--progress_bar_mode"):
+        assert parser.parse([flag, str(number)]).trainer.progress_bar_mode is ProgressBarMode(mode)
+    params = line_params([1])
+    assert type(params).from_dict({**params.to_dict(), "progress_bar_mode": number}).progress_bar_mode == mode
+    params.progress_bar_mode = number  # type: ignore[assignment]
+    assert train(params).params.to_dict()["progress_bar_mode"] == mode
+    for wrong in ("3", "bars"):
+        with pytest.raises(UsageError, match=rf"expected auto \| bar \| lines \| plain, got '{wrong}'"):
+            parser.parse(["--progress_bar_mode", wrong])
+    with pytest.raises(UsageError, match=r"progress_bar_mode: expected auto \| bar \| lines \| plain, got 3"):
+        params.set_flags({"trainer.progress_bar_mode": 3})

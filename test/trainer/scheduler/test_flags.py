@@ -10,7 +10,7 @@ import pytest
 
 from test.support.commands import CommandResult, finish_command, run_several, start_python
 from tfaip.errors import UsageError
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import (
     SCHEDULES,

@@ -20,6 +20,7 @@ from test.trainer.line import (
 )
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
+from tfaip.layers.weightnoise import WeightNoise
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
@@ -56,7 +57,8 @@ class LiveGraph(LineGraph):
         super().__init__(params, **kwargs)
         self.sharpness = self.scheduled("sharpness", 1.0)
         self.drop = getattr(keras.layers, params.dropout)(params.rate) if params.dropout else None
-        self.before = self._own_layer() if params.layer else None
+        self.noisy = WeightNoise(self.line, self.scheduled("stddev", 0.0)) if params.layer == "WeightNoise" else None
+        self.before = self._own_layer() if params.layer not in ("", "WeightNoise") else None
         if params.others:
             self.attention = keras.layers.MultiHeadAttention(1, 1, dropout=0.5)
             self.lstm = keras.layers.LSTM(1, dropout=0.5)
@@ -66,7 +68,10 @@ class LiveGraph(LineGraph):
         if self.params.layer == "StochasticDepth":
             return StochasticDepth(keras.layers.Activation("linear"), self.scheduled("survival", 1.0))
         # One of forty masks of width 0 or 1 covers the only channel of the only frame.
-        return SpecAugment(40, self.scheduled("freq_width", 0.0), time_masks=0, time_warp=0)
+        rate = self.params.layer
+        masks = {"freq_masks": 40 if rate == "freq_width" else 0, "time_masks": 40 if rate.startswith("time") else 0}
+        sizes = {"time_width": 1.0, "time_share": 1.0, rate: self.scheduled(rate, 0.0)}
+        return SpecAugment(**{**masks, "time_warp": 0, **sizes})
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         x = inputs["x"]
@@ -79,16 +84,20 @@ class LiveGraph(LineGraph):
         if self.params.others:
             sequence = ops.repeat(ops.expand_dims(x, -1), 2, axis=1)
             x = self.lstm(self.attention(sequence, sequence))
-        return {"y": self.line(x) * self.sharpness}
+        y = self.line(x) if self.noisy is None else self.noisy(x, training=training)
+        return {"y": y * self.sharpness}
 
 
 class LiveModel(LineModel):
     def __init__(self, params: LiveModelParams) -> None:
         super().__init__(params)
         self.offset = self.scheduled("offset", 0.0)
+        self.crossentropy = keras.losses.BinaryCrossentropy(from_logits=True)
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         TRACES.append("loss")
+        if self.params.loss == "crossentropy":
+            return {"loss": self.crossentropy(targets["y"], outputs["y"])}
         return {"loss": super()._loss(inputs, targets, outputs)["loss"] * (1.0 + self.offset)}
 
 

@@ -10,23 +10,21 @@ from typing import Any
 import keras
 import pytest
 
+from test.trainer import epochs
 from test.trainer.line import CallbackOf, by_hand
-from test.trainer.schedules.rows import RowsDataParams, RowsParams, ScaledParams
+from test.trainer.rows import RowsDataParams, RowsParams, ScaledParams
 from test.trainer.schedules.support import step
 from test.trainer.test_data_options import SumsModelParams
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.position import Position
-from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
-from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.setup import TrainingSetup, set_up_training
-from tfaip.trainer.signals import StopRequest, TrainingInterrupted
+from tfaip.trainer.setup import TrainingSetup
+from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import TrainStage
-from tfaip.trainer.stages.plan import plan_stages
 
 pytestmark = pytest.mark.backend
 
@@ -66,50 +64,32 @@ def growing(output_dir: Path | None = None, workers: int = 0, **fields: Any) -> 
 
 
 def setup_of(params: Any) -> TrainingSetup:
-    scenario = GrowingScenario(params.scenario)
-    run = create_parts(params, plan_stages(params, scenario), None, Devices(), StopRequest())
-    return set_up_training(run, run.plan[-1], scenario)
+    return epochs.setup_of(params, GrowingScenario)
 
 
 def samples_of_epochs(setup: TrainingSetup, first: int = 1, stop_after: int | None = None) -> list[list[list[int]]]:
-    """The metas of each batch of each epoch, from the state of the setup on; stop after batches of the first one."""
-    epochs = []
-    progress = setup.state.progress
-    with setup.opened():
-        for number in range(first, 4):
-            setup.begin_epoch(number)
-            batches = []
-            left = setup.epoch_samples() - progress.samples
-            with setup.train_data.training_batches(progress.position, left) as stream:
-                for batch, position in stream:
-                    batches.append(list(batch.meta))
-                    progress.step, progress.samples = progress.step + 1, progress.samples + batch.size
-                    progress.position = Position.from_dict(position.to_dict())
-                    if len(batches) == stop_after:
-                        return [batches]
-            epochs.append(batches)
-            progress.begin_epoch_after(number)
-    return epochs
+    """The metas of each batch of each epoch, see `batches_of_epochs`."""
+    return epochs.batches_of_epochs(setup, lambda batch: list(batch.meta), first, stop_after)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_the_samples_of_each_epoch(workers: int) -> None:
-    epochs = samples_of_epochs(setup_of(growing(workers=workers)))
-    assert [[len(batch) for batch in batches] for batches in epochs] == [[2, 2, 2], [2, 2, 2], [3, 3]]
-    flat = [[meta for batch in batches for meta in batch] for batches in epochs]
+    found = samples_of_epochs(setup_of(growing(workers=workers)))
+    assert [[len(batch) for batch in batches] for batches in found] == [[2, 2, 2], [2, 2, 2], [3, 3]]
+    flat = [[meta for batch in batches for meta in batch] for batches in found]
     # An epoch of 6 samples of which 4 are short enough: a pass and a half.
     assert sorted(flat[0][:4]) == [0, 1, 2, 3]
     assert len(set(flat[0][4:])) == 2
     assert max(flat[0]) < 4 <= max(flat[1]) < 8
     assert len(set(flat[1])) == 6
-    assert epochs == samples_of_epochs(setup_of(growing()))
+    assert found == samples_of_epochs(setup_of(growing()))
 
 
 def test_an_epoch_of_another_difficulty_begins_with_a_new_pass() -> None:
-    epochs = samples_of_epochs(setup_of(growing(samples_per_epoch=2)))
+    whole = samples_of_epochs(setup_of(growing(samples_per_epoch=2)))
     setup = setup_of(growing(samples_per_epoch=2))
     setup.state.progress.epoch, setup.state.progress.position = 1, Position(pass_index=0, consumed=5, emitted=2)
-    assert samples_of_epochs(setup, first=2) == epochs[1:]
+    assert samples_of_epochs(setup, first=2) == whole[1:]
     assert setup.state.progress.position.pass_index == 2
 
 
@@ -134,8 +114,7 @@ def test_a_stage_without_the_schedule_ends_its_pass(overrides: dict[str, Any], p
     assert [(position["pass_index"], position["emitted"]) for position in positions] == passes
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("done", [1, 2])
+@pytest.mark.parametrize(("workers", "done"), [(0, 1), (0, 2), (1, 1), (2, 1), (2, 2)])
 def test_a_resume_within_an_epoch(workers: int, done: int) -> None:
     whole = samples_of_epochs(setup_of(growing()))
     first = setup_of(growing(workers=workers))
@@ -198,8 +177,11 @@ def test_fields_of_generators_and_processors() -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("setup.train.lengthiness", r"^--schedules.0.target 'setup.train.lengthiness' cannot be scheduled; what can: "),
-        ("gen.train.lengths", "cannot be scheduled; .* numbers of gen"),
+        (
+            "setup.train.max_element_lenght",
+            r"'setup.train.max_element_lenght' cannot be scheduled: the data have no .*did you mean train.max_",
+        ),
+        ("gen.train.lengths", "cannot be scheduled: the data have no such number"),
         ("train.batch_drop_remainder", "cannot be scheduled"),
         ("val.batch_size", "target is 'val.batch_size', expected no value of the validation data"),
     ],

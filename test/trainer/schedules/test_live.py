@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 import signal
@@ -32,7 +33,7 @@ from tfaip.trainer.optimizer import (
 from tfaip.trainer.optimizer.params import GradientNoiseParams
 from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
-from tfaip.trainer.schedules.targets import schedules_without
+from tfaip.trainer.schedules.targets import schedules_of, schedules_without
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
 
@@ -59,10 +60,13 @@ def weight_now(model: Any) -> float:
     return float(keras.ops.convert_to_numpy(model.graph.line.kernel.value)[0, 0])
 
 
-def weights_after(params: Any) -> list[float]:
-    """The weight after each epoch."""
-    weights = Weights()
-    train(params, weights, scenario=LiveScenario)
+def weights_after(params: Any, restore: bool = False) -> list[float]:
+    """The weight after each epoch that is trained; nothing is compiled after the first one."""
+    weights, counts = Weights(), []
+    count = CallbackOf(on_epoch_end=lambda epoch, values: counts.append(len(TRACES)))
+    TRACES.clear()
+    train(params, weights, count, scenario=LiveScenario, restore=restore)
+    assert params.force_eager or counts[0] == counts[-1] > 0, "the step was compiled again"
     return weights.values
 
 
@@ -91,7 +95,20 @@ def weights_after(params: Any) -> list[float]:
         ("model.offset", (0.0, 2.0), 1.0, {}, [-1.0, -4.0]),
         # x + x, then x alone; x, then a mask of it.
         ("graph.survival", (1.0, 0.0), 1.0, {"model": {"layer": "StochasticDepth"}}, [-2.0, -3.0]),
-        ("graph.freq_width", (0.0, 1.0), 1.0, {"model": {"layer": "SpecAugment"}}, [-1.0, -1.0]),
+        ("graph.freq_width", (0.0, 1.0), 1.0, {"model": {"layer": "freq_width"}}, [-1.0, -1.0]),
+        ("graph.time_width", (0.0, 1.0), 1.0, {"model": {"layer": "time_width"}}, [-1.0, -1.0]),
+        ("graph.time_share", (0.0, 1.0), 1.0, {"model": {"layer": "time_share"}}, [-1.0, -1.0]),
+        # Of the label 0, the gradient is sigmoid(w), then sigmoid(w) - 0.5.
+        (
+            "losses.crossentropy.label_smoothing",
+            (0.0, 1.0),
+            1.0,
+            {"model": {"loss": "crossentropy"}},
+            [-0.5, -1 / (1 + np.exp(0.5))],
+        ),
+        # Beyond the limits of the layer: as 1, and as 0.
+        ("graph.survival", (3.0, -3.0), 1.0, {"model": {"layer": "StochasticDepth"}}, [-2.0, -3.0]),
+        ("graph.drop.rate", (0.0, 1.0), 1.0, {"model": {"dropout": "Dropout"}}, [-1.0, -1.0]),
         (
             "optimizer.groups.0.lr_factor",
             (1.0, 0.25),
@@ -102,14 +119,22 @@ def weights_after(params: Any) -> list[float]:
     ],
 )
 def test_a_live_value_changes_between_epochs(
-    target: str, values: tuple[float, ...], x: float, fields: dict[str, Any], expected: list[float]
+    target: str, values: tuple[float, ...], x: float, fields: dict[str, Any], expected: list[float], tmp_path: Path
 ) -> None:
     fields = dict(fields)
     penalised = fields.pop("penalised", False)
-    params = live_params([x], step(target, *values), **fields)
-    params.scenario.use_input_gradient_regularization = penalised
-    params.scenario.input_gradient_regularization_h = 0.25
-    np.testing.assert_allclose(weights_after(params), expected, rtol=1e-6)
+
+    def params(**more: Any) -> Any:
+        made = live_params([x], step(target, *values), **{**copy.deepcopy(fields), **more})
+        made.scenario.use_input_gradient_regularization = penalised
+        made.scenario.input_gradient_regularization_h = 0.25
+        return made
+
+    whole = weights_after(params())
+    np.testing.assert_allclose(whole, expected, rtol=1e-6)
+    run = tmp_path / "run"
+    first = weights_after(params(epochs=1, output_dir=run))
+    assert first + weights_after(params(output_dir=run), restore=True) == whole
 
 
 def test_gradient_noise_that_begins_in_the_second_epoch() -> None:
@@ -340,6 +365,38 @@ def test_noise_on_weights_that_begins_in_the_second_epoch() -> None:
     np.testing.assert_allclose(scheduled, [0.0, fixed], rtol=1e-6)
 
 
+def test_noise_of_a_layer_that_begins_in_the_second_epoch() -> None:
+    # As above: the second update sets w to minus the noise, which grows with the deviation.
+    model = {"loss": "square", "start": 1.0, "layer": "WeightNoise"}
+    small, large = (
+        weights_after(live_params([1.0], step("graph.stddev", 0.0, stddev), model=model, lr=0.5))
+        for stddev in (0.5, 1.0)
+    )
+    assert small[0] == large[0] == 0
+    assert small[1] != 0
+    assert large[1] == pytest.approx(2 * small[1], rel=1e-5)
+
+
+def test_penalties_of_several_rules_add_up() -> None:
+    # l2 0.25 takes half of the weight 2 (gradient 2 w l2), l1 0.5 takes 0.5.
+    rules = [WeightPenaltyParams("line/kernel", l2=0.25), WeightPenaltyParams(".*kernel", l1=0.5)]
+    assert weights_after(live_params([0.0], model=FROM_TWO, weight_penalties=rules, epochs=1)) == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("fields", "flag"),
+    [
+        ({"weight_penalties": [WeightPenaltyParams("lines/.*", l2=1.0)]}, "--weight_penalties.0.match 'lines/"),
+        ({"weight_noise": WeightNoiseParams(0.1, "lines/.*")}, "--weight_noise.match 'lines/"),
+        ({"param_init": {"lines/.*": "0"}}, "--trainer.param_init 'lines/"),
+    ],
+)
+def test_rules_that_match_nothing_are_refused(fields: dict[str, Any], flag: str) -> None:
+    with pytest.raises(UsageError, match="matches no weight") as caught:
+        train(live_params([0.0], **fields), scenario=LiveScenario)
+    assert str(caught.value).startswith(flag)
+
+
 def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     schedule = ScheduleParams("loss_weights.loss", {0: 1.0, 2: 0.0})
@@ -387,6 +444,12 @@ def test_a_value_that_the_target_cannot_have_is_refused(target: str, value: floa
     params = live_params([1.0], step(target, value), model={"dropout": "Dropout"})
     with pytest.raises(UsageError, match=message + r".*: change --schedules.0.points"):
         train(params, scenario=LiveScenario)
+
+
+def test_a_target_is_found_by_the_name_that_messages_show() -> None:
+    (schedule,) = schedules_of(live_params([1.0], step("input_gradient_regularization_lambda", 0.5)))
+    assert schedule.path == "scenario.input_gradient_regularization_lambda"
+    assert schedule.name == "input_gradient_regularization_lambda"
 
 
 def test_two_schedules_of_one_target_are_refused() -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from test.params.tiny_flags import tiny_params
-from test.support.tiny.scenario import TinyGeneratorParams, TinyScenario, TinyTrainerParams
+from test.support.tiny.scenario import TinyGenerator, TinyScenario, TinyTrainerParams
 from tfaip.errors import UsageError
-from tfaip.params.cli import ParamsParser
-from tfaip.params.functions import FunctionName
-from tfaip.params.trust import UntrustedName
+from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.names.trust import UntrustedName
+from tfaip.params.types.functions import FunctionName
+from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.trainer.stages.params import (
     CallStage,
     PredictData,
@@ -55,7 +56,7 @@ stages:
     times: 3
     stages:
       align: {__cls__: Predict, weights: current}
-      check: {__cls__: Call, function: "tfaip.util.text:shorten", arguments: {value: "{align.dir}", limit: 80}}
+      check: {__cls__: Call, function: "test.params.tiny_flags:tiny_params", arguments: {text: "{align.dir}", limit: 8}}
       grow:
         __cls__: Train
         epochs: 2
@@ -109,7 +110,7 @@ def test_nested_stages_of_a_file_and_of_flags(tmp_path: Path) -> None:
     assert list(group.stages) == ["align", "check", "grow"]
     call = group.stages["check"]
     assert isinstance(call, CallStage)
-    assert call.arguments == {"value": "{align.dir}", "limit": 80}
+    assert call.arguments == {"text": "{align.dir}", "limit": 8}
     grow = ["--stages.loop.stages", "grow=Train", "--stages.loop.stages.grow.epochs", "2"]
     lists = ["--stages.loop.stages.grow.overrides", "model.units=3"]
     typed = tiny_params("--stages", "loop=Repeat", "--stages.loop.times", "1", *grow, *lists)
@@ -159,7 +160,7 @@ def test_params_without_stages_are_read() -> None:
 def test_a_generator_of_a_stage() -> None:
     generator = ["--stages.p.generator", "TinyGenerator", "--stages.p.generator.samples", "3"]
     params = tiny_params("--stages", "p=Predict", *generator)
-    assert params.stages["p"] == PredictStage(generator=TinyGeneratorParams(samples=3))
+    assert params.stages["p"] == PredictStage(generator=TinyGenerator(samples=3))
 
 
 @pytest.mark.parametrize(
@@ -171,6 +172,9 @@ def test_a_generator_of_a_stage() -> None:
         ({"learning_rate.decay": "foreign.sub:Mine"}, "foreign"),
         ({"a": "x=1 b=foreign:f"}, "foreign"),
         ({"a": {"b": "foreign:f"}}, "foreign"),
+        ({"a": {"b": {"c": {"d": ["foreign:f"]}}}}, "foreign"),
+        ({"learning_rate": {"__cls__": "foreign:Mine", "decay": {"a": 1}}}, "foreign"),
+        ({"learning_rate": "function=\"'foreign.'tfaip:f\""}, "foreign"),
         ({"learning_rate.decay": "tfaip.trainer.stages.overrides:contextmanager"}, "contextlib"),
     ],
 )
@@ -206,6 +210,24 @@ def test_names_in_stages_of_a_file(stage: dict[str, Any], tmp_path: Path) -> Non
     (tmp_path / "config.json").write_text(json.dumps({"pretraining": {"values": ["foreign:f"]}}))
     with pytest.raises(UsageError, match="foreign.* is refused"):
         tiny_params("--config", str(tmp_path / "config.json"))
+
+
+def test_a_stage_of_a_file_calls_no_function_of_the_toolkit(tmp_path: Path) -> None:
+    """One of them imports the file that its argument names."""
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
+    function, arguments = "tfaip.components.loading:load_scenario", {"name": str(tmp_path / "evil.py")}
+    call = {"__cls__": "tfaip.trainer.stages.params:CallStage", "function": function, "arguments": arguments}
+    values = {**tiny_params().to_dict(), "stages": {"a": call}}
+    for packages in ([], TinyScenario.declared_packages(), TutorialScenario.declared_packages()):
+        with pytest.raises(UntrustedName, match="load_scenario' is refused: tfaip is not among the trusted"):
+            TinyTrainerParams.from_dict(values, trusted=packages)
+    (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": {**call, "__cls__": "Call"}}}))
+    with pytest.raises(UsageError, match="load_scenario' is refused: .*: name it on the command line"):
+        tiny_params("--config", str(tmp_path / "config.json"))
+    assert not (tmp_path / "marker").exists()
+    typed = ["--stages", "a=Call", "--stages.a.function", function]
+    assert tiny_params(*typed).stages["a"] == CallStage(function=FunctionName(function))
+    assert TinyTrainerParams.from_dict(values, trusted=["tfaip"]).stages["a"].function == function  # type: ignore[attr-defined]
 
 
 def test_a_module_of_a_file_is_not_put_together_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

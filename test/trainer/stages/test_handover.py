@@ -25,6 +25,7 @@ from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.stages.params import TrainStage
+from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 pytestmark = pytest.mark.backend
 
@@ -201,3 +202,41 @@ def test_frozen_weights_have_no_moments(tmp_path: Path) -> None:
         np.testing.assert_array_equal(begun.weights[0][path], kept(tmp_path / "run")[f"weights/{path}"])
     assert np.any(begun.optimizer[1]["momentum/hidden/kernel"] != 0)
     assert np.all(begun.optimizer[1]["momentum/out/kernel"] == 0)
+
+
+SELECTIONS = {
+    "exact": (TransferParams(mode=TransferMode.EXACT), {"out/bias"}),
+    "include": (TransferParams(include="hidden"), {"hidden/kernel", "hidden/bias"}),
+    "exclude": (TransferParams(exclude="hidden"), {"out/kernel", "out/bias"}),
+}
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_only_selected_weights_follow(name: str, tmp_path: Path) -> None:
+    transfer, expected = SELECTIONS[name]
+    begun = Begun()
+    few = {"samples_per_epoch": 8, "train_accum_steps": 1, "val_every_n": 0, "skip_model_load_test": True}
+    train(grown(tmp_path / "run", transfer=transfer, **few), begun, scenario=TinyScenario)
+    before, beginning = kept(tmp_path / "run"), begun.weights[1]
+    followed = set()
+    for path in ("hidden/kernel", "hidden/bias", "out/kernel", "out/bias"):
+        old = before[f"weights/{path}"]
+        assert np.any(old != 0)
+        if np.array_equal(beginning[path][tuple(slice(size) for size in old.shape)], old):
+            followed.add(path)
+    assert followed == expected
+
+
+def test_weights_follow_under_other_names(tmp_path: Path) -> None:
+    params, begun = JoinedScenario.default_trainer_params(), Begun()
+    params.gen.train, params.gen.val = PointsParams(x=[1.0, 2.0], y=[0.5, -0.5]), PointsParams()
+    params.gen.setup.train.batch_size, params.scenario.model = 1, JoinedModelParams(first=3, second=3, units=3)
+    exchanged = TransferParams(rename=["first->third", "second->first", "third->second"])
+    stages = {"small": TrainStage(epochs=1)}
+    train(
+        by_hand(params, tmp_path / "run", epochs=2, stages=stages, transfer=exchanged), begun, scenario=JoinedScenario
+    )
+    before, beginning = kept(tmp_path / "run"), begun.weights[1]
+    for new, old in (("first", "second"), ("second", "first")):
+        np.testing.assert_array_equal(beginning[f"{new}/kernel"], before[f"weights/{old}/kernel"])
+    assert np.any(beginning["first/kernel"] != beginning["second/kernel"])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from test.support.tiny.scenario import TinyGeneratorParams, TinyScenario
+from test.support.tiny.scenario import TinyGenerator, TinyScenario
 from test.trainer.stages.scenarios import tiny_params
 from tfaip.errors import UsageError
-from tfaip.params.functions import FunctionName
 from tfaip.params.limits import FieldError
+from tfaip.params.types.functions import FunctionName
 from tfaip.trainer.optimizer.optimizers import SGDOptimizer
 from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, RepeatStage, StageParams, TrainStage
 from tfaip.trainer.stages.plan import plan_stages, resolve_stage
@@ -79,7 +79,7 @@ def test_what_is_applied_has_other_data_than_the_training_before() -> None:
     align = PredictStage(data=PredictData.VAL, overrides={"val.samples": 4})
     plan = plan_of({"a": train, "p": align})
     assert plan[1].params is not None
-    assert plan[1].params.gen.val == TinyGeneratorParams(samples=4, seed=5)
+    assert plan[1].params.gen.val == TinyGenerator(samples=4, seed=5)
     assert (units(plan), plan[1].overrides) == ([3, 3, 8], {"val.samples": "4"})
 
 
@@ -93,6 +93,59 @@ def test_a_list_of_lists_has_a_list_per_repetition() -> None:
     train = TrainStage(epochs=1, overrides={"learning_rate.rates": [[0.5, 0.25], [0.125]]})
     plan = plan_of({"loop": RepeatStage(times=2, stages={"a": train})})
     assert [stage.params.learning_rate.rates for stage in plan[:2]] == [[0.5, 0.25], [0.125]]  # type: ignore
+
+
+def test_overrides_may_be_nested_as_the_fields_are() -> None:
+    nested = {
+        "model": {"units": 3},
+        "scenario": {"model": {"dropout": 0.5}},
+        "optimizer": {"__cls__": "SGD", "momentum": 0.5},
+        "train": {"batch_size": 2, "samples": 7},
+        "learning_rate": {"rates": [0.5, 0.25]},
+        "loss_weights": {"mse": 2},
+    }
+    flat = {
+        "model.units": "3",
+        "scenario.model.dropout": "0.5",
+        "optimizer": "SGD",
+        "optimizer.momentum": "0.5",
+        "train.batch_size": "2",
+        "train.samples": "7",
+        "learning_rate.rates": "0.5 0.25",
+        "loss_weights": "mse=2",
+    }
+    (stage, _) = plan_of({"a": TrainStage(epochs=1, overrides=nested)}, loss_weights={"other": 1.0})
+    (same, _) = plan_of({"a": TrainStage(epochs=1, overrides=flat)}, loss_weights={"other": 1.0})
+    assert stage.overrides == flat
+    assert stage.params == same.params
+    assert stage.params.scenario.model.units == 3  # type: ignore[union-attr]
+    # A dict that is a value replaces the whole one.
+    assert stage.params.loss_weights == {"mse": 2.0}  # type: ignore[union-attr]
+
+
+def test_nested_overrides_have_a_value_per_repetition() -> None:
+    train = TrainStage(epochs=1, overrides={"model": {"units": [3, 5]}, "val": {"seed": "{repeat}"}})
+    plan = plan_of({"loop": RepeatStage(times=3, stages={"a": train})})
+    assert units(plan) == [3, 5, 5, 8]
+    assert [stage.params.gen.val.seed for stage in plan[:3]] == [1, 2, 3]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"model": {"unit": 3}}, "^stage a, overrides: unknown flag --model.unit; did you mean --model.units"),
+        ({"model": {"units": 3}, "model.units": 4}, "^--model.units is given twice: give it once$"),
+        ({"model": {"units": {"x": 3}}}, "^stage a, overrides: unknown flag|expected int, got 'x=3'$"),
+    ],
+)
+def test_nested_overrides_that_cannot_work(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan_of({"a": TrainStage(epochs=1, overrides=overrides)})
+
+
+def test_nested_overrides_give_each_param_once() -> None:
+    with pytest.raises(FieldError, match=r"expected each param once \(model.units is given twice\)"):
+        TrainStage(overrides={"model": {"units": [1, 2]}, "model.units": 4})
 
 
 def test_groups_in_groups() -> None:

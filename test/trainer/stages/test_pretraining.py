@@ -184,6 +184,7 @@ def test_a_bound_on_the_epochs() -> None:
     [
         ({"vary": ["model.units"]}, "values is .*, expected at least one entry, as there are vary"),
         ({"values": [3]}, "vary is .*, expected at least one entry, as there are values"),
+        ({"vary": ["a", "a"], "values": ["1 2"]}, r"vary is \['a', 'a'\], expected each param once"),
         ({"repetitions": 0}, "repetitions is 0, expected at least 1"),
         ({"repetitions": []}, r"repetitions is \[\], expected at least one number"),
         ({"repetitions": [1, 0]}, r"repetitions\[1\] is 0"),

@@ -21,9 +21,10 @@ from test.trainer.line import CallbackOf, LineScenario
 from test.trainer.stages.stagedruns import KilledAt, Seen, StopAt, differences, stage, staged_params, train
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays
-from tfaip.params.functions import FunctionName
+from tfaip.params.types.functions import FunctionName
 from tfaip.predict.samplefile import read_samples
 from tfaip.scripts import resume_training
+from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CallStage, PredictStage, RepeatStage, StageParams, TrainStage
 from tfaip.trainer.stages.plan import plan_stages
@@ -464,6 +465,7 @@ DAMAGE = {
     "no list": {"stages": {"a": 1}},
     "another name": {"stages": [{"name": "b"}]},
     "no name": {"stages": [{}, {"name": "a"}]},
+    "no number": {"stages": [{"name": "a", "first_epoch": "1"}]},
 }
 
 
@@ -471,6 +473,16 @@ DAMAGE = {
 def test_a_damaged_place_is_reported(name: str) -> None:
     with pytest.raises(TfaipError, match="as stage: it is damaged"):
         require_place({"stage": "a", "stages": [{"name": "a"}], **DAMAGE[name]})
+
+
+def test_a_link_in_the_place_of_a_stage_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "DONE").touch()
+    (tmp_path / "run" / "stages").mkdir(parents=True)
+    (tmp_path / "run" / "stages" / "a").symlink_to(tmp_path / "other")
+    with pytest.raises(TfaipError, match="is not removed: it is outside of"):
+        StageDirectories(tmp_path / "run", tmp_path / "run" / "stages").forget(["a"])
+    assert (tmp_path / "other" / "DONE").exists()
 
 
 def test_a_checkpoint_of_a_run_without_stages_is_that_of_main() -> None:

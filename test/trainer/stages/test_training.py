@@ -47,6 +47,45 @@ def test_a_hook_scales_the_loss_and_the_default_network_follows() -> None:
     assert len({id(step) for step in seen.steps[2:]}) == 1
 
 
+class RateOfEpochScenario(LineScenario):
+    """Another rate in the first three epochs."""
+
+    @classmethod
+    def params_for_epoch(cls, epoch: int, params: LineTrainerParams, **kwargs: Any) -> LineTrainerParams | None:
+        if epoch == 4:
+            return None
+        params.learning_rate.lr = 2.0 if epoch < 3 else 3.0
+        return params
+
+
+class RateOfHistoryScenario(LineScenario):
+    """As rate the number of epochs before."""
+
+    @classmethod
+    def params_for_epoch(cls, epoch: int, params: LineTrainerParams, history: Any, **kwargs: Any) -> Any:
+        params.learning_rate.lr = float(len(history))
+        return params
+
+
+@pytest.mark.parametrize(
+    ("scenario", "rates", "stages"),
+    [
+        (RateOfEpochScenario, [2, 2, 3, 1, 1], ["epoch.1", "epoch.1", "epoch.3", "main", "main"]),
+        (RateOfHistoryScenario, [0, 1, 2, 1, 1], ["epoch.1", "epoch.2", "epoch.3", "main", "main"]),
+    ],
+)
+def test_a_hook_gives_the_params_of_each_epoch(
+    scenario: Any, rates: list[float], stages: list[str], tmp_path: Path
+) -> None:
+    seen = Seen()
+    params = staged_params([1.0], {}, epochs=5, pretraining=PretrainingParams(max_epochs=3), output_dir=tmp_path / "r")
+    train(params, seen, scenario=scenario)
+    assert seen.lr == rates
+    assert seen.num_models() == 1
+    history = json.loads((tmp_path / "r" / "history.json").read_text())
+    assert [record["meta"]["stage"] for record in history.values()] == stages
+
+
 def test_repetitions_as_a_list() -> None:
     seen = Seen()
     params = staged_params(

@@ -9,7 +9,7 @@ import pytest
 
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import UsageError
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 from tfaip.trainer.transfer.params import NewRows
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams, WarmstartParams
 

@@ -107,6 +107,38 @@ def test_a_suffix_finds_other_weights(averaged_run: Path, tmp_path: Path) -> Non
     assert changed(weights, exported(averaged_run)) == []
 
 
+def test_weights_may_be_changed_and_found_by_other_names(averaged_run: Path) -> None:
+    class Wider(WarmStarter):
+        """Repeats the entries of weights that have become wider."""
+
+        def read_sources(self) -> list[Source]:
+            return [Source("memory", {f"graph/{name}:0": a for name, a in exported(averaged_run).items()})]
+
+        def _trim(self, name: str) -> str:
+            return name.removeprefix("graph/").removesuffix(":0")
+
+        def apply_weights(self, target_model: Any, new_weights: list[np.ndarray]) -> None:
+            fitting = []
+            for weight, array in zip(target_model.weights, new_weights, strict=True):
+                resized = np.resize(array, tuple(weight.shape)) if array.shape != tuple(weight.shape) else array
+                fitting.append(resized)
+            super().apply_weights(target_model, fitting)
+
+    params = net_params()
+    params.scenario.model.units = 4
+    weights, source = build(params, Wider(WarmStartParams())), exported(averaged_run)
+    for name, array in source.items():
+        np.testing.assert_array_equal(weights[name], np.resize(array, weights[name].shape), err_msg=name)
+    assert weights["encoder/norm/gamma"].shape == (4,)
+
+    class Merging(Wider):
+        def _trim(self, name: str) -> str:
+            return "one"
+
+    with pytest.raises(ValueError, match=r"^Merging\._trim gives several weights of memory one name$"):
+        build(net_params(), Merging(WarmStartParams()))
+
+
 def test_a_partial_match_is_refused_unless_it_is_allowed(averaged_run: Path) -> None:
     with pytest.raises(UsageError) as caught:
         started(averaged_run / "best", units=4)

@@ -50,6 +50,24 @@ def test_the_forget_part_of_a_fused_bias() -> None:
     assert weights["lstm/cell/bias"].tolist() == [3] * 8
 
 
+def test_gates_of_a_convolutional_lstm() -> None:
+    class Convolutional(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = keras.layers.ConvLSTM1D(2, 3, unit_forget_bias=False)
+
+        def call(self, x: object) -> object:
+            return self.lstm(x)
+
+    layer = Convolutional()
+    layer(np.zeros((1, 2, 5, 1), np.float32))
+    initialize({".*forget_gate.*": "2"}, layer, 7)
+    weights = {path: keras.ops.convert_to_numpy(v.value) for path, v in variables_by_path(layer).items()}
+    assert weights["lstm/cell/bias"].tolist() == [0, 0, 2, 2, 0, 0, 0, 0]
+    assert (weights["lstm/cell/kernel"] == 2).sum() == 3 * 1 * 2
+    assert (weights["lstm/cell/recurrent_kernel"][..., 2:4] == 2).all()
+
+
 def test_the_first_rule_that_matches_counts() -> None:
     rules = {".*forget.*bias": "1", "lstm/cell/bias": "-1", "dense": "Constant(value=0.5)", ".*kernel": "zeros"}
     weights = initialized(rules)

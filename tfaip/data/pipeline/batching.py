@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, TARGETS_PROCESSOR, PipelineMode, Sample
+from tfaip.data.pipeline.definitions import INPUT_PROCESSOR, TARGETS_PROCESSOR, PipelineMode, Sample, SampleGroup
 from tfaip.data.pipeline.stacking import Array, Stacker
 from tfaip.data.specs import TensorSpec
 
 
 @dataclass(eq=False, slots=True)
 class Batch:
-    """Samples stacked along a new first dimension.
+    """Samples stacked along a new first dimension; `inputs, targets, meta = batch` takes it apart.
 
     Args:
         inputs: arrays of shape `[size, ...]` by key.
@@ -30,6 +30,9 @@ class Batch:
     def size(self) -> int:
         """Number of samples."""
         return len(self.meta)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.inputs, self.targets, self.meta))
 
 
 class Batcher:
@@ -103,12 +106,14 @@ class Batcher:
         )
 
     def from_ready_made(self, samples: Sequence[Sample]) -> Batch:
-        """Return the batch of a single sample that is one already, see `from_stacked`.
+        """Return the batch of a single sample that is one already: a group, or stacked (`from_stacked`).
 
         Raises:
             ValueError: if it has no rows.
         """
         (sample,) = samples
+        if isinstance(sample, SampleGroup):
+            return self.batch(sample.samples)
         batch = self.from_stacked(sample)
         if batch.size == 0:
             raise ValueError("the generator gave a batch without samples: leave it out")

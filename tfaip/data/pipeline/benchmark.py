@@ -151,7 +151,7 @@ def measure_stages(pipeline: DataPipeline, seconds: float) -> StageTimes | None:
     raw = clock.timed("generator", _passes(reader.sampler))
     samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, raw)
     # New processors: those of the reader keep their state.
-    processors = pipeline.data.params.pre_proc.create(pipeline.params, pipeline.data.params)
+    processors = reader.pre_proc.create(pipeline.params, pipeline.data.params)
     for number, processor in enumerate(processors.processors):
         alone = ProcessorPipeline([(number, processor)])
         samples = clock.timed(type(processor).__name__, alone.apply(samples, pipeline.seed))

@@ -195,11 +195,15 @@ def read_sample(generator: RandomAccess, index: int) -> Outcome:
     try:
         sample = generator[index]
         if sample.__class__ is not Sample:
-            require_sample(sample, f"{type(generator).__name__}[{index}]")
+            return require_sample(sample, f"{type(generator).__name__}[{index}]", _yields_batches(generator))
         return sample
     except Exception as error:
         error.add_note(f"while {type(generator).__name__} read sample {index}")
         return FailedSample(error)
+
+
+def _yields_batches(generator: RandomAccess) -> bool:
+    return isinstance(generator, DataGenerator) and generator.yields_batches()
 
 
 def _stacked(batcher: Batcher, block: Block, samples: list[Sample]) -> BlockResult:

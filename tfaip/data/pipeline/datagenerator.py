@@ -45,6 +45,9 @@ class DataGenerator(Generic[P]):
         params: the params of the generator.
     """
 
+    shuffle: bool = True
+    """False, in the class or set by its constructor: a training reads the samples in their own order."""
+
     def __init__(self, mode: PipelineMode, params: P) -> None:
         self.mode = mode
         self.params = params
@@ -63,11 +66,13 @@ class DataGenerator(Generic[P]):
         return (self[index] for index in range(len(self)))
 
     def yields_batches(self) -> bool:
-        """Return True if each sample is already a batch, with a list or None as `meta`.
+        """Return True if each sample is already a batch: a list of samples, or a stacked sample.
 
-        Such a batch runs through the processors as one sample and is neither batched nor padded
-        again; `limit`, `__len__` and the size of an epoch then count batches. Do not write into its
-        arrays later: they may still be waiting for the training.
+        The samples of a list are processed one by one, then padded and stacked to a batch of this
+        size; generating processors refuse them. A stacked sample has arrays with the batch dimension,
+        and a list or None as `meta`. It runs through the processors as one sample and is neither
+        batched nor padded again; do not write into its arrays later: they may still be waiting for the
+        training. `limit`, `__len__` and the size of an epoch then count batches.
         """
         return False
 
@@ -133,16 +138,27 @@ class RawDataGeneratorParams(DataGeneratorParams, cls=":RawDataGenerator"):
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
         """Build a generator, with random access for a list or tuple."""
         if isinstance(self.samples, Sequence):
-            return RawDataGenerator(mode, self)
+            return RawDataGenerator(self.samples, mode, self)
         return RawIterableGenerator(mode, self)
 
 
-class RawDataGenerator(DataGenerator[RawDataGeneratorParams]):
-    """Generator over a list or another sequence."""
+class RawDataGenerator(DataGenerator[Any]):
+    """Generator over a list or another sequence.
 
-    def __init__(self, mode: PipelineMode, params: RawDataGeneratorParams) -> None:
-        super().__init__(mode, params)
-        self._samples: Sequence[Sample] = params.samples  # type: ignore[assignment]
+    Args:
+        samples: the sequence; None: that of `params`.
+        mode: purpose of the pipeline.
+        params: params of any class; None: `RawDataGeneratorParams` of the samples.
+    """
+
+    def __init__(
+        self,
+        samples: Sequence[Sample] | None = None,
+        mode: PipelineMode = PipelineMode.TRAINING,
+        params: DataGeneratorParams | None = None,
+    ) -> None:
+        super().__init__(mode, RawDataGeneratorParams(samples or []) if params is None else params)
+        self._samples: Sequence[Sample] = self.params.samples if samples is None else samples
 
     def __len__(self) -> int:
         return len(self._samples)

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import repeat
-from typing import Any, Self, TypeVar
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tfaip.data.pipeline import epochs
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams
-from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleSpecs
+from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.postprocessing import PostProcessor
-from tfaip.data.pipeline.preload import preload
+from tfaip.data.pipeline.preload import PreloadedGeneratorParams, preload
+from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.reader import PipelineReader, samples_per_batch
 from tfaip.data.pipeline.sharding import UNSHARDED, Shard
 from tfaip.data.pipeline.workers.pool import WorkerStats
-from tfaip.params.sharing import with_shared
+from tfaip.params.tree.sharing import with_shared
 from tfaip.util.logging import logger
+from tfaip.util.oldnames import old_names
+from tfaip.util.overriding import overrides, refuse_uncalled
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 T = TypeVar("T")
 
@@ -51,13 +57,21 @@ class DataPipeline:
         generator_params: source of the samples.
         mode: purpose of the pipeline; None: the mode of `params`.
         seed: equal seeds give equal data.
+        input_processors: processors before the model; None: those of the data.
+        output_processors: processors after the model; None: those of the data.
     """
 
     params: DataPipelineParams
     data: SampleSpecs
     generator_params: DataGeneratorParams
     seed: int
+    _input_processors: DataProcessorPipelineParams
+    _output_processors: DataProcessorPipelineParams
     _original: Any  # the pipeline before it was preloaded
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        refuse_uncalled(cls, DataPipeline, {"preload_input_samples": "as_preloaded"})
 
     def __init__(
         self,
@@ -66,10 +80,16 @@ class DataPipeline:
         generator_params: DataGeneratorParams,
         mode: PipelineMode | None = None,
         seed: int = 0,
+        input_processors: DataProcessorPipelineParams | None = None,
+        output_processors: DataProcessorPipelineParams | None = None,
     ) -> None:
         if mode is not None:
             params = replace(params, mode=mode)
         vars(self).update(params=params, data=data, generator_params=generator_params, seed=seed, _original=None)
+        vars(self).update(
+            _input_processors=data.params.pre_proc if input_processors is None else input_processors,
+            _output_processors=data.params.post_proc if output_processors is None else output_processors,
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Workers, streams and positions rely on it. A subclass may have attributes of its own.
@@ -98,25 +118,38 @@ class DataPipeline:
         original = None if self._original is None else self._original.with_seed(seed)
         return self._replaced(seed=seed, _original=original)
 
-    def as_preloaded(self, show_progress: bool = False) -> Self:
+    def as_preloaded(self, progress_bar: bool = False) -> Self:
         """Return a pipeline with the same batches that keeps in memory what is equal in every pass.
 
         These are the outputs of the leading mapping processors that support preloading (see
         `supports_preload`). The data must have an end, or a `limit`.
 
         Args:
-            show_progress: show a bar while the samples are processed.
+            progress_bar: show a bar while the samples are processed.
         """
         if self._original is not None:
             return self
-        samples, count = preload(self.generator, self.params, self.data.params, show_progress)
+        samples, count = self._preload(progress_bar)
         if samples is None:
             return self
         # The processors that ran stay, in no mode: their positions select the random numbers.
-        data_params = copy.copy(self.data.params)
-        data_params.pre_proc = data_params.pre_proc.without_first(count, self.mode)
-        data = self.data.with_params(data_params)
-        return self._replaced(data=data, generator_params=samples, _original=self)
+        processors = self._input_processors.without_first(count, self.mode)
+        return self._replaced(generator_params=samples, _input_processors=processors, _original=self)
+
+    def preload_input_samples(self, progress_bar: bool = False) -> list[Sample]:
+        """Return the samples that `as_preloaded` would keep in memory; those that are dropped are left out.
+
+        Args:
+            progress_bar: show a bar while the samples are processed.
+        """
+        preloaded, _ = self._preload(progress_bar)
+        limit = self.params.limit if self.params.limit > 0 else None
+        raw = islice(self.create_data_generator().generate(), limit) if preloaded is None else preloaded.samples
+        groups = (sample.samples if isinstance(sample, SampleGroup) else [sample] for sample in raw)
+        return [sample for group in groups for sample in group if sample.is_valid()]
+
+    def _preload(self, progress_bar: bool) -> tuple[PreloadedGeneratorParams | None, int]:
+        return preload(self.generator, self.params, self._input_processors, self.data.params, progress_bar)
 
     def _replaced(self, **changes: Any) -> Self:
         """Return a copy with other values, in which nothing is built yet."""
@@ -140,6 +173,15 @@ class DataPipeline:
     @cached_property
     def generator(self) -> DataGenerator[Any]:
         """Source of the samples."""
+        if self._original is not None:  # they are in memory
+            return self._complete_generator_params.create(self.mode)
+        return self.create_data_generator()
+
+    def create_data_generator(self) -> DataGenerator[Any]:
+        """Build the generator from its params; override it to take the samples from elsewhere.
+
+        The samples of an overridden one are always read in the training process.
+        """
         return self._complete_generator_params.create(self.mode)
 
     @cached_property
@@ -150,13 +192,21 @@ class DataPipeline:
     @cached_property
     def reader(self) -> PipelineReader:
         """Reader of the samples, with the processors before the model."""
+        # A worker has the params of the generator only, and none of the methods of a subclass.
+        is_own = overrides(type(self), DataPipeline, "create_data_generator") and self._original is None
         return PipelineReader(
-            self.params, self.data, self.generator, self._complete_generator_params, self.seed, self.dropped
+            self.params,
+            self.data,
+            self.generator,
+            None if is_own else self._complete_generator_params,
+            self.seed,
+            self.dropped,
+            self._input_processors,
         )
 
     @cached_property
     def _post_processor(self) -> PostProcessor:
-        return PostProcessor(self.params, self.data, self.seed, self.dropped)
+        return PostProcessor(self.params, self.data, self.seed, self.dropped, self._output_processors)
 
     @cached_property
     def _users(self) -> _Users:
@@ -175,9 +225,11 @@ class DataPipeline:
                     getattr(self, name).close()
 
     @contextmanager
-    def _opened(self, iterator: Generator[T, None, None]) -> Iterator[Iterator[T]]:
+    def _opened(
+        self, iterator: Generator[T, None, None], length: Callable[[], int] | None = None
+    ) -> Iterator[Iterator[T]]:
         with self, closing(iterator):
-            yield iterator
+            yield iterator if length is None else epochs.SizedIterator(iterator, length)
 
     def worker_stats(self) -> WorkerStats | None:
         """Return the work of the worker processes so far; None: there are none now."""
@@ -186,11 +238,15 @@ class DataPipeline:
     def generate_input_samples(self, auto_repeat: bool | None = None) -> AbstractContextManager[Iterator[Sample]]:
         """Return a context manager around an iterator over the valid processed samples.
 
+        `len` of the iterator is the number of samples of the generator (after `limit`; some of them
+        may be dropped), if there is an end, and each gives one.
+
         Args:
             auto_repeat: pass after pass without end, or one pass; None: without end for training
                 only.
         """
-        return self._opened(self.reader.samples(self._repeats(auto_repeat)))
+        repeats = self._repeats(auto_repeat)
+        return self._opened(self.reader.samples(repeats), lambda: self.reader.num_samples(repeats))
 
     def generate_input_batches(
         self, auto_repeat: bool | None = None, few_shapes: bool = False

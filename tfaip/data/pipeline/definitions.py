@@ -115,6 +115,29 @@ class Sample:
         return f"Sample({', '.join(shown)})"
 
 
+class SampleGroup(Sample):
+    """Samples of one batch, which a generator that yields batches gives as a list.
+
+    They stay together on their way through the pipeline; each is processed on its own.
+
+    Args:
+        samples: the samples; the group keeps a list of its own.
+    """
+
+    __slots__ = ("samples",)
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        super().__init__()
+        self.samples = list(samples)
+
+    def copy(self) -> Sample:
+        """Return a new group of the same samples."""
+        return SampleGroup(self.samples)
+
+    def __repr__(self) -> str:
+        return f"SampleGroup({self.samples!r})"
+
+
 class SampleSpecs(Protocol):
     """Protocol of the data that a pipeline reads and batches; `DataBase` implements it.
 
@@ -130,9 +153,6 @@ class SampleSpecs(Protocol):
     def shared_source(self) -> Any:
         """Params that have what generators declare with `shared()`."""
 
-    def with_params(self, params: Any) -> SampleSpecs:
-        """Return the same data with other params."""
-
     def input_layer_specs(self) -> Mapping[str, TensorSpec]:
         """Return the specs of the inputs by key."""
 
@@ -146,15 +166,25 @@ class SampleSpecs(Protocol):
         """Return the length of a processed sample."""
 
 
-def require_sample(value: Any, origin: str) -> Sample:
+def require_sample(value: Any, origin: str, may_be_list: bool = False) -> Sample:
     """Return what a user's method returned, if it is a sample.
 
+    Args:
+        value: the sample.
+        origin: name of the method.
+        may_be_list: accept a list or tuple of samples too, which becomes a `SampleGroup`.
+
     Raises:
-        TypeError: if it is something else; `origin` names the method.
+        TypeError: if it is something else.
     """
     if isinstance(value, Sample):
         return value
-    raise TypeError(f"{origin} gave {_brief(value)}, expected a Sample")
+    if may_be_list and isinstance(value, list | tuple):
+        return SampleGroup(require_sample(sample, f"{origin}, in a list,") for sample in value)
+    hint = ""
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Sample):
+        hint = ": a generator whose yields_batches() returns True may give lists"
+    raise TypeError(f"{origin} gave {_brief(value)}, expected a Sample{hint}")
 
 
 def require_iterable(value: Any, origin: str) -> Iterable[Any]:

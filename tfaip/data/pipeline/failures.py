@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from tfaip.data.pipeline.batching import Batcher
 from tfaip.data.pipeline.blocks import FailedSample, Outcome
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.definitions import Sample, SampleGroup
 from tfaip.util.logging import logger
 
 log = logger(__name__)
@@ -143,7 +143,10 @@ class SampleFilter:
         self.drops = failures.drops
 
     def accepts(self, sample: Sample) -> bool:
-        """Return True if a valid sample can be batched; otherwise count it."""
+        """Return True if a valid sample can be batched; otherwise count it. A group keeps those that can."""
+        if isinstance(sample, SampleGroup):
+            sample.samples = list(filter(self._accepts_of_group, sample.samples))
+            return bool(sample.samples)
         lacks_inputs = sample.inputs is None and self._needs_inputs
         if lacks_inputs or (sample.targets is None and self._needs_targets):
             self.drops.invalid += 1
@@ -152,6 +155,12 @@ class SampleFilter:
             self.drops.too_long += 1
             return False
         return True
+
+    def _accepts_of_group(self, sample: Sample) -> bool:
+        if sample.is_valid():
+            return self.accepts(sample)
+        self.drops.invalid += 1
+        return False
 
     def drop(self, outcome: Outcome, index: int) -> None:
         """Count a sample that is invalid or failed; raise its error if no more may fail.

@@ -10,6 +10,7 @@ from tfaip.data.pipeline.definitions import Sample, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.params import DataPipelineParams
+from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.workers.spec import WorkerSpec
 
 
@@ -18,17 +19,25 @@ class PostProcessor:
 
     Args:
         params: of the pipeline.
-        data: gives the processors.
+        data: has the params that the processors get.
         seed: of the data.
         drops: counts samples that failed.
+        post_proc: the processors.
     """
 
-    def __init__(self, params: DataPipelineParams, data: SampleSpecs, seed: int, drops: DropCounts) -> None:
+    def __init__(
+        self,
+        params: DataPipelineParams,
+        data: SampleSpecs,
+        seed: int,
+        drops: DropCounts,
+        post_proc: DataProcessorPipelineParams,
+    ) -> None:
         self._params = params
         self._seed = seed
         self._drops = drops
-        self._processors = data.params.post_proc.create(params, data.params)
-        spec = WorkerSpec(params, data.params, data.params.post_proc)
+        self._processors = post_proc.create(params, data.params)
+        spec = WorkerSpec(params, data.params, post_proc)
         self._executor = BlockExecutor(BlockProcessor(None, self._processors.mapper), self._processors, spec)
 
     def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:

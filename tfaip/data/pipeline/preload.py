@@ -14,10 +14,11 @@ import numpy as np
 
 from tfaip.data.pipeline.blocks import FailedSample, Outcome, read_sample
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams
-from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_iterable, require_sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, require_iterable, require_sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
+from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.params import option
 from tfaip.params.limits import FieldAdvice
 from tfaip.util.terminal import track
@@ -28,6 +29,7 @@ class PreloadedGeneratorParams(RawDataGeneratorParams, cls=":PreloadedGenerator"
 
     has_random_access: bool = option(True, "Whether the generator has.", mode="ignore")
     yields_batches: bool = option(False, "Whether the generator does.", mode="ignore")
+    shuffle: bool = option(True, "Whether a training may shuffle the samples.", mode="ignore")
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
         """Build a generator that can do what the original one can, which keeps the order."""
@@ -40,6 +42,7 @@ class PreloadedIterable(DataGenerator[PreloadedGeneratorParams]):
     def __init__(self, mode: PipelineMode, params: PreloadedGeneratorParams) -> None:
         super().__init__(mode, params)
         self._samples: Sequence[Sample] = params.samples  # type: ignore[assignment]
+        self.shuffle = params.shuffle
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -62,19 +65,25 @@ class PreloadedGenerator(PreloadedIterable):
 
 
 def preload(
-    generator: DataGenerator[Any], params: DataPipelineParams, data_params: Any, show_progress: bool
+    generator: DataGenerator[Any],
+    params: DataPipelineParams,
+    pre_proc: DataProcessorPipelineParams,
+    data_params: Any,
+    progress_bar: bool,
 ) -> tuple[PreloadedGeneratorParams | None, int]:
     """Run the first processors of a pipeline on all samples of its generator.
 
     These are the mapping processors up to the first one that does not support it or draws random
     numbers. A sample that they declare invalid stays, so that the others keep their numbers; one
-    that failed, if `on_error` allows it, counts as invalid from then on.
+    that failed, if `on_error` allows it, counts as invalid from then on. A processor whose `preload`
+    gives several samples of one gives the others new numbers.
 
     Args:
         generator: source of the samples.
         params: of the pipeline, with its mode and limit.
-        data_params: of the data, with the processors.
-        show_progress: show a bar.
+        pre_proc: the processors before the model.
+        data_params: of the data, for the processors.
+        progress_bar: show a bar.
 
     Returns:
         the params of a generator of the processed samples (None: the data are arrays in memory
@@ -83,7 +92,7 @@ def preload(
     Raises:
         FieldAdvice: if the number of samples is not known, and there is no limit.
     """
-    processors = _preloadable(params, data_params)
+    processors = _preloadable(params, pre_proc, data_params)
     # One policy for all attempts: a sample that fails in each of them is logged once, and counts once.
     failures = FailurePolicy(params.allowed_failures(), DropCounts())
     while True:
@@ -94,13 +103,14 @@ def preload(
         samples: list[Sample] = []
         try:
             # Samples keep their numbers, which select the random numbers of the other processors.
-            for index, sample in enumerate(_raw_samples(generator, params, show_progress)):
-                samples.append(_processed(sample, index, processors, failures))
+            for index, sample in enumerate(_raw_samples(generator, params, progress_bar)):
+                samples += _processed(sample, index, processors, failures)
         except _RandomnessUsed as reason:
             processors = processors[: reason.processor]  # begin again without it and those after it
             continue
         has_random_access = isinstance(generator, RandomAccess)
-        return PreloadedGeneratorParams(samples, has_random_access, generator.yields_batches()), len(processors)
+        kept = PreloadedGeneratorParams(samples, has_random_access, generator.yields_batches(), generator.shuffle)
+        return kept, len(processors)
 
 
 class _RandomnessUsed(Exception):  # noqa: N818 (control flow, not an error)
@@ -116,14 +126,16 @@ class _NoRandomness:
         raise _RandomnessUsed
 
 
-def _preloadable(params: DataPipelineParams, data_params: Any) -> list[MappingDataProcessor[Any]]:
+def _preloadable(
+    params: DataPipelineParams, pre_proc: DataProcessorPipelineParams, data_params: Any
+) -> list[MappingDataProcessor[Any]]:
     """Build new processors, since they get other random streams."""
-    processors: Iterable[DataProcessor[Any]] = data_params.pre_proc.create(params, data_params).processors
+    processors: Iterable[DataProcessor[Any]] = pre_proc.create(params, data_params).processors
     mapping = takewhile(lambda p: isinstance(p, MappingDataProcessor) and p.supports_preload(), processors)
     return list(mapping)  # type: ignore[arg-type]
 
 
-def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, show_progress: bool) -> Iterable[Outcome]:
+def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
     limit = params.limit if params.limit > 0 else None
     try:
         size = len(range(len(generator))[:limit])
@@ -135,12 +147,12 @@ def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, show
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
         samples = islice(_generated(generator), limit)
-    return track(samples, f"Preloading {params.mode.value} data", size, show_progress)
+    return track(samples, f"Preloading {params.mode.value} data", size, progress_bar)
 
 
 def _generated(generator: DataGenerator[Any]) -> Iterable[Sample]:
-    name = f"{type(generator).__name__}.generate"
-    return (require_sample(sample, name) for sample in require_iterable(generator.generate(), name))
+    name, may_be_list = f"{type(generator).__name__}.generate", generator.yields_batches()
+    return (require_sample(sample, name, may_be_list) for sample in require_iterable(generator.generate(), name))
 
 
 def _may_be_endless(mode: PipelineMode, error: Exception) -> FieldAdvice:
@@ -153,23 +165,46 @@ def _may_be_endless(mode: PipelineMode, error: Exception) -> FieldAdvice:
 
 def _processed(
     sample: Outcome, index: int, processors: Sequence[MappingDataProcessor[Any]], failures: FailurePolicy
-) -> Sample:
-    """Return the processed sample; an invalid one if it failed and may."""
+) -> list[Sample]:
+    """Return what a sample becomes: one sample, unless a processor makes several; an invalid one if it failed."""
+    try:
+        if isinstance(sample, FailedSample):
+            raise sample.error
+        if isinstance(sample, SampleGroup):
+            parts = [_preloaded(part, index, processors) for part in sample.samples]
+            return [SampleGroup(part for several in parts for part in several)]
+        return _preloaded(sample, index, processors)
+    except _RandomnessUsed:
+        raise
+    except Exception as error:
+        failures.handle(FailedSample(error), (index,))
+        return [Sample().new_invalid()]
+
+
+def _preloaded(sample: Sample, index: int, processors: Sequence[MappingDataProcessor[Any]]) -> list[Sample]:
+    """Return the samples that the processors make of one, with read-only arrays."""
+    samples = [sample]
     for number, processor in enumerate(processors):
-        if isinstance(sample, FailedSample) or not sample.is_valid():
-            break
-        try:
-            sample = require_sample(processor.preload(sample), f"{type(processor).__name__}.preload")
-        except _RandomnessUsed as reason:
-            reason.processor = number
-            raise
-        except Exception as error:
-            error.add_note(f"in {type(processor).__name__}.preload, sample {index} of the data: {sample!r}")
-            sample = FailedSample(error)
-    if isinstance(sample, FailedSample):
-        failures.handle(sample, (index,))
-        return Sample().new_invalid()
-    return sample.new_inputs(_read_only(sample.inputs)).new_targets(_read_only(sample.targets))
+        made: list[Sample] = []
+        for one in samples:
+            try:
+                made += _several(one, processor) if one.is_valid() else [one]
+            except _RandomnessUsed as reason:
+                reason.processor = number
+                raise
+            except Exception as error:
+                error.add_note(f"in {type(processor).__name__}.preload, sample {index} of the data: {one!r}")
+                raise
+        samples = made
+    return [one.new_inputs(_read_only(one.inputs)).new_targets(_read_only(one.targets)) for one in samples]
+
+
+def _several(sample: Sample, processor: MappingDataProcessor[Any]) -> list[Sample]:
+    """Return what `preload` of a processor makes of a sample."""
+    name, made = f"{type(processor).__name__}.preload", processor.preload(sample)
+    if isinstance(made, Sample) or not isinstance(made, Iterable) or isinstance(made, dict):
+        return [require_sample(made, name)]
+    return [require_sample(one, name) for one in made]
 
 
 def _read_only(part: Any) -> Any:
@@ -186,6 +221,8 @@ def _read_only(part: Any) -> Any:
 
 def _fresh(sample: Sample) -> Sample:
     """Return a copy whose dicts may get other keys."""
+    if isinstance(sample, SampleGroup):
+        return SampleGroup(map(_fresh, sample.samples))
     fresh = sample.copy()
     if isinstance(sample.inputs, dict):
         fresh.inputs = dict(sample.inputs)

@@ -10,11 +10,13 @@ from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.blocks import BlockProcessor
 from tfaip.data.pipeline.bucketing import LengthBuckets
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess
-from tfaip.data.pipeline.definitions import Sample, SampleSpecs
+from tfaip.data.pipeline.definitions import Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, SampleFilter
+from tfaip.data.pipeline.length import sample_length
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.position import Position
+from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Sampler
 from tfaip.data.pipeline.sharding import UNSHARDED, Shard, ShardedStream, shard_batch
 from tfaip.data.pipeline.stream import SampleStream
@@ -31,9 +33,10 @@ class PipelineReader:
         params: of the pipeline.
         data: specs, padding, length and processors.
         generator: source of the samples.
-        generator_params: its params, from which workers build it.
+        generator_params: its params, from which workers build it; None: they are sent the samples.
         seed: of the data.
         drops: counts the samples that are left out.
+        pre_proc: the processors.
     """
 
     def __init__(
@@ -41,20 +44,23 @@ class PipelineReader:
         params: DataPipelineParams,
         data: SampleSpecs,
         generator: DataGenerator[Any],
-        generator_params: DataGeneratorParams,
+        generator_params: DataGeneratorParams | None,
         seed: int,
         drops: DropCounts,
+        pre_proc: DataProcessorPipelineParams,
     ) -> None:
         self._params = params
         self._data = data
         self._generator = generator
         self._generator_params = generator_params
         self.samples_per_batch = samples_per_batch(generator, params)
-        self.processors = data.params.pre_proc.create(params, data.params)
+        self.pre_proc = pre_proc
+        self.processors = pre_proc.create(params, data.params)
         self.sampler = Sampler(generator, params, seed)
         self.batcher = Batcher(data.input_layer_specs(), data.target_layer_specs(), data.padding_values(), params.mode)
         failures = FailurePolicy(params.allowed_failures(), drops)
-        self.filter = SampleFilter(self.batcher, params.max_element_length, data.element_length_fn, failures)
+        self._length = sample_length(data) if self._measures_samples else data.element_length_fn
+        self.filter = SampleFilter(self.batcher, params.max_element_length, self._length, failures)
         self.executor = self._create_executor()
         self._stream = SampleStream(self.sampler, self.executor, self.processors, self.filter, self.samples_per_batch)
 
@@ -62,7 +68,7 @@ class PipelineReader:
         spec = WorkerSpec(
             self._params,
             self._data.params,
-            self._data.params.pre_proc,
+            self.pre_proc,
             self._generator_params if self.workers_read else None,
             self.batcher if self.workers_stack else None,
         )
@@ -79,7 +85,8 @@ class PipelineReader:
     def workers_read(self) -> bool:
         """True if workers, if there are some, read the samples; otherwise they are sent them."""
         # Every worker would load data in memory once more.
-        return isinstance(self._generator, RandomAccess) and not self._generator.in_memory()
+        has_access = self._generator_params is not None and isinstance(self._generator, RandomAccess)
+        return has_access and not self._generator.in_memory()
 
     @property
     def workers_stack(self) -> bool:
@@ -99,7 +106,23 @@ class PipelineReader:
     def samples(self, repeat: bool) -> Generator[Sample, None, None]:
         """Yield the valid processed samples; `repeat`: pass after pass, without end."""
         for sample, _ in self._stream.samples(Position(), repeat):
-            yield sample
+            if isinstance(sample, SampleGroup):
+                yield from sample.samples
+            else:
+                yield sample
+
+    def num_samples(self, repeat: bool) -> int:
+        """Return the number of samples that `samples` yields if none is dropped.
+
+        Raises:
+            TypeError: if it is not known.
+        """
+        if repeat:
+            raise TypeError("the samples have no end: auto_repeat=False reads them once")
+        if not self.processors.is_mapping or self._generator.yields_batches():
+            raise TypeError("the number of samples is not known before they are made")
+        size = len(self._generator)
+        return size if self._params.limit < 0 else min(size, self._params.limit)
 
     def batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
         """Yield batches, each with the position after it.
@@ -159,8 +182,7 @@ class PipelineReader:
                 f"{type(self._generator).__name__} yields batches: buckets need single samples"
             )
         sizes = params.bucket_batch_sizes or [params.batch_size] * (len(params.bucket_boundaries) + 1)
-        length = self._data.element_length_fn
-        return LengthBuckets(params.bucket_boundaries, sizes, length, params.batch_drop_remainder)
+        return LengthBuckets(params.bucket_boundaries, sizes, self._length, params.batch_drop_remainder)
 
     def _rows_are_independent(self) -> bool:
         """Return True if the rows of a shard can be made without the others of their batches."""

@@ -24,6 +24,8 @@ SPARE_SIZE = 16
 class Sampler:
     """Order of the samples of each pass. Only training shuffles, after the cut to `limit`.
 
+    A generator with `shuffle = False` keeps its own order there too.
+
     Args:
         generator: source of the samples.
         params: `mode`, `limit` and `shuffle_buffer_size`.
@@ -35,7 +37,8 @@ class Sampler:
         self.mode = params.mode
         self.seed = seed
         self._limit = params.limit if params.limit >= 0 else None
-        self._shuffle = params.mode is PipelineMode.TRAINING and params.shuffle_buffer_size != 0
+        wanted = generator.shuffle and params.shuffle_buffer_size != 0
+        self._shuffle = params.mode is PipelineMode.TRAINING and wanted
         self._buffer_size = params.shuffle_buffer_size if params.shuffle_buffer_size > 0 else AUTOMATIC_BUFFER_SIZE
         self._kept: dict[int, _PassReader] = {}
 
@@ -126,9 +129,10 @@ class Sampler:
 
     def _generated(self) -> Iterator[Sample]:
         count, name = 0, f"{type(self.generator).__name__}.generate"
+        may_be_list = self.generator.yields_batches()
         try:
             for sample in require_iterable(self.generator.generate(), name):
-                yield require_sample(sample, name)
+                yield require_sample(sample, name, may_be_list)
                 count += 1
         except Exception as error:
             error.add_note(f"while {name} ran, after {count} samples")

@@ -20,7 +20,8 @@ _CHANGE = "change the spec or the processor that makes the value"
 # imaginary part, wrap around, or become text.
 _ACCEPTED_BY = {
     **dict.fromkeys("biu", "biufVcO"),
-    **dict.fromkeys("fV", "fVcO"),
+    "f": "biufVcO",  # whole numbers only, see `_check_range`
+    "V": "fVcO",
     "c": "cO",
     **dict.fromkeys("OSUTMm", "O"),
 }
@@ -161,16 +162,23 @@ class Stacker:
 
     def _check_dtype(self, dtype: np.dtype[Any]) -> None:
         if self._dtype.kind not in _ACCEPTED_BY[dtype.kind]:
-            raise TypeError(
-                f"{self._name} has dtype {dtype}, expected {self._spec.dtype} as in the layer specs: {_CHANGE}"
-            )
+            raise self._dtype_error(dtype)
+
+    def _dtype_error(self, dtype: np.dtype[Any]) -> TypeError:
+        fractions = " with fractions" if dtype.kind == "f" and self._dtype.kind in "iub" else ""
+        return TypeError(
+            f"{self._name} has dtype {dtype}{fractions}, expected {self._spec.dtype} as in the layer specs: {_CHANGE}"
+        )
 
     def _may_overflow(self, dtype: np.dtype[Any]) -> bool:
-        return dtype.kind in "iu" and self._dtype.kind in "iub" and not np.can_cast(dtype, self._dtype)
+        return dtype.kind in "iuf" and self._dtype.kind in "iub" and not np.can_cast(dtype, self._dtype)
 
     def _check_range(self, array: Array) -> None:
+        """Raise unless the values are whole numbers that the type of the spec can hold."""
         if not self._may_overflow(array.dtype) or array.size == 0:
             return
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array) & (np.trunc(array) == array)):
+            raise self._dtype_error(array.dtype)
         low, high = int(array.min()), int(array.max())
         if low < self._lowest or high > self._highest:
             raise ValueError(

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.blocks import BlockResult, FailedSample
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import Dropped, FailurePolicy, SampleFilter
 from tfaip.data.pipeline.position import Position
@@ -54,6 +54,23 @@ class Cursor:
             invalid, too_long, failed = (before + count - counted for before, count, counted in counts)
             dropped = invalid, too_long, failed
         return Position(self.pass_index, self.consumed, self.emitted, (), self._failures.failed, dropped)
+
+
+class _Group:
+    """Samples of a batch that is not full yet.
+
+    Args:
+        sizes: of the batches.
+    """
+
+    def __init__(self, sizes: Iterator[int]) -> None:
+        self._sizes = sizes
+        self.begin_next()
+
+    def begin_next(self) -> None:
+        """Begin the next batch; its size is None after the last one."""
+        self.samples: list[Sample] = []
+        self.size = next(self._sizes, None)
 
 
 class SampleStream:
@@ -127,31 +144,36 @@ class SampleStream:
         self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
     ) -> Iterator[tuple[Batch, Position]]:
         planned, wanted = itertools.tee(sizes)
-        size = next(wanted, None)
-        if size is None:
+        group = _Group(wanted)
+        if group.size is None:
             return
         cursor = Cursor(start, self._filter.failures)
-        group: list[Sample] = []
         for result in self._execute(cursor, planned, repeat, as_batches=True):
             # A worker has stacked the block, and it begins where a batch does: it is the batch.
-            if result.batch is not None and not group and result.batch.size == size:
+            if result.batch is not None and not group.samples and result.batch.size == group.size:
                 self._skip(result, cursor)
                 yield result.batch, cursor.position()
-                size = next(wanted, None)
+                group.begin_next()
             else:
                 # Samples were dropped before, so that the next batch has samples of several blocks.
-                for sample in self._accepted(result, cursor):
-                    group.append(sample)
-                    if len(group) == size:
-                        yield stack(group), cursor.position()
-                        group, size = [], next(wanted, None)
-                        if size is None:
-                            break
-            if size is None:
+                yield from self._filled(group, result, cursor, stack)
+            if group.size is None:
                 return
         self._check_pass(cursor, repeat)
-        if group:
-            yield stack(group), cursor.position()
+        if group.samples:
+            yield stack(group.samples), cursor.position()
+
+    def _filled(
+        self, group: _Group, result: BlockResult, cursor: Cursor, stack: Callable[[list[Sample]], Batch]
+    ) -> Iterator[tuple[Batch, Position]]:
+        """Yield the batches that the samples of a block fill; the rest stays in the group."""
+        for sample in self._accepted(result, cursor):
+            group.samples.append(sample)
+            if len(group.samples) == group.size:
+                yield stack(group.samples), cursor.position()
+                group.begin_next()
+                if group.size is None:
+                    return
 
     def _generated_batches(
         self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
@@ -196,7 +218,7 @@ class SampleStream:
     def _rest_of_pass(self, start: Position, cursor: Cursor) -> Iterator[tuple[Sample, Position]]:
         def mapped() -> Iterator[Sample]:
             for result in self._execute(cursor, itertools.repeat(self._block_size), repeat=False):
-                yield from self._valid(result, cursor)
+                yield from map(_require_single, self._valid(result, cursor))
 
         def on_failure(error: Exception, place: tuple[int, int, int]) -> None:
             self._filter.failures.handle(FailedSample(error), place)
@@ -283,3 +305,12 @@ class SampleStream:
                 yield self.number(position), sample
             if position.emitted >= start.emitted:
                 return
+
+
+def _require_single(sample: Sample) -> Sample:
+    if isinstance(sample, SampleGroup):
+        raise TypeError(
+            "the generator yields lists of samples as batches, which generating processors cannot process: yield "
+            "single samples, or leave these processors out"
+        )
+    return sample

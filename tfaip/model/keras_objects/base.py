@@ -14,11 +14,11 @@ from typing import Any, ClassVar, NoReturn, Self
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.choices import ClassChoice
-from tfaip.params.objects import ObjectName, is_object_name
+from tfaip.params.names.trust import import_named, top_package
 from tfaip.params.options import option
-from tfaip.params.tree import is_node, node_fields
-from tfaip.params.trust import import_named, top_package
+from tfaip.params.resolution.choices import ClassChoice
+from tfaip.params.tree.nodes import is_node, node_fields
+from tfaip.params.types.objects import ObjectName, is_object_name
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 # Activations of which Keras has a layer with the same arguments.

@@ -7,7 +7,8 @@ from typing import Any
 
 from keras import layers
 
-from tfaip.backend.keras_private import SymbolicCall, attention_layers
+from tfaip.backend.keras_private.layers import attention_layers
+from tfaip.backend.keras_private.symbolic import SymbolicCall
 from tfaip.model.structure.axis import Dimension, product
 from tfaip.model.structure.einsum import einsum_axes
 from tfaip.model.structure.recording import WeightRecord

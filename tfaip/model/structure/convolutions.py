@@ -7,7 +7,7 @@ from typing import Any
 
 from keras import layers
 
-from tfaip.backend.keras_private import SymbolicCall
+from tfaip.backend.keras_private.symbolic import SymbolicCall
 from tfaip.model.structure.axis import Unknown, product
 from tfaip.model.structure.operations import positions_changed
 from tfaip.model.structure.recording import WeightRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfaip.backend.keras_private import SymbolicCall
+from tfaip.backend.keras_private.symbolic import SymbolicCall
 from tfaip.model.structure.axis import Dimension
 from tfaip.model.structure.tensors import ONE, TensorAxes, TensorAxis
 from tfaip.model.structure.tracing import Tracer, call_name, first_argument

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private import recorded_calls, variables_in_symbolic_calls
+from tfaip.backend.keras_private.symbolic import (
+    recorded_calls,
+    tensors_in_symbolic_calls,
+    variables_in_symbolic_calls,
+)
 from tfaip.model.structure.axis import WeightStructure
 from tfaip.model.structure.layers import LAYER_RULES, declare_weights
 from tfaip.model.structure.operations import OPERATION_RULES
@@ -19,6 +23,10 @@ from tfaip.util.typing import TensorDict
 
 log = logger(__name__)
 
+_SAMPLES = 3
+# Enough for convolutions and pooling in a row; a prime, so that no reshape takes it for a product of other sizes.
+_POSITIONS = 251
+
 
 def model_structure(model: TrainingModel, inputs: TensorDict, targets: TensorDict) -> dict[str, WeightStructure]:
     """Return the structure of the weights of a training model.
@@ -28,14 +36,27 @@ def model_structure(model: TrainingModel, inputs: TensorDict, targets: TensorDic
         inputs: Keras tensors by name, with the batch dimension.
         targets: likewise.
     """
-    calls: list[Callable[[], Any]] = [
-        lambda: model.graph.call(inputs),
-        lambda: model.call((inputs, targets), training=False),
-    ]
-    return graph_structure(model.graph, calls)
+
+    def calls(inputs: TensorDict, targets: TensorDict) -> list[Callable[[], Any]]:
+        return [lambda: model.graph.call(inputs), lambda: model.call((inputs, targets), training=False)]
+
+    return graph_structure(model.graph, calls(inputs, targets), calls(with_sizes(inputs), with_sizes(targets)))
 
 
-def graph_structure(graph: keras.layers.Layer, calls: Iterable[Callable[[], Any]]) -> dict[str, WeightStructure]:
+def with_sizes(tensors: Mapping[str, Any]) -> TensorDict:
+    """Return Keras tensors with numbers in the place of the sizes that are not known: of the batch, and of others."""
+
+    def sized(tensor: keras.KerasTensor) -> keras.KerasTensor:
+        samples, *sizes = tensor.shape
+        shape = (samples or _SAMPLES, *(size or _POSITIONS for size in sizes))
+        return keras.KerasTensor(shape, dtype=tensor.dtype, name=tensor.name)
+
+    return {name: sized(tensor) for name, tensor in tensors.items()}
+
+
+def graph_structure(
+    graph: keras.layers.Layer, calls: Iterable[Callable[[], Any]], sized_calls: Iterable[Callable[[], Any]] = ()
+) -> dict[str, WeightStructure]:
     """Return the structure of the variables of a graph by path.
 
     Layers and operations of Keras are known, and what consists of them, is. What else a layer does with its inputs is
@@ -44,6 +65,8 @@ def graph_structure(graph: keras.layers.Layer, calls: Iterable[Callable[[], Any]
     Args:
         graph: the outermost graph, built.
         calls: functions that call it with Keras tensors.
+        sized_calls: the same with tensors whose sizes are all known. They are called if code of a layer needs such a
+            size, as `ops.arange(ops.shape(x)[1])` does.
     """
     record = WeightRecord(graph)
     declare_weights(record)
@@ -52,6 +75,10 @@ def graph_structure(graph: keras.layers.Layer, calls: Iterable[Callable[[], Any]
     with variables_in_symbolic_calls(), keras.StatelessScope(collect_losses=True):
         for call in calls:
             _follow(call, tracer)
+        if not tracer.is_complete:
+            with tensors_in_symbolic_calls():
+                for call in sized_calls:
+                    _follow(call, tracer)
     return record.structure()
 
 
@@ -63,6 +90,7 @@ def _follow(call: Callable[[], Any], tracer: Tracer) -> None:
         tracer.follow(call())
     except Exception as error:
         # Code of the user, which need not run on tensors without values: what came before is known.
+        tracer.is_complete = False
         log.debug("the graph can only be followed in part: %r", error)
     for layer, count in zip(layers, before, strict=True):
         for recorded in recorded_calls(layer)[count:]:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from keras import layers
 
-from tfaip.backend.keras_private import SymbolicCall
+from tfaip.backend.keras_private.symbolic import SymbolicCall
 from tfaip.model.structure import attention, convolutions, operations, recurrent
 from tfaip.model.structure.axis import Dimension
 from tfaip.model.structure.einsum import einsum_axes

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private import SymbolicCall
+from tfaip.backend.keras_private.symbolic import SymbolicCall
 from tfaip.model.structure.axis import Dimension, joined, product
 from tfaip.model.structure.cutting import get_item, glu, split
 from tfaip.model.structure.einsum import einsum_axes

@@ -8,8 +8,9 @@ from typing import Any
 import keras
 from keras import layers
 
-from tfaip.backend import keras_private
-from tfaip.backend.keras_private import SymbolicCall
+from tfaip.backend.keras_private.layers import ConvLSTMCell
+from tfaip.backend.keras_private.symbolic import SymbolicCall
+from tfaip.model.gates import gate_names
 from tfaip.model.structure.axis import Axis, Dimension, Unknown, joined, product
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tensors import TensorAxes, TensorAxis, broadcast
@@ -18,8 +19,12 @@ from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, kera
 _NOT_KNOWN = "the inputs of its layer are not known"
 
 
-def _declare(record: WeightRecord, cell: Any, gates: int) -> None:
-    """Declare kernel, recurrent kernel and bias of a cell: their last axis is that of the units, once for each gate."""
+def _declare(record: WeightRecord, cell: Any) -> None:
+    """Declare kernel, recurrent kernel and bias of a cell: their last axis is that of the units, once for each gate.
+
+    The bias of a GRU with `reset_after` has two rows, one for each kernel; they are never more or fewer.
+    """
+    gates = len(gate_names(cell))
     recurrent = record.declare(cell.recurrent_kernel, others=range(len(cell.recurrent_kernel.shape) - 1))
     rank = len(cell.kernel.shape)
     kernel = record.declare(cell.kernel, inputs=[rank - 2], others=range(rank - 2))
@@ -28,19 +33,6 @@ def _declare(record: WeightRecord, cell: Any, gates: int) -> None:
     gated = product([Dimension(f"{gates} gates", gates, is_fixed=True), recurrent[-2]]) if gates > 1 else recurrent[-2]
     for variable in (cell.kernel, cell.recurrent_kernel, cell.bias):
         record.equate(variable, -1, gated)
-
-
-def _declare_lstm(record: WeightRecord, cell: Any) -> None:
-    _declare(record, cell, 4)
-
-
-def _declare_gru(record: WeightRecord, cell: Any) -> None:
-    # With `reset_after` the bias has two rows, one for each kernel; they are never more or fewer.
-    _declare(record, cell, 3)
-
-
-def _declare_simple(record: WeightRecord, cell: Any) -> None:
-    _declare(record, cell, 1)
 
 
 def _units(tracer: Tracer, cell: Any) -> Axis:
@@ -159,12 +151,9 @@ def _merged(
     return [(*forward[:-1], joined([first, second]))]
 
 
-WEIGHT_RULES: dict[type, Callable[[WeightRecord, Any], None]] = {
-    layers.LSTMCell: _declare_lstm,
-    layers.GRUCell: _declare_gru,
-    layers.SimpleRNNCell: _declare_simple,
-    keras_private.ConvLSTMCell: _declare_lstm,
-}
+WEIGHT_RULES: dict[type, Callable[[WeightRecord, Any], None]] = dict.fromkeys(
+    (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell, ConvLSTMCell), _declare
+)
 
 LAYER_RULES: dict[type, FlowRule] = {
     **dict.fromkeys((layers.RNN, layers.LSTM, layers.GRU, layers.SimpleRNN), _rnn),

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import keras
 
-from tfaip.backend.keras_private import SymbolicCall, symbolic_call
+from tfaip.backend.keras_private.symbolic import SymbolicCall, symbolic_call
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tensors import Shape, TensorAxes, sized_like, unknown_axes
 from tfaip.util.logging import logger
@@ -41,6 +41,8 @@ class Tracer:
         # With the tensors, so that no other tensor gets the id of one that was forgotten.
         self._found: dict[int, tuple[keras.KerasTensor, TensorAxes]] = {}
         self._calls = 0
+        self.is_complete = True
+        """False: some code has failed on tensors without values."""
 
     def set_axes(self, tensor: keras.KerasTensor, axes: TensorAxes, reason: str = "") -> None:
         """Set the axes of a tensor."""
@@ -115,6 +117,7 @@ class Tracer:
             found = self._axes_of_outputs(call)
         except Exception as error:
             # The code of the user runs on tensors without values, which it need not support.
+            self.is_complete = False
             log.debug("%s cannot be followed: %r", name, error)
             found = []
         reason = f"{name} cannot be followed"

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from tfaip.data.generators.listsfile import ListsFileGeneratorParams
 from tfaip.params import pai_meta
-from tfaip.params.generics import bound_field
+from tfaip.params.declaration.generics import bound_field
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParamsBase
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    TP = TypeVar("TP", default=Any)
+else:
+    from typing import TypeVar
+
+    TP = TypeVar("TP")
 
 TLists = TypeVar("TLists", bound=ListsFileGeneratorParams)
 SP = TypeVar("SP", bound=ScenarioBaseParams)
@@ -51,14 +60,23 @@ class ListFileTrainerParams(TrainerParams[SP, ListFilePipelineParams[ListsFileGe
     """Trainer params with plain list files; processors load what a line names."""
 
 
-TP = TypeVar("TP", bound=TrainerParams)
+class PlainListsPipelineParams(ListFilePipelineParams[ListsFileGeneratorParams]):
+    """Plain list files; processors load what a line names."""
 
 
 class ListFileScenario(ScenarioBase[SP, TP], Generic[SP, TP]):
-    """Base of scenarios with list files.
+    """Base of scenarios with list files: `class MyScenario(ListFileScenario[MyParams])`.
 
-    Declare `class MyTrainerParams(ListFileTrainerParams[MyParams])`, then
-    `class MyScenario(ListFileScenario[MyParams, MyTrainerParams])`. If a generator of your own (a
-    subclass of `ListsFileGenerator`) loads what a line names, derive the trainer params from
-    `TrainerParams[MyParams, ListFilePipelineParams[MyListsParams]]` instead.
+    If a generator of your own (a subclass of `ListsFileGenerator`) loads what a line names, declare
+    `class MyPipelineParams(ListFilePipelineParams[MyListsParams])`, and give it as the second type
+    argument. Trainer params are accepted there too: `ListFileTrainerParams[MyParams]`, or
+    `TrainerParams[MyParams, MyPipelineParams]`, as a class of its own.
     """
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, arguments: Any) -> Any:
+            # The second argument may be left out, as the default of the type parameter says.
+            if cls is ListFileScenario and not isinstance(arguments, tuple):
+                arguments = (arguments, PlainListsPipelineParams)
+            return super().__class_getitem__(arguments)

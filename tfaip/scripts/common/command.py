@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 from tfaip.backend.distributed import leave_at_once
 from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
-from tfaip.params.arguments import refuse_nul
-from tfaip.params.trust import check_packages
+from tfaip.params.commandline.arguments import refuse_nul
+from tfaip.params.names.trust import check_packages
 from tfaip.scripts.common.commandline import CommandLine, take_words as take_words
 from tfaip.scripts.common.failure import report_failure
 from tfaip.util.logging import setup_console

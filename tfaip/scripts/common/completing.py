@@ -18,7 +18,7 @@ from argcomplete import CompletionFinder, split_line
 from argcomplete.completers import FilesCompleter
 
 from tfaip.errors import UsageError
-from tfaip.params.flagtable import REQUEST, Flag, FlagTable
+from tfaip.params.commandline.flagtable import REQUEST, Flag, FlagTable
 from tfaip.scripts.common.commandline import CommandLine, take_words
 
 SHELLS = ("bash", "zsh", "fish")

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.backend.selection import prefer_backend
+from tfaip.components.formermodel import is_model
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
-from tfaip.params.sharing import fill_shared
-from tfaip.params.tree import diff, is_hidden
+from tfaip.params.tree.changes import diff
+from tfaip.params.tree.paths import is_hidden
+from tfaip.params.tree.sharing import fill_shared
 from tfaip.scripts.common import command
 from tfaip.trainer.run.directory import find_run, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
@@ -58,13 +60,13 @@ def exported_model(path: Path) -> Path:
 
     Args:
         path: a model directory, its `serve/`, or a run, which means its best model (its final one
-            if it has no best).
+            if it has no best); of tfaip 1.2 also a file of params with a SavedModel beside it.
 
     Raises:
         UsageError: if it is a checkpoint, or a run that has no model yet. Any other path is
             returned unchanged.
     """
-    if (path / SCENARIO_PARAMS_FILE).is_file():
+    if is_model(path):
         return path
     # `.` has a parent only when it is resolved.
     parent = path.parent if path.name == _SERVE_DIR else path.resolve().parent

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tfaip.errors import UsageError
-from tfaip.params.cli import ParamsParser
+from tfaip.params.commandline.parser import ParamsParser
 
 # Flags of files and directories that several commands write -> help.
 _FILE_FLAGS = {

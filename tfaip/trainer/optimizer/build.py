@@ -9,7 +9,7 @@ import keras
 
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.groups import GroupSetup, build_group
-from tfaip.trainer.optimizer.numbers import OF_UPDATE_RULES
+from tfaip.trainer.optimizer.numbers import OF_UPDATE_RULES, ScheduledNumbers
 from tfaip.trainer.optimizer.params import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
@@ -56,17 +56,7 @@ def build_optimizer(
     paths = {path: weight for path, weight in weights.items() if id(weight) in trained}
     groups = []
     for place, group, members in _grouped(params, paths):
-        own, prefix = params, ""
-        if group.optimizer is not None:
-            own, prefix = group.optimizer, f"{place}.optimizer."
-        excluded = f"{prefix}exclude_from_weight_decay"
-        setup = GroupSetup(
-            own,
-            numbers.at(f"{place}.lr_factor", group.lr_factor),
-            _matching(own.exclude_from_weight_decay, excluded, paths),
-            numbers.variables.get(f"{prefix}weight_decay"),
-            numbers.below(prefix, OF_UPDATE_RULES),
-        )
+        setup = _group_setup(params, place, group, numbers, paths)
         groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
     optimizer.build_groups(trainable, groups)
     if AVERAGE_RATE in numbers.variables:
@@ -74,6 +64,26 @@ def build_optimizer(
     if average_rate is not None:
         optimizer.build_averages(average_rate)
     return optimizer
+
+
+def _group_setup(
+    params: OptimizerParams,
+    place: str,
+    group: OptimizerGroupParams,
+    numbers: ScheduledNumbers,
+    paths: Mapping[str, keras.Variable],
+) -> GroupSetup:
+    """Return what a group of weights is updated with: its own optimizer, or that of the training."""
+    own, prefix = params, ""
+    if group.optimizer is not None:
+        own, prefix = group.optimizer, f"{place}.optimizer."
+    return GroupSetup(
+        own,
+        numbers.at(f"{place}.lr_factor", group.lr_factor),
+        _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
+        numbers.variables.get(f"{prefix}weight_decay"),
+        numbers.below(prefix, OF_UPDATE_RULES),
+    )
 
 
 def live_numbers(params: OptimizerParams) -> list[str]:

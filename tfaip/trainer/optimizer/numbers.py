@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import keras
 
-from tfaip.backend.keras_private import NumberVariable
+from tfaip.backend.keras_private.numbers import NumberVariable
 
 # Numbers of all update rules, of the Keras classes that can read them from a variable.
 OF_UPDATE_RULES: Mapping[str, tuple[str, ...]] = {

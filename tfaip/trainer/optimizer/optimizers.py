@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tfaip.params import option, pai_dataclass
 from tfaip.params.limits import FieldError
 from tfaip.trainer.optimizer.params import OPTIMIZERS, OptimizerParams
+from tfaip.util.oldnames import old_names
 
 if TYPE_CHECKING:
     import keras
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 
 def _decay(default: float, help: str) -> float:  # noqa: A002

@@ -17,6 +17,8 @@ SETTING_WIDTH = 8
 EDGE_WIDTH = 15
 # Before the cells of a group: ` |`.
 BAR_WIDTH = 2
+# With the space before it.
+_LEAST_COLUMN_WIDTH = VALUE_WIDTH + 1
 # Longest header of a column: the first of these with which everything fits.
 TITLE_WIDTHS = (24, 16, 12, VALUE_WIDTH)
 # Longest header if values are left out.
@@ -90,6 +92,9 @@ class LoggedNames:
                 known.append(name)
         self._scheduled += [name for name in scheduled if name not in self._scheduled]
 
+    def __len__(self) -> int:
+        return sum(map(len, self._kinds.values())) + len(self._scheduled)
+
     def shown_as(self, name: str) -> str:
         """Return the name of the column with this value: `loss` for other names of it."""
         kind, base = split_name(name)
@@ -128,14 +133,21 @@ def choose_columns(names: LoggedNames, monitor: str, width: int) -> Columns:
     """
     groups = names.groups()
     everything = {name for _, group in groups for name in group}
-    for title_width in TITLE_WIDTHS:
+    # With hundreds of names it takes seconds to shorten them all, and to try one after the other where none fits.
+    has_room = EDGE_WIDTH + len(everything) * _LEAST_COLUMN_WIDTH <= width
+    for title_width in TITLE_WIDTHS if has_room else ():
         columns = _shown(groups, everything, title_width)
         if _width(columns) <= width:
             return Columns(columns)
     chosen: set[str] = set()
+    taken = EDGE_WIDTH
     for name in _by_preference([group for _, group in groups], [names.shown_as(monitor), RATE]):
-        if _width(_shown(groups, chosen | {name}, LEFT_OUT_TITLE_WIDTH)) <= width:
+        if taken + _LEAST_COLUMN_WIDTH > width:
+            break
+        with_name = _width(_shown(groups, chosen | {name}, LEFT_OUT_TITLE_WIDTH))
+        if with_name <= width:
             chosen.add(name)
+            taken = with_name
     left_out = [name for _, group in groups for name in group if name not in chosen]
     return Columns(_shown(groups, chosen, LEFT_OUT_TITLE_WIDTH), tuple(left_out))
 

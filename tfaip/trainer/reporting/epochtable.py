@@ -62,29 +62,42 @@ class EpochTable:
         monitor: name of the value that decides which epoch is the best.
         complete: where all values are, to mention if there is no room for some.
         stage: name of the stage; None: the run has only one.
+        last_epoch: the largest number of an epoch that there may be.
     """
 
-    def __init__(self, names: LoggedNames, monitor: str, complete: str, stage: str | None = None) -> None:
+    def __init__(
+        self, names: LoggedNames, monitor: str, complete: str, stage: str | None = None, last_epoch: int = 0
+    ) -> None:
         self._names = names
         self._monitor = monitor
         self._complete = complete
         self._stage = stage
+        self._epoch_width = max(_EPOCH_WIDTH, len(str(last_epoch)))
         self._columns: Columns | None = None
+        self._chosen_for = (0, 0)
         self._rows = 0
 
     def add(self, result: EpochResult) -> str:
         """Return the lines of an epoch: its row, after a header if there must be one."""
         self._names.add(result.values, result.scheduled)
         width = terminal_width()
-        columns = choose_columns(self._names, self._monitor, width)
+        columns = self._choose_columns(width)
         is_new = columns != self._columns
         lines = self._notes(columns, width) if is_new else []
         if is_new or self._rows == ROWS_PER_HEADER:
-            lines += [styled(line, BOLD) for line in _header(columns)]
+            lines += [styled(line, BOLD) for line in _header(columns, self._epoch_width)]
             self._rows = 0
         self._columns = columns
         self._rows += 1
-        return "\n".join([*lines, _row(columns, result)])
+        return "\n".join([*lines, _row(columns, result, self._epoch_width)])
+
+    def _choose_columns(self, width: int) -> Columns:
+        """Return the columns; names are only added, so that a new choice needs more of them or another width."""
+        chosen_for = (width, len(self._names))
+        if self._columns is not None and chosen_for == self._chosen_for:
+            return self._columns
+        self._chosen_for = chosen_for
+        return choose_columns(self._names, self._monitor, width - self._epoch_width + _EPOCH_WIDTH)
 
     def _notes(self, columns: Columns, width: int) -> list[str]:
         """Return what must be known to read columns that are new."""
@@ -141,9 +154,9 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds:.1f}" if seconds < 999.95 else f"{seconds:.0f}"
 
 
-def _header(columns: Columns) -> list[str]:
-    titles, names = " " * (_EPOCH_WIDTH + 1), "epoch "
-    rule = "-" * (_EPOCH_WIDTH + 1)
+def _header(columns: Columns, epoch_width: int) -> list[str]:
+    titles, names = " " * (epoch_width + 1), f"{'epoch':>{epoch_width}} "
+    rule = "-" * (epoch_width + 1)
     for group in columns.groups:
         titles += f" |{_centered(group)}"
         names += " |" + "".join(f" {align_right(column.title, column.width)}" for column in group.columns)
@@ -158,9 +171,9 @@ def _centered(group: ColumnGroup) -> str:
     return f" {fit(title, room):^{room}}"
 
 
-def _row(columns: Columns, result: EpochResult) -> str:
+def _row(columns: Columns, result: EpochResult, epoch_width: int) -> str:
     mark = styled("*", GREEN) if result.is_best else " "
-    cells = [f"{result.epoch:>{_EPOCH_WIDTH}}{mark}"]
+    cells = [f"{result.epoch:>{epoch_width}}{mark}"]
     for group in columns.groups:
         texts = (_cell(column.name, result) for column in group.columns)
         cells.append(_joined(texts, group))

@@ -27,12 +27,13 @@ class Profiler:
         directory: directory of TensorBoard events; the trace is written to `plugins/profile` in it.
         first: first batch, counted from 1 over all epochs that this process trains.
         last: last batch, at least `first`.
+        flag: that sets both, for messages.
 
     Raises:
         FieldAdvice: if the plugin that shows traces is not installed.
     """
 
-    def __init__(self, directory: Path, first: int, last: int) -> None:
+    def __init__(self, directory: Path, first: int, last: int, flag: str) -> None:
         if importlib.util.find_spec(PLUGIN) is None:
             raise FieldAdvice(
                 "profiling needs tensorboard-plugin-profile, which is not installed: pip install 'tfaip[profile]', or "
@@ -42,6 +43,7 @@ class Profiler:
         self._directory = directory
         self._first = first
         self._last = last
+        self._flag = flag
         self._done = 0
         self._begin = 0  # first batch of the trace; 0: not begun
         self._is_active = False
@@ -77,10 +79,10 @@ class Profiler:
             self._stop()
         elif self._done and not self._begin:
             log.warning(
-                "nothing was profiled: %d batches were trained, and profiling begins at batch %d; change "
-                "--trainer.profile_steps",
+                "nothing was profiled: %d batches were trained, and profiling begins at batch %d; change %s",
                 self._done,
                 self._first,
+                self._flag,
             )
 
     def _stop(self) -> None:

@@ -17,6 +17,7 @@ from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
 from tfaip.params.flags import flag_values
 from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.reporting.ownsummaries import OwnSummaries
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import TRAIN, VALIDATION, split_name
 from tfaip.util.typing import Logs
@@ -44,6 +45,7 @@ class TensorBoardEvents:
 
     def __post_init__(self) -> None:
         self._writers: dict[str, EventWriter] = {}
+        self._summaries: OwnSummaries | None = None
         self._has_layer_values = self.directory is not None
 
     def collect(self) -> list[CollectedValue]:
@@ -90,9 +92,9 @@ class TensorBoardEvents:
             for tag, drawing in drawn.items():
                 self._writer(self.directory, kind).drawing(tag, drawing, epoch)
         for collected in layer_values:
-            name = collected.writer.name
-            drawing = collected.writer.func(name, collected.value, epoch)
-            self._writer(self.directory, VALIDATION).drawing(name, drawing, epoch)
+            drawing = self._own_summaries(self.directory).drawing(collected, epoch)
+            if drawing is not None:
+                self._writer(self.directory, VALIDATION).drawing(collected.writer.name, drawing, epoch)
         if self.params.histogram_every_n and epoch % self.params.histogram_every_n == 0:
             weights = variable_arrays(variables_by_path(self.scenario.graph))
             for path, weight in weights.items():
@@ -104,6 +106,13 @@ class TensorBoardEvents:
         """Close all writers."""
         for writer in self._writers.values():
             writer.close()
+        if self._summaries is not None:
+            self._summaries.close()
+
+    def _own_summaries(self, directory: RunDirectory) -> OwnSummaries:
+        if self._summaries is None:
+            self._summaries = OwnSummaries(directory.events(VALIDATION))
+        return self._summaries
 
     def _writer(self, directory: RunDirectory, kind: str) -> EventWriter:
         if kind not in self._writers:

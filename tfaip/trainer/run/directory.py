@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
+from tfaip.components.formermodel import is_model
 from tfaip.errors import TfaipError, UsageError
+from tfaip.params.limits import FieldAdvice
 from tfaip.trainer.run import names
 from tfaip.trainer.run.removal import remove_run
 from tfaip.trainer.run.stagedirectories import StageDirectories
@@ -111,13 +112,14 @@ class RunDirectory:
         shown = shorten_text(str(self.root), 160)
         if not self.params_file.exists():
             # Only a run may be replaced: a mistyped path must never cost a user other files.
-            raise UsageError(
-                f"{shown} exists and is not the directory of a run: choose a new or empty --trainer.output_dir"
+            raise FieldAdvice(
+                f"{shown} exists and is not the directory of a run: choose a new or empty {{output_dir}}", "output_dir"
             )
         if not overwrite and not self._is_without_result():
-            raise UsageError(
-                f"{shown} holds another run: choose another --trainer.output_dir, continue that run with "
-                f"'tfaip-resume-training {shown}', or replace it with --overwrite"
+            raise FieldAdvice(
+                f"{shown} holds another run: choose another {{output_dir}}, continue that run with "
+                f"'tfaip-resume-training {shown}', or replace it with --overwrite",
+                "output_dir",
             )
         self._check_paths()
 
@@ -209,7 +211,9 @@ class RunDirectory:
                 self.root.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(locked_directory(self.root))
             except BlockingIOError as error:
-                raise UsageError(f"another process trains in {shown}: choose another --trainer.output_dir") from error
+                raise FieldAdvice(
+                    f"another process trains in {shown}: choose another {{output_dir}}", "output_dir"
+                ) from error
             except OSError as error:
                 raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
             yield
@@ -228,6 +232,18 @@ class RunDirectory:
         if kept:
             names = ", ".join(shorten_text(name) for name in kept[:8]) + (" ..." if kept[8:] else "")
             log.warning("kept in %s, since no run has written it: %s", self.root, names)
+
+    def intended_repetition(self) -> str | None:
+        """Return the stage that a killed process began to repeat the run from; None: there is none.
+
+        Raises:
+            UsageError: if its file cannot be read.
+        """
+        return StageDirectories(self.root, self.stages).intended_repetition(self.params_file)
+
+    def forget_repetition(self) -> None:
+        """Remove the intention, after everything that it tells was done."""
+        StageDirectories(self.root, self.stages).forget_repetition()
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
@@ -253,7 +269,7 @@ def model_of_run(root: Path) -> Path | None:
     """
     run = RunDirectory.stored(root)
     for model in (run.best, run.export):
-        if (model / SCENARIO_PARAMS_FILE).is_file():
+        if is_model(model):
             return model
     return None
 

@@ -9,20 +9,18 @@ run that was copied, moved or edited has no record.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
-from tfaip.params.serialization import from_dict, params_text, to_dict
-from tfaip.params.trust import UntrustedName
+from tfaip.params.names.trust import UntrustedName
+from tfaip.params.values.serialization import from_dict, params_text, to_dict
 from tfaip.util import importpath
 from tfaip.util.logging import logger
 from tfaip.util.paths import TEMPORARY_PREFIX
@@ -96,7 +94,7 @@ def record_permission(
         if not packages and permission.import_root is None and params.history_file is None:
             path.unlink(missing_ok=True)
             return
-        checksums = [hashlib.sha256(params_text(params, params_file.parent).encode()).hexdigest()]
+        checksums = [_sha256(params_text(params, params_file.parent).encode())]
         if is_resumed:
             with contextlib.suppress(OSError, ValueError):
                 checksums.append(_checksum(params_file))
@@ -148,12 +146,18 @@ def _record_of(params_file: Path) -> Path:
     """Return the file of the record; raise RuntimeError if the user has no home."""
     state = os.environ.get("XDG_STATE_HOME", "")
     directory = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    name = hashlib.sha256(os.fsencode(_run_of(params_file))).hexdigest()[:32]
+    name = _sha256(os.fsencode(_run_of(params_file)))[:32]
     return directory / "tfaip" / "runs" / f"{name}.json"
 
 
 def _checksum(path: Path) -> str:
-    return hashlib.sha256(_read(path, DOCUMENT_BYTES)[0]).hexdigest()
+    return _sha256(_read(path, DOCUMENT_BYTES)[0])
+
+
+def _sha256(content: bytes) -> str:
+    import hashlib  # 4 ms, which `--help` need not wait for
+
+    return hashlib.sha256(content).hexdigest()
 
 
 def _read_private(path: Path) -> str:
@@ -175,6 +179,8 @@ def _write_private(path: Path, text: str) -> None:
     if not path.parent.is_dir():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.parent.chmod(0o700)
+    import tempfile  # 2 ms, as above
+
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY_PREFIX)  # mode 0600
     try:
         with open(descriptor, "w", encoding="utf-8") as file:

@@ -75,7 +75,9 @@ def _remove_stages(path: Path, root: Path) -> None:
         path.unlink()
     if not path.is_dir():
         return
-    StageDirectories(root, path).clean_up()
+    directories = StageDirectories(root, path)
+    directories.clean_up()
+    directories.forget_repetition()
     for entry in path.iterdir():
         if is_ours(entry, STAGE_MARKS):
             remove_directory(entry, root, STAGE_MARKS)

@@ -1,22 +1,27 @@
 """Directories of the stages of a run: what each has written, its part of the history, and if it is done.
 
 `stages/<name>/` contains `stage.json` (what the stage is), its own files, `history.json` (its epochs), `state/` (the
-checkpoint at its end), and `DONE`, which is written last.
+checkpoint at its end), and `DONE`, which is written last. `stages/repeat.json` exists while a command removes what
+the run repeats.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, STAGE_FILE, STAGE_STATE_DIR
+from tfaip.errors import UsageError
+from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, REPEAT_FILE, STAGE_FILE, STAGE_STATE_DIR
 from tfaip.util.files import commit_directory, link_tree, remove_directory, remove_temporaries, write_json
 from tfaip.util.manifest import CHECKPOINT_MARKS
-from tfaip.util.reading import read_json
+from tfaip.util.reading import read_bytes, read_json
+from tfaip.util.text import shorten
 
 STAGE_MARKS = (STAGE_FILE,)
+_STAGE, _REPLACES = "stage", "replaces"
 
 
 class StageDirectories:
@@ -90,9 +95,52 @@ class StageDirectories:
     def forget(self, names: Iterable[str]) -> None:
         """Remove the directories of stages that will run again."""
         for name in names:
-            done = self.path(name) / DONE_FILE
-            done.unlink(missing_ok=True)
-            remove_directory(self.path(name), self._root, STAGE_MARKS)
+            path = self.path(name)
+            if not path.is_symlink():  # a link is refused below: what it leads to is not the run's
+                (path / DONE_FILE).unlink(missing_ok=True)
+            remove_directory(path, self._root, STAGE_MARKS)
+
+    def intend_repetition(self, name: str, params_file: Path, params_text: str) -> None:
+        """Store that a run will be repeated from a stage, right before its params are replaced.
+
+        With the new params the intention is valid: whatever is left to do after that, another process can do. Of a
+        process that was killed before, nothing has changed.
+
+        Args:
+            name: of the stage.
+            params_file: the stored params of the run.
+            params_text: their new content.
+        """
+        before = _checksum(params_file)
+        replaces = None if before == hashlib.sha256(params_text.encode()).hexdigest() else before
+        self._directory.mkdir(parents=True, exist_ok=True)
+        write_json(self._directory / REPEAT_FILE, {_STAGE: name, _REPLACES: replaces})
+
+    def intended_repetition(self, params_file: Path) -> str | None:
+        """Return the stage that a killed process began to repeat the run from; None: there is none.
+
+        Args:
+            params_file: the stored params of the run.
+
+        Raises:
+            UsageError: if the file cannot be read.
+        """
+        path = self._directory / REPEAT_FILE
+        if not path.is_file():
+            return None
+        stored = read_json(path)
+        name, replaces = stored.get(_STAGE), stored.get(_REPLACES)
+        if not isinstance(name, str) or not isinstance(replaces, str | None):
+            raise UsageError(f"{path} has {shorten(stored)}: it is damaged; name the stage with --from_stage")
+        return name if replaces is None or _checksum(params_file) != replaces else None
+
+    def forget_repetition(self) -> None:
+        """Remove the intention, after everything that it tells was done."""
+        path = self._directory / REPEAT_FILE
+        if path.is_file():
+            path.unlink()
+            if not any(self._directory.iterdir()):
+                self._directory.rmdir()
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
@@ -101,6 +149,10 @@ class StageDirectories:
             for path in self._directory.iterdir():
                 if path.is_dir() and not path.is_symlink():
                     remove_temporaries(path, lambda name: True)
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(read_bytes(path)).hexdigest() if path.is_file() else ""
 
 
 def _sync(directory: Path) -> None:

@@ -1,5 +1,7 @@
 """Learning rate schedules: each file has the params of a rule and the rule itself. Needs no backend."""
 
+from typing import TYPE_CHECKING
+
 from tfaip.trainer.scheduler.constant import ConstantParams
 from tfaip.trainer.scheduler.cosine import CosineDecayParams
 from tfaip.trainer.scheduler.exponential import ExponentialDecayParams
@@ -30,6 +32,10 @@ from tfaip.trainer.scheduler.warmup import (
     WarmupCosineDecayParams,
     WarmupExponentialDecayParams,
 )
+from tfaip.util.oldnames import old_names
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 FEEDBACK = [NewbobRelParams, NewbobAbsParams, NewbobMultiEpochParams, ReduceOnPlateauParams]
 SCHEDULES = [

@@ -8,8 +8,8 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError, below, check_fields
-from tfaip.params.tree import is_node
-from tfaip.trainer.schedules.targets import Schedule, number_type, refuse, schedules_of
+from tfaip.params.tree.nodes import is_node
+from tfaip.trainer.schedules.targets import OF_DATA, Schedule, number_paths, number_type, refuse, schedules_of
 
 # More epochs are not checked one by one before the first.
 _CHECKED_EPOCHS = 10_000
@@ -80,7 +80,7 @@ def _type_of(params: Any, schedule: Schedule) -> type[int] | type[float]:
     except UsageError:
         kind = None
     if kind is None:
-        raise refuse(schedule, [])
+        raise refuse(schedule, number_paths(params, OF_DATA))
     return kind
 
 

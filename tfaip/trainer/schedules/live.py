@@ -9,11 +9,12 @@ from weakref import WeakKeyDictionary
 
 import keras
 
-from tfaip.backend import keras_private
-from tfaip.backend.keras_private import NumberVariable
+from tfaip.backend.keras_private.dropout import reset_dropout_rate, set_dropout_rate
+from tfaip.backend.keras_private.losses import has_label_smoothing, set_label_smoothing
+from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.model.livevalues import dropout_layers, scheduled_values
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.model.weightnoise import WeightNoise
+from tfaip.model.updatenoise import UpdateNoise
 from tfaip.params.limits import FieldError
 from tfaip.trainer.optimizer.build import live_numbers
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
@@ -58,7 +59,7 @@ class LiveSchedules:
         self._targets: list[keras.Variable] = []
         self._table = ScheduleTable([schedule.params for schedule in schedules]) if schedules else None
         self._optimizer: TrainingOptimizer | None = None
-        self._noise: WeightNoise | None = None
+        self._noise: UpdateNoise | None = None
         paths = [schedule.path for schedule in schedules]
         of_optimizer = {f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer)} | {AVERAGE_RATE}
         self.of_optimizer = [path.removeprefix(OPTIMIZER) for path in paths if path in of_optimizer]
@@ -94,7 +95,7 @@ class LiveSchedules:
         """
         layers = dropout_layers(model.graph)
         for layer in layers.values():
-            keras_private.reset_dropout_rate(layer)
+            reset_dropout_rate(layer)
         losses = _smoothed_losses(model)
         live = self._live_variables(model)
         rates = {_graph_path(f"{path}/rate"): layer for path, layer in layers.items()}
@@ -103,12 +104,12 @@ class LiveSchedules:
             if schedule.path in rates:
                 _check_share(schedule, "a rate of a dropout")
                 variable = self._variables[schedule.path]
-                keras_private.set_dropout_rate(rates[schedule.path], variable, _seed_of(schedule.path, seed))
+                set_dropout_rate(rates[schedule.path], variable, _seed_of(schedule.path, seed))
             if schedule.path in losses:
                 _check_share(schedule, "a share of a target")
                 variable = self._variables[schedule.path]
                 loss = losses[schedule.path]
-                _own_smoothing[loss] = keras_private.set_label_smoothing(loss, variable)
+                _own_smoothing[loss] = set_label_smoothing(loss, variable)
             if variable is None:
                 known = [*rates, *losses, *_without_aliases(live)]
                 # In full: a command shortens its errors.
@@ -201,9 +202,9 @@ def _smoothed_losses(model: TrainingModel) -> dict[str, Any]:
     """Return the declared losses that smooth labels by a number, by path, each with its own number."""
     found = {}
     for name, loss in model.model_base.loss_objects().items():
-        if keras_private.has_label_smoothing(loss):
+        if has_label_smoothing(loss):
             if loss in _own_smoothing:
-                keras_private.set_label_smoothing(loss, _own_smoothing.pop(loss))
+                set_label_smoothing(loss, _own_smoothing.pop(loss))
             found[f"{LOSSES}{name}.label_smoothing"] = loss
     return found
 

@@ -7,9 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfaip.params.flagnames import Place, walk_places
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
-from tfaip.params.tree import get_path, is_node
+from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.tree.nodes import is_node
+from tfaip.params.tree.paths import get_path
+from tfaip.params.tree.places import Place, walk_places
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
 
@@ -104,9 +106,15 @@ def refuse(schedule: Schedule, live: Sequence[str]) -> FieldAdvice:
 
     Args:
         schedule: of this target.
-        live: the paths that can be changed while the model stays compiled.
+        live: the paths that can be changed: while the model stays compiled, or of the data.
     """
     field = f"{schedule.place}.target"
+    if schedule.is_of_data:
+        hint = did_you_mean(schedule.name, map(shown_name, live))
+        return FieldAdvice(
+            f"{{{field}}} {shorten(schedule.params.target)} cannot be scheduled: the data have no such number{hint}",
+            field,
+        )
     names = ", ".join(sorted(map(shown_name, live)))
     return FieldAdvice(
         f"{{{field}}} {shorten(schedule.params.target)} cannot be scheduled; what can: {names}; with the next epoch "
@@ -125,7 +133,8 @@ def _path_of(params: Any, target: str) -> str:
     for place, _ in walk_places(params, Place.of_root(root)):
         path = place.path.removeprefix(root).removeprefix(".")
         paths.setdefault(path, path)
-        paths.setdefault(path.removeprefix("gen."), path)
+        for prefix in ("gen.", "scenario."):  # as messages and logs show them
+            paths.setdefault(path.removeprefix(prefix), path)
         if not place.is_hidden:
             paths.setdefault(place.flag, path)
     known, rest = name, ""
@@ -171,11 +180,6 @@ def _at(params: Any, path: str) -> Any:
     return value
 
 
-def is_number_field(params: Any, path: str) -> bool:
-    """Return True if a field or an item holds a number, or may hold one."""
-    return number_type(params, path) is not None
-
-
 def number_type(params: Any, path: str) -> type[int] | type[float] | None:
     """Return the type of the numbers of a field or of an item of a list; None: it holds no number.
 
@@ -191,6 +195,14 @@ def number_type(params: Any, path: str) -> type[int] | type[float] | None:
         words = _declared(params, path).replace("|", " ").split()
         return float if "float" in words else int if "int" in words else None
     return None
+
+
+def number_paths(params: Any, prefixes: tuple[str, ...]) -> list[str]:
+    """Return the paths of all fields that hold a number and begin with one of some prefixes."""
+    root = type(params).flag_root
+    paths = [place.path.removeprefix(root).removeprefix(".") for place, _ in walk_places(params, Place.of_root(root))]
+    chosen = [path for path in paths if path.startswith(prefixes) and not path.startswith(_VALIDATION)]
+    return [path for path in chosen if number_type(params, path) is not None]
 
 
 def _declared(params: Any, path: str) -> str:

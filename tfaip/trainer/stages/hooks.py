@@ -7,9 +7,10 @@ from typing import Any
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
-from tfaip.params.storable import prepare
-from tfaip.params.tree import diff
+from tfaip.params.tree.changes import diff
+from tfaip.params.values.storable import prepare
 from tfaip.trainer.stages.overrides import check_own, copy_for_stage, drop_schedules
+from tfaip.util.construction import construct
 from tfaip.util.overriding import overrides
 from tfaip.util.text import shorten
 
@@ -34,7 +35,7 @@ def scenario_with_hooks(scenario: Any, plain: Any) -> Any:
     if not isinstance(scenario, type):
         return scenario
     are_methods = any(inspect.isfunction(inspect.getattr_static(scenario, name)) for name in _overridden(scenario))
-    return scenario(copy_for_stage(plain).scenario) if are_methods else scenario
+    return construct(scenario, copy_for_stage(plain).scenario) if are_methods else scenario
 
 
 def name_of(scenario: Any) -> str:

@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
-from tfaip.params.arguments import Text
-from tfaip.params.copying import copy_tree
-from tfaip.params.fieldtext import value_text
-from tfaip.params.flagnames import Place, flag_of, walk_places
 from tfaip.params.flags import check_flags, get_flag, set_flags
-from tfaip.params.names import did_you_mean
+from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.root import RootParams
-from tfaip.params.sharing import fill_shared
-from tfaip.params.tree import Change, children, diff
+from tfaip.params.tree.changes import Change, diff
+from tfaip.params.tree.copying import copy_tree
+from tfaip.params.tree.nodes import children
+from tfaip.params.tree.places import Place, flag_of, walk_places
+from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.types.fieldtext import value_text
+from tfaip.params.values.words import Text
 from tfaip.trainer.schedules.targets import schedules_without
+from tfaip.trainer.stages.overridenames import ParamNames, merge_overrides
 from tfaip.trainer.stages.placeholders import fill, fill_directories, map_texts, refers_to_result
 from tfaip.util.text import shorten, shorten_text
 
@@ -165,16 +167,6 @@ class _AnyDirectory(dict[str, Path]):
         return Path(name)
 
 
-def merge_overrides(params: RootParams, first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
-    """Return all overrides; of a param that both have, in whatever spelling, that of `second`."""
-    if not first:
-        return dict(second)
-    names = _Names(params)
-    replaced = {names.find(name) for name in second}
-    kept = {name: text for name, text in first.items() if names.find(name) not in replaced}
-    return {**kept, **second}
-
-
 @contextmanager
 def _naming(stage: str) -> Iterator[None]:
     """Context that names the stage in an error about its overrides."""
@@ -245,7 +237,7 @@ def _flags(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
     Raises:
         UsageError: if a param is given twice, or is one that the run has once.
     """
-    names = _Names(params)
+    names = ParamNames(params)
     found: dict[str, str] = {}
     items: dict[str, dict[str, Any]] = {}
     for name, text in overrides.items():
@@ -263,41 +255,3 @@ def _flags(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
         found[flag] = value_text(values)
     _require_of_a_stage(params, found)
     return found
-
-
-class _Names:
-    """Names of the params of a tree: flags, and dotted paths.
-
-    Args:
-        params: the root of the tree.
-    """
-
-    def __init__(self, params: RootParams) -> None:
-        root = type(params).flag_root
-        self._flags: dict[str, Any] = {}
-        self._by_path: dict[str, str] = {}
-        for place, value in walk_places(params, Place.of_root(root)):
-            if not place.is_hidden:
-                self._flags[place.flag] = value
-                self._by_path[place.path.removeprefix(f"{root}.")] = place.flag
-
-    def find(self, name: str) -> tuple[str, str | None]:
-        """Return the flag that a name means, and the key if it means an item of a dict.
-
-        A name may also be that of a class that is chosen by another override, and the flag one that does not exist.
-        """
-        known, rest = name.lstrip("-"), ""
-        while known:
-            flag = known if known in self._flags else self._by_path.get(known)
-            if flag is not None and rest and is_plain_dict(self._flags[flag]):
-                return flag, rest[1:]
-            if flag is not None:
-                return flag + rest, None
-            known, dot, last = known.rpartition(".")
-            rest = f"{dot}{last}{rest}"
-        return name.lstrip("-"), None
-
-
-def is_plain_dict(value: Any) -> bool:
-    """Return True for a dict that is a value, and no container of nodes."""
-    return isinstance(value, dict) and children(value) is None

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.params import ParamsBase, option
-from tfaip.params.fieldtext import FieldValue, value_text
-from tfaip.params.functions import FunctionName, expected_function
 from tfaip.params.limits import FieldError
+from tfaip.params.types.fieldtext import FieldValue, FieldValues, flat_values, value_text
+from tfaip.params.types.functions import FunctionName, expected_function
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.paths import name_problem
@@ -55,7 +55,7 @@ class StageParams(ParamsBase, ABC):
 class OverridingStage(StageParams):
     """Base of the stages whose params differ from those of the run."""
 
-    overrides: dict[str, FieldValue] = option(
+    overrides: FieldValues = option(
         {},
         "Params of the stage that differ from those of the run, as flag=value without dashes, e.g. "
         "model.units=32 optimizer=SGD; in a RepeatStage also a list with a value per repetition",
@@ -168,6 +168,8 @@ class PretrainingParams(ParamsBase):
         if bool(self.vary) != bool(self.values):
             missing, given = ("values", "vary") if self.vary else ("vary", "values")
             raise FieldError(missing, [], f"at least one entry, as there are {given}", others=[given])
+        if len(set(self.vary)) < len(self.vary):
+            raise FieldError("vary", self.vary, "each param once")
 
     def epochs_of(self, index: int) -> int:
         """Return the number of epochs of the stage with an index, from 0."""
@@ -185,6 +187,10 @@ def _texts_by_key(values: Mapping[str, Any]) -> dict[str, Any]:
         FieldError: if a value has another type.
     """
     texts: dict[str, Any] = {}
+    try:
+        values = flat_values(values)
+    except ValueError as error:
+        raise FieldError("overrides", dict(values), f"each param once ({error})") from error
     for key, value in values.items():
         try:
             texts[key] = list(map(value_text, value)) if isinstance(value, list | tuple) else value_text(value)

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.copying import copy_tree
-from tfaip.params.functions import load_function
 from tfaip.params.limits import below
-from tfaip.params.storable import flags_of
+from tfaip.params.tree.copying import copy_tree
+from tfaip.params.tree.nodes import children
+from tfaip.params.tree.places import Place, walk_places
+from tfaip.params.types.functions import load_function
+from tfaip.params.values.storable import flags_of
 from tfaip.trainer.stages.checks import check_remaining_epochs
+from tfaip.trainer.stages.overridenames import merge_overrides, whole_paths
 from tfaip.trainer.stages.overrides import (
     check_overrides,
     copy_for_stage,
-    merge_overrides,
     overridden,
     require_overridden,
     texts_with_results,
@@ -76,6 +78,37 @@ def resolve_stage(stage: PlannedStage, directories: Mapping[str, Path], history:
     except KeyError as error:
         raise UsageError(f"stage {stage.name}: there is no directory of stage {error}") from error
     return dataclasses.replace(stage, params=params, overrides=overrides, settings=settings, pending=None)
+
+
+def model_params(stage: PlannedStage) -> Any | None:
+    """Return the params of a stage that is not reached yet, if its model does not depend on a result.
+
+    Args:
+        stage: of a plan.
+
+    Returns:
+        The params, whose data may refer to a result. None: the model is known when the stage is reached.
+    """
+    if stage.pending is None:
+        return stage.params
+    if stage.asks_history:
+        return None
+    try:
+        params = stage.pending(_Unfilled(), None)
+    except UsageError:
+        return None  # a value that has limits, which the text of a placeholder does not keep
+    of_data = f"{params.flag_root}.gen."
+    for place, value in walk_places(params, Place.of_root(params.flag_root)):
+        if children(value) is None and refers_to_result(value) and not place.path.startswith(of_data):
+            return None
+    return params
+
+
+class _Unfilled(dict[str, Path]):
+    """Directories that have not been reached: each is the placeholder for it."""
+
+    def __missing__(self, name: str) -> Path:
+        return Path(f"{{{name}.dir}}")
 
 
 @dataclass
@@ -140,13 +173,17 @@ class _Planner:
             overrides=stage.overrides,
             rate_control=self._params.pretraining.rate_control,
             transfer=self._params.transfer,
+            asks_history=stage.pending is not None,
         )
 
     def add(self, stage: UnrolledStage) -> None:
         """Add a stage of the list."""
         settings = stage.settings
+        overrides = {}
+        if isinstance(settings, OverridingStage):
+            overrides = whole_paths(self.plain, settings.overrides)
         if isinstance(settings, TrainStage):
-            self._add_training(stage.name, settings)
+            self._add_training(stage.name, settings, overrides)
         elif isinstance(settings, CallStage):
             with below(stage.path):
                 load_function(settings.function, "function")
@@ -156,19 +193,18 @@ class _Planner:
                 params = None
             self._append(stage.name, StageKind.CALL, 0, params=params, pending=pending, settings=settings)
         elif isinstance(settings, OverridingStage):
-            params, pending = self._base.resolve(settings.overrides, stage.name)
+            params, pending = self._base.resolve(overrides, stage.name)
             self._append(
                 stage.name,
                 StageKind.PREDICT,
                 0,
                 params=params,
                 pending=pending,
-                overrides=settings.overrides,
+                overrides=overrides,
                 settings=settings,
             )
 
-    def _add_training(self, name: str, settings: TrainStage) -> None:
-        overrides = dict(settings.overrides)
+    def _add_training(self, name: str, settings: TrainStage, overrides: dict[str, str]) -> None:
         if settings.no_train_scope is not None:
             # An empty one lifts that of the run. Two are an error: they have different spellings.
             key = "no_train_scope" if "trainer.no_train_scope" in overrides else "trainer.no_train_scope"

@@ -36,7 +36,10 @@ class PlannedStage:
         rate_control: False: the rate is held, and the scores of the stage do not count for the control.
         transfer: the weights that it takes over from the stage before.
         settings: the params of the stage itself.
+        epoch_offset: number of the epoch of the run before the first one of the rate control; not 0 only where
+            `Trainer.fit` was called again.
         pending: of a stage whose params are None: computes them, see `tfaip.trainer.stages.plan.resolve_stage`.
+        asks_history: True if a hook computes them that asks for the history.
     """
 
     name: str
@@ -48,4 +51,11 @@ class PlannedStage:
     rate_control: bool = True
     transfer: TransferParams = field(default_factory=TransferParams)
     settings: Any = None
+    epoch_offset: int = 0
     pending: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    asks_history: bool = False
+
+
+def path_of_params(stage: PlannedStage) -> str:
+    """Return the dotted path of the params of a stage of the list, in those of the run."""
+    return f"stages.{'.stages.'.join(stage.name.split('.')[::2])}"

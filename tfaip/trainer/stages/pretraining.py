@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.arguments import Text
 from tfaip.params.limits import FieldError
+from tfaip.params.values.words import Text
 from tfaip.trainer.stages.hooks import (
     ask_for_epoch,
     ask_for_stage,
@@ -116,13 +116,15 @@ def _of_epochs(plain: Any, pretraining: PretrainingParams, scenario: Any) -> lis
     limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
     stages: list[PretrainingStage] = []
     for epoch in range(1, limit + 2):
-        if epoch > plain.epochs and stages and not differences(plain, stages[-1].params):
-            return stages[:-1]  # the last epochs are those of the plain params
-        if epoch > limit:
+        if epoch > plain.epochs:
+            if stages and not differences(plain, stages[-1].params):
+                return stages[:-1]  # the last epochs are those of the plain params
             break
         params = ask_for_epoch(scenario, epoch, plain)
         if params is None:
             return stages
+        if epoch > limit:
+            break
         if stages and not differences(stages[-1].params, params):
             last = stages.pop()
             stages.append(PretrainingStage(last.name, last.epochs + 1, last.params))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.encoding import encode
 from tfaip.params.limits import FieldError
+from tfaip.params.values.encoding import encode
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
 from tfaip.util.text import shorten, shorten_text
 
 STAGE = "stage"
 STAGES = "stages"
+# Stages that no plan has: those of later calls of `Trainer.fit`.
+_FURTHER = re.compile(rf"{MAIN}\.\d+")
 RECORD = "record"
 """Key of what `work_record` returns, in the file of a stage that does not train."""
 
@@ -29,7 +32,7 @@ def place_of(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
 
 
 def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
-    """Return the index of the stage that a checkpoint belongs to.
+    """Return the index of the stage that a checkpoint belongs to; of a later call of `fit` that of `main`.
 
     Args:
         plan: the stages of the run as they are now.
@@ -40,9 +43,12 @@ def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
     """
     name, epochs = state.get(STAGE, MAIN), state["epoch"]
     records = state.get(STAGES) or [{"name": MAIN, "kind": "train", "first_epoch": 1}]
+    further = further_records(state)
+    if further:
+        records, name = records[: -len(further)], MAIN
     done = [record_of(stage) for stage in plan]
     for index, record in enumerate(records):
-        is_running = index == len(records) - 1
+        is_running = index == len(records) - 1 and not further
         now = done[index] if index < len(done) else {}
         differing = [key for key in record if record[key] != now.get(key)]
         if is_running:
@@ -53,6 +59,11 @@ def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
         if differing:
             raise UsageError(_message(record["name"], differing, now, is_running))
     return index_of(plan, name)
+
+
+def further_records(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the records of the later calls of `Trainer.fit` up to the one that a checkpoint belongs to."""
+    return [record for record in state.get(STAGES, []) if _FURTHER.fullmatch(record["name"])]
 
 
 def work_record(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
@@ -128,7 +139,8 @@ def require_place(state: Mapping[str, Any]) -> None:
     is_list = isinstance(records, list) and all(isinstance(record, dict) for record in records)
     names = [record.get("name") for record in records] if is_list else []
     are_texts = all(isinstance(known, str) for known in (name, *names))
-    if not is_list or not are_texts or (records and names[-1] != name):
+    are_numbers = is_list and all(type(record.get("first_epoch", 1)) is int for record in records)
+    if not is_list or not are_texts or not are_numbers or (records and names[-1] != name):
         raise TfaipError(f"the state of the checkpoint has {shorten(name)} as {STAGE}: it is damaged")
 
 

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfaip.params.fieldtext import value_text
-from tfaip.params.flagnames import flag_of
-from tfaip.params.schema import field_default
-from tfaip.params.tree import ABSENT, Change, get_path, is_hidden, is_node, node_fields
+from tfaip.params.resolution.entries import field_default
+from tfaip.params.tree.changes import ABSENT, Change
+from tfaip.params.tree.nodes import is_node, node_fields
+from tfaip.params.tree.paths import get_path, is_hidden
+from tfaip.params.tree.places import flag_of
+from tfaip.params.types.fieldtext import value_text
 from tfaip.trainer.stages.overrides import differences
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.util.text import shorten, shorten_text
 
 _HEADER = ("stage", "epochs", "params that differ from the final ones")
+_WEIGHTS = "weights at its beginning"
 _MAX_ROWS = 60
 _MAX_TEXT = 200
 
 
-def plan_table(stages: Sequence[PlannedStage]) -> list[str]:
+def plan_table(stages: Sequence[PlannedStage], weights: Mapping[str, str] | None = None) -> list[str]:
     """Return a line per stage, below a header: name, first and last epoch, and what differs from the final params.
 
     Args:
         stages: as `plan_stages` returns them; the last one has the final params.
+        weights: the weights that stages begin with, in words, by name of the stage; None: they are not shown.
     """
     final = stages[-1].params
-    rows = [_HEADER] + [(stage.name, epochs_text(stage), _text(stage, final)) for stage in stages]
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    lines = [f"{name:<{widths[0]}}  {epochs:<{widths[1]}}  {text}".rstrip() for name, epochs, text in rows]
+    rows: list[tuple[str, ...]] = [_HEADER]
+    rows += [(stage.name, epochs_text(stage), _text(stage, final)) for stage in stages]
+    if weights is not None:
+        shown = [_WEIGHTS] + [weights.get(stage.name, "-") for stage in stages]
+        rows = [(*row[:-1], text, row[-1]) for row, text in zip(rows, shown, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     left_out = len(lines) - _MAX_ROWS
     if left_out > 0:
         half = _MAX_ROWS // 2

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tfaip.params.fieldtext import value_text
 from tfaip.params.limits import FieldError
-from tfaip.params.names import did_you_mean
-from tfaip.params.tree import node_fields
+from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.tree.nodes import node_fields
+from tfaip.params.types.fieldtext import value_text
 from tfaip.trainer.stages.naming import check_name
 from tfaip.trainer.stages.params import CallStage, OverridingStage, RepeatStage, StageParams, TrainStage
 from tfaip.trainer.stages.placeholders import fill, map_texts

@@ -16,10 +16,9 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.benchmark import StageTimes, Throughput, measure_stages, measure_throughput, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.params.storable import flags_of
-from tfaip.trainer.datasetup import create_pipeline
-from tfaip.trainer.feed import Feed
+from tfaip.params.values.storable import flags_of
+from tfaip.trainer.datasetup import create_training_pipeline
+from tfaip.trainer.feed import Feeder
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 from tfaip.util.logging import logger
@@ -56,7 +55,7 @@ def benchmark_input(
     seeded = copy.copy(params)
     seeded.random_seed = params.random_seed or 0
     with flags_of(seeded, "trainer"):
-        pipeline = create_pipeline(seeded, scenario, PipelineMode.TRAINING)
+        pipeline = create_training_pipeline(seeded, scenario)
     with StopRequest() as stop:
         times = _stage_times(pipeline)
         if times is not None:
@@ -197,7 +196,7 @@ def _feed(pipeline: DataPipeline, cached: list[Batch], seconds: float) -> float:
             given += batch.size
             yield batch, None
 
-    with Feed(closing(endless()), pipeline.data, pipeline.params.bucket_lengths()) as feed:
+    with Feeder(pipeline.data).feed(closing(endless()), pipeline.params.bucket_lengths()) as feed:
         backend.consume(feed.dataset)
     return given / (time.perf_counter() - begin)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.encoding import CLASS_KEY
-from tfaip.params.returnn_names import RETURNN_OPTIONS
-from tfaip.params.serialization import from_dict
-from tfaip.params.trust import class_name
+from tfaip.params.names.returnn import RETURNN_OPTIONS
+from tfaip.params.names.trust import class_name
+from tfaip.params.values.encoding import CLASS_KEY
+from tfaip.params.values.serialization import from_dict
 from tfaip.trainer.returnnliterals import SOURCE_BYTES, NotLiteral, literal, parse_source
 from tfaip.trainer.scheduler import (
     ConstantParams,

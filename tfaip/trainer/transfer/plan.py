@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import AmbiguousAxis, Structure, WeightStructure
 from tfaip.model.structure.sizes import resized_structure
+from tfaip.model.tails import Match, match_tails
+from tfaip.model.weightsource import Source
 from tfaip.trainer.transfer.fitting import Blocks, Fit, Fitting, Shape
 from tfaip.trainer.transfer.names import NameRules
 from tfaip.trainer.transfer.params import NewRows, TransferMode
-from tfaip.trainer.transfer.tails import Match, match_tails
 from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
@@ -30,25 +31,6 @@ class Outcome(StrEnum):
     SHAPE_DIFFERS = "skipped: shape differs"
     NOT_FOUND = "left fresh: not in the source"
     AMBIGUOUS = "left fresh: ambiguous"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Named arrays to take values from.
-
-    Args:
-        description: their origin, for messages.
-        arrays: the arrays by name.
-        aliases: further names -> the name in `arrays`, for sources that do not name weights as the toolkit does.
-        by_tail: also find an array by the last parts of its names (see `tails.py`).
-        structure: of the weights by their names in `arrays`, if the graph that they belong to is known.
-    """
-
-    description: str
-    arrays: Mapping[str, np.ndarray]
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    by_tail: bool = False
-    structure: Structure = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

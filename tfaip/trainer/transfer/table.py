@@ -17,6 +17,17 @@ def transfer_table(transfer: Transfer) -> list[str]:
     return lines + _unused_lines(transfer)
 
 
+def counts_text(transfer: Transfer) -> str:
+    """Return how many weights are copied, resized and fresh, in words."""
+    whole, partly = len(transfer.with_outcome(Outcome.LOADED)), len(transfer.with_outcome(Outcome.PARTLY_LOADED))
+    return f"{whole} copied, {partly} resized, {len(transfer.rows) - whole - partly} fresh"
+
+
+def is_whole(transfer: Transfer) -> bool:
+    """Return True if all weights are copied as they are."""
+    return len(transfer.with_outcome(Outcome.LOADED)) == len(transfer.rows)
+
+
 def shape_text(shape: Shape) -> str:
     """Return a shape as text, e.g. `3x4`; `()` for a scalar."""
     return "x".join(map(str, shape)) or "()"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tfaip.components.formermodel import find_former_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelformat import SERVE_DIR
+from tfaip.export.savedmodelvariables import VARIABLES_DIR, is_saved_model, read_saved_model
 from tfaip.model.weights import WEIGHTS_FILE, load_weights_of
+from tfaip.model.weightsource import Source
 from tfaip.trainer.run.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.trainer.transfer.plan import Source
-from tfaip.trainer.warmstart.savedmodelvariables import is_saved_model, read_saved_model
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MANIFEST_FILE, read_manifest, verify_files
 from tfaip.util.paths import path_problem
@@ -29,7 +30,7 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
     Args:
         path: an exported model (`best/`, `export/`), the directory of a run (its best model, else its final one, else
             its newest checkpoint), a checkpoint or a directory of checkpoints (averaged weights if it has them),
-            or a SavedModel.
+            or a SavedModel. Models, runs and checkpoints of tfaip 1.2 are SavedModels.
         trim_graph_name: for a SavedModel, see `read_saved_model`.
 
     Raises:
@@ -46,11 +47,15 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
         return Source(str(path), load_weights_of(path))
     if (path / ARRAYS_FILE).is_file():
         return _of_checkpoint(path, read_checkpoint(path))
-    if (path / PARAMS_FILE).is_file():
+    former = find_former_model(path)
+    if former is not None:
+        return read_saved_model(former.saved_model, trim_graph_name)
+    if (path / PARAMS_FILE).is_file() and not is_saved_model(path):
         return read_source(_model_of_run(path), trim_graph_name)
     if CheckpointStore(path).checkpoints():
         return _newest(path)
-    for directory in (path, path / SERVE_DIR):
+    # tfaip 1.2 wrote the variables of its checkpoints, as those of a SavedModel, beside the params of the run.
+    for directory in (path, path / SERVE_DIR, path.parent if path.name == VARIABLES_DIR else path):
         if is_saved_model(directory):
             return _of_saved_model(directory, trim_graph_name)
     raise UsageError(

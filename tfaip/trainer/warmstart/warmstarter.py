@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import keras
+import numpy as np
 
 from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.structure.axis import Structure
@@ -20,7 +23,7 @@ from tfaip.trainer.transfer.table import shape_text, transfer_table
 from tfaip.trainer.warmstart.params import WarmStartMode, WarmStartParams
 from tfaip.trainer.warmstart.sources import read_source
 from tfaip.util.logging import logger
-from tfaip.util.overriding import refuse_uncalled
+from tfaip.util.overriding import overrides
 
 _SHOWN = 5
 
@@ -28,14 +31,16 @@ log = logger(__name__)
 
 
 class WarmStarter:
-    """Loader of initial weights into a graph. Override `read_sources` to take them from elsewhere.
+    """Loader of initial weights into a graph.
+
+    Override `read_sources` to take them from elsewhere, `_trim` to find them by other names, and
+    `apply_weights` to change them, for example to another size.
 
     Args:
         params: params of the warm start.
     """
 
     def __init__(self, params: WarmStartParams) -> None:
-        refuse_uncalled(type(self), WarmStarter, {"apply_weights": "apply", "_trim": "read_sources"})
         self._params = params
 
     @property
@@ -65,7 +70,7 @@ class WarmStarter:
             FieldAdvice: if nothing matches, or if something does not match and `allow_partial` is False; then no
                 weight was assigned. Its path begins at the params.
         """
-        sources = self.read_sources()
+        sources = [self._trimmed(source) for source in self.read_sources()]
         if not sources:
             return
         variables = variables_by_path(graph)
@@ -87,10 +92,54 @@ class WarmStarter:
             self._params.new_rows,
         )
         _report(transfer)
-        _check(transfer, self._params.allow_partial)
+        is_own = overrides(type(self), WarmStarter, "apply_weights")
+        _check(transfer, self._params.allow_partial, any_shape=is_own)
         resized = {row.target: weights[row.target] for row in transfer.with_outcome(Outcome.PARTLY_LOADED)}
-        for path, array in transfer.arrays(variable_arrays(resized)).items():
+        arrays = transfer.arrays(variable_arrays(resized))
+        if is_own:
+            self.apply_weights(graph, _all_weights(graph, weights, {**arrays, **_of_other_shape(transfer)}))
+            return
+        for path, array in arrays.items():
             weights[path].assign(array)
+
+    def apply_weights(self, target_model: keras.layers.Layer, new_weights: list[np.ndarray]) -> None:
+        """Assign weights; an override may change them before.
+
+        Args:
+            target_model: the outermost graph.
+            new_weights: a value for each of its `weights`, in this order. To an override they may come in
+                the shape that they have in their source; what no source has is as initialised.
+        """
+        for variable, array in zip(target_model.weights, new_weights, strict=True):
+            variable.assign(array)
+
+    def _trim(self, name: str) -> str:
+        """Return the path by which a weight of a source is found; default: its own name."""
+        return name
+
+    def _trimmed(self, source: Source) -> Source:
+        if not overrides(type(self), WarmStarter, "_trim"):
+            return source
+        arrays = {self._trim(name): array for name, array in source.arrays.items()}
+        if len(arrays) < len(source.arrays):
+            raise ValueError(f"{type(self).__name__}._trim gives several weights of {source.description} one name")
+        aliases = {self._trim(alias): self._trim(name) for alias, name in source.aliases.items()}
+        return replace(source, arrays=arrays, aliases=aliases)
+
+
+def _all_weights(
+    graph: GenericGraphBase[Any], weights: Mapping[str, keras.Variable], arrays: Mapping[str, np.ndarray]
+) -> list[np.ndarray]:
+    """Return the new value of each weight of a graph, or the one that it has."""
+    paths = {id(weight): path for path, weight in weights.items()}
+    current = variable_arrays(weights)
+    return [arrays.get(paths[id(weight)], current[paths[id(weight)]]) for weight in graph.weights]
+
+
+def _of_other_shape(transfer: Transfer) -> dict[str, np.ndarray]:
+    """Return the arrays that are found by name in another shape, by target path."""
+    rows = transfer.with_outcome(Outcome.SHAPE_DIFFERS)
+    return {row.target: transfer.sources[row.source[0]].arrays[row.source[1]] for row in rows if row.source is not None}
 
 
 def _without(source: Source, names: set[str]) -> Source:
@@ -123,9 +172,13 @@ def _report(transfer: Transfer) -> None:
         log.info("  %s", line)
 
 
-def _check(transfer: Transfer, allow_partial: bool) -> None:
-    missing = transfer.with_outcome(Outcome.NOT_FOUND, Outcome.SHAPE_DIFFERS, Outcome.AMBIGUOUS)
-    loaded = transfer.with_outcome(Outcome.LOADED, Outcome.PARTLY_LOADED)
+def _check(transfer: Transfer, allow_partial: bool, any_shape: bool) -> None:
+    usable = [Outcome.LOADED, Outcome.PARTLY_LOADED]
+    if any_shape:
+        usable.append(Outcome.SHAPE_DIFFERS)
+    failed = (Outcome.NOT_FOUND, Outcome.SHAPE_DIFFERS, Outcome.AMBIGUOUS)
+    missing = [row for row in transfer.with_outcome(*failed) if row.outcome not in usable]
+    loaded = transfer.with_outcome(*usable)
     what = _descriptions(transfer)
     fields, blocks = [], ""
     if any(row.reason for row in missing):

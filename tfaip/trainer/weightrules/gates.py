@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import keras
 
+from tfaip.model.gates import gate_names
 from tfaip.model.variables import all_layers_by_path
 
-# In the order in which Keras joins them along the last axis.
-_GATES: tuple[tuple[type[keras.layers.Layer], tuple[str, ...]], ...] = (
-    (keras.layers.LSTMCell, ("input_gate", "forget_gate", "cell_gate", "output_gate")),
-    (keras.layers.GRUCell, ("update_gate", "reset_gate", "candidate_gate")),
-)
 _FUSED = ("kernel", "recurrent_kernel", "bias")
 
 Part = tuple[str, slice]
@@ -23,10 +19,11 @@ def gates_of(graph: keras.layers.Layer) -> dict[str, list[Part]]:
     """
     found: dict[str, list[Part]] = {}
     for path, layer in all_layers_by_path(graph).items():
-        gates = next((names for cls, names in _GATES if isinstance(layer, cls)), ())
+        gates = gate_names(layer)
         for name in _FUSED if gates else ():
-            units = int(layer.units)
+            weight = getattr(layer, name)
+            size = 0 if weight is None else int(weight.shape[-1]) // len(gates)
             found[f"{path}/{name}"] = [
-                (f"{path}/{gate}/{name}", slice(i * units, (i + 1) * units)) for i, gate in enumerate(gates)
+                (f"{path}/{gate}/{name}", slice(i * size, (i + 1) * size)) for i, gate in enumerate(gates)
             ]
     return found

@@ -10,8 +10,8 @@ from typing import Any, cast
 from tfaip.errors import UsageError
 from tfaip.model.keras_objects.base import CustomObject
 from tfaip.model.keras_objects.initializers import Constant, Initializer
-from tfaip.params.choices import ClassChoice
-from tfaip.params.objects import is_object_name
+from tfaip.params.resolution.choices import ClassChoice
+from tfaip.params.types.objects import is_object_name
 from tfaip.util.text import shorten, shorten_text
 
 EXPECTED = "a number, or an initializer of Keras by name, e.g. glorot_uniform or RandomNormal(stddev=0.1)"

@@ -8,8 +8,8 @@ from typing import Any
 import keras
 
 from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.updatenoise import UpdateNoise
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weightnoise import WeightNoise
 from tfaip.model.weightpenalty import WeightPenalty
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.util.logging import logger
@@ -21,11 +21,11 @@ log = logger(__name__)
 Number = Callable[[str, float], "float | keras.Variable"]
 
 
-def weight_noise(params: Any, number: Number) -> WeightNoise | None:
+def weight_noise(params: Any, number: Number) -> UpdateNoise | None:
     """Return the noise on weights that the trainer params ask for; None: none."""
     stddev = number("weight_noise.stddev", params.weight_noise.stddev)
     if isinstance(stddev, keras.Variable) or stddev > 0:
-        return WeightNoise(stddev, params.random_seed or 0)
+        return UpdateNoise(stddev, params.random_seed or 0)
     return None
 
 

@@ -103,7 +103,9 @@ def test_a_worker_that_accepts_no_message(seconds: Callable[[], float]) -> None:
 def test_a_worker_that_logs_too_much(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     assert ids(make(FaultParams(fault="log", at=1), rows(4), batch_size=4)) == [0, 1, 2, 3]
-    assert [record.getMessage() for record in caplog.records] == [f"line {number}" for number in range(MAX_MESSAGES)]
+    # On a busy machine the toolkit itself logs how long the worker took to start.
+    logged = [record.getMessage() for record in caplog.records if record.name == "user"]
+    assert logged == [f"line {number}" for number in range(MAX_MESSAGES)]
 
 
 def test_a_message_that_cannot_be_formatted_costs_no_sample(capfd: pytest.CaptureFixture[str]) -> None:
@@ -219,7 +221,8 @@ def test_corrupt_samples_cost_only_themselves(processes: int, caplog: pytest.Log
     )
     assert ids(pipeline) == [index for index in range(40) if index not in (0, 10, 12, 20, 30)]
     assert (pipeline.dropped.failed, pipeline.dropped.total) == (5, 5)
-    first, _, third, *_ = [record.message for record in caplog.records]
+    # On a busy machine there may also be a line on the start of the worker.
+    first, _, third, *_ = [message for message in caplog.messages if message.startswith("left out")]
     assert first.startswith("left out a sample, number 1 so far: OSError: row_0.png is damaged; while Files read")
     assert third.startswith("left out a sample, number 3 so far: ZeroDivisionError: bad pixel; in Fault.apply, sample")
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfaip.data.pipeline.definitions import GENERAL_PROCESSOR, PipelineMode, Sample
 from tfaip.params import ParamsBase, option
 from tfaip.params.part import Part
-from tfaip.params.sharing import with_shared
+from tfaip.params.tree.sharing import with_shared
+from tfaip.util.oldnames import old_names
+from tfaip.util.overriding import overrides
 
 if TYPE_CHECKING:
     import numpy as np
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 _WORD = 2**64
 
@@ -112,12 +117,26 @@ class MappingDataProcessor(DataProcessor[P]):
     def supports_preload(self) -> bool:
         return True
 
-    def preload(self, sample: Sample) -> Sample:
-        """Process one sample that will be kept in memory; default: `apply`."""
+    def preload(self, sample: Sample) -> Sample | Iterable[Sample]:
+        """Process one sample that will be kept in memory; default: `apply`.
+
+        Several samples may be returned or yielded: all of them are kept, in the place of the one.
+        """
+        return self.apply_on_sample(sample)
+
+    def apply_on_sample(self, sample: Sample) -> Sample:
+        """Process one sample, as the pipeline does; default: `apply`. (`rng` is there only in a pipeline.)"""
         return self.apply(sample)
+
+    def apply_on_samples(self, samples: Iterable[Sample]) -> Iterator[Sample]:
+        """Process samples, one after the other."""
+        return map(self.apply_on_sample, samples)
 
     def _mapping(self) -> Callable[[Sample], Sample]:
         """Return the function that the pipeline calls with each sample."""
+        # Called directly unless a subclass has its own: it would take time for each sample.
+        if overrides(type(self), MappingDataProcessor, "apply_on_sample"):
+            return self.apply_on_sample
         return self.apply
 
 
@@ -157,7 +176,7 @@ class Processor(Part, DataProcessorParams, MappingDataProcessor[Any]):
     def create(self, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
         return _create_processor(self, data_params, mode)
 
-    def preload(self, sample: Sample) -> Sample:
+    def apply_on_sample(self, sample: Sample) -> Sample:
         return self._mapping()(sample)
 
     def _mapping(self) -> Callable[[Sample], Sample]:

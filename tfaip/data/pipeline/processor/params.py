@@ -10,8 +10,8 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, DataProcessorParams
 from tfaip.params import ParamsBase, option
-from tfaip.params.defaults import copied
-from tfaip.params.sharing import with_shared
+from tfaip.params.declaration.defaults import copied
+from tfaip.params.tree.sharing import with_shared
 
 if TYPE_CHECKING:
     from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline, SampleMapper

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tfaip.data.pipeline.definitions import Sample, require_iterable
+from tfaip.data.pipeline.definitions import Sample, SampleGroup, require_iterable
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessor,
     GeneratingDataProcessor,
     MappingDataProcessor,
     RandomStream,
 )
+from tfaip.util.oldnames import old_names
+
+if not TYPE_CHECKING:
+    __getattr__ = old_names(__name__)
 
 OnFailure: TypeAlias = Callable[[Exception, tuple[int, int, int]], None]
 
@@ -33,7 +37,9 @@ class SampleMapper:
         return len(self.steps)
 
     def map(self, sample: Sample, seed: int, pass_index: int, index: int) -> Sample:
-        """Process the sample with number `index` of its pass, until it is invalid."""
+        """Process the sample with number `index` of its pass, until it is invalid; of a group each sample."""
+        if sample.__class__ is SampleGroup:
+            return self._map_group(sample, (seed, pass_index, index))
         for processor, apply, move in self._calls:
             if sample._invalid:
                 break
@@ -48,6 +54,23 @@ class SampleMapper:
             sample = processed
         return sample
 
+    def _map_group(self, group: SampleGroup, place: tuple[int, int, int]) -> SampleGroup:
+        """Process all samples of a group; they share the random numbers of its place, one after the other."""
+        samples = group.samples
+        for processor, apply, move in self._calls:
+            move(*place)
+            processed = []
+            for number, sample in enumerate(samples):
+                try:
+                    done = sample if sample._invalid else _checked(apply(sample), processor, "apply")
+                except Exception as error:
+                    where = f"sample {number} of batch {place[2]} of its pass"
+                    error.add_note(f"in {type(processor).__name__}.apply, {where}: {sample!r}")
+                    raise
+                processed.append(done)
+            samples = processed
+        return SampleGroup(samples)
+
 
 class ProcessorPipeline:
     """Processors in the order in which they run.
@@ -60,6 +83,8 @@ class ProcessorPipeline:
 
     def __init__(self, processors: Sequence[tuple[int, DataProcessor[Any]]], num_parallel: int = 0) -> None:
         self.processors = [processor for _, processor in processors]
+        self.pipeline = self.processors
+        """The same list, under its name of tfaip 1.2."""
         mapping: list[tuple[MappingDataProcessor[Any], RandomStream]] = []
         self._streaming: list[tuple[DataProcessor[Any], RandomStream]] = []
         for number, processor in processors:

@@ -20,7 +20,7 @@ class GraphParams(LayerBaseParams):
 class MLPGraphParams(GraphParams, cls=".graph:MLPGraph"):
     """Fully connected layers."""
 
-    units: list[int] = option([256, 128], "Units of each layer, e.g. 256 128")
+    units: list[int] = option([256, 128], "Units of each layer, e.g. 256 128", low=1)
 
 
 class CNNGraphParams(GraphParams, cls=".graph:CNNGraph"):

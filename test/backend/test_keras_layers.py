@@ -1,0 +1,161 @@
+"""What is used of Keras beyond its documentation, of layers and their calls: it exists, and does what we need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from tfaip.backend.keras_private.dropout import reset_dropout_rate, set_dropout_rate
+from tfaip.backend.keras_private.layers import COLLECTIONS, ConvLSTMCell, attention_layers, own_training_flag, sublayers
+from tfaip.backend.keras_private.numbers import NumberVariable
+from tfaip.backend.keras_private.symbolic import (
+    SymbolicCall,
+    recorded_calls,
+    symbolic_call,
+    tensors_in_symbolic_calls,
+    variables_in_symbolic_calls,
+)
+from tfaip.model.variables import variables_by_path
+
+pytestmark = pytest.mark.backend
+
+
+def test_sublayers_in_the_order_of_their_definition() -> None:
+    layer = keras.layers.Layer()
+    layer.second, layer.many = keras.layers.Dense(2), [keras.layers.Dense(3), {"a": keras.layers.Flatten()}]
+    layer.first = keras.layers.Dense(1)
+    expected = [layer.second, layer.many[0], layer.many[1]["a"], layer.first]
+    assert sublayers(layer) == expected
+
+
+def test_calls_with_keras_tensors_are_recorded() -> None:
+    dense = keras.layers.Dense(2)
+    x = keras.Input((3,))
+    (y,) = SymbolicCall(dense, (x,), {}, [dense(x)]).outputs
+    call = symbolic_call(y)
+    assert call is not None
+    assert (call.operation, call.args, list(call.outputs)) == (dense, (x,), [y])
+    assert [found.operation for found in recorded_calls(dense)] == [dense]
+    product = symbolic_call(ops.matmul(x, dense.kernel))
+    assert product is not None
+    assert type(product.operation).__name__ == "Matmul"
+    assert product.args[1] is dense.kernel
+
+
+def test_variables_take_part_in_symbolic_arithmetic_for_a_while() -> None:
+    variable, x = keras.Variable(np.ones(3, np.float32)), keras.Input((3,))
+    with variables_in_symbolic_calls():
+        for result in (variable * x, x + variable, variable - x, variable / x, variable**x):
+            assert isinstance(result, keras.KerasTensor)
+        assert isinstance(x @ keras.Variable(np.ones((3, 2), np.float32)), keras.KerasTensor)
+        assert ops.convert_to_numpy(variable * 2).tolist() == [2, 2, 2]
+    with pytest.raises((TypeError, ValueError)):
+        variable * x
+
+
+def test_tensors_take_part_in_symbolic_operations_for_a_while() -> None:
+    tensor, x = ops.convert_to_tensor(np.ones(3, np.float32)), keras.Input((3,))
+    cls = type(tensor)
+    before = {name: member for name, member in vars(cls).items() if callable(member)}
+    with tensors_in_symbolic_calls():
+        for result in (tensor < x, tensor + x, tensor**x):
+            assert isinstance(result, keras.KerasTensor)
+        assert ops.convert_to_numpy(tensor + 2).tolist() == [3, 3, 3]
+    assert {name: member for name, member in vars(cls).items() if callable(member)} == before
+
+
+def test_the_layers_of_an_attention() -> None:
+    for layer in (keras.layers.MultiHeadAttention(2, 3), keras.layers.GroupQueryAttention(3, 4, 2)):
+        x = keras.Input((5, 6))
+        layer(x, x)
+        parts = attention_layers(layer)
+        assert [name for name, part in parts.items() if part is None] == ["gate"]
+        assert parts["query"].kernel.shape[0] == 6
+    assert isinstance(keras.layers.ConvLSTM1D(1, 1).cell, ConvLSTMCell)
+
+
+def test_collections_of_keras_are_left_out_of_the_paths_of_weights() -> None:
+    class Own(keras.layers.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mine = [keras.layers.Dense(1)]
+            self.drop = keras.layers.Dropout(0.5, seed=1)
+            self.weight = self.add_weight((1,))
+
+        def call(self, x: Any) -> Any:
+            return self.drop(self.mine[0](x)) * self.weight
+
+    layer = Own()
+    layer(keras.Input((1,)))
+    assert set(variables_by_path(layer)) == {
+        "drop/seed_generator/state",
+        "mine/0/bias",
+        "mine/0/kernel",
+        "weight",
+    }
+    missing = COLLECTIONS - set(vars(layer))
+    assert not missing, f"Keras has no {missing} any more: see COLLECTIONS"
+
+
+class Outer(keras.layers.Layer):
+    """Calls another layer in another mode, and then asks for its own."""
+
+    def __init__(self, keeps: bool) -> None:
+        super().__init__()
+        self.inner, self.drop, self.keeps = keras.layers.Dropout(0.5, seed=1), keras.layers.Dropout(0.5, seed=1), keeps
+
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        if self.keeps:
+            with own_training_flag(self.inner):
+                self.inner(x, training=False)
+        else:
+            self.inner(x, training=False)
+        return self.drop(x)
+
+
+def test_a_nested_call_keeps_the_training_flag_of_the_caller() -> None:
+    x = np.ones((1, 100), np.float32)
+    assert set(np.unique(ops.convert_to_numpy(Outer(True)(x, training=True)))) == {0.0, 2.0}
+    # What it is needed for: without it no dropout acts.
+    assert set(np.unique(ops.convert_to_numpy(Outer(False)(x, training=True)))) == {1.0}
+
+
+@pytest.mark.parametrize("name", ["Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"])
+def test_a_dropout_layer_with_a_rate_that_changes(name: str) -> None:
+    layer = getattr(keras.layers, name)(0.0)
+    shape = {"Dropout": (4, 6), "SpatialDropout1D": (4, 3, 6), "SpatialDropout2D": (4, 3, 2, 6)}.get(
+        name, (4, 2, 3, 2, 6)
+    )
+    x = np.ones(shape, np.float32)
+    layer(x, training=True)
+    rate = NumberVariable(0.5)
+    set_dropout_rate(layer, rate, seed=1)
+    kept = ops.convert_to_numpy(layer(x, training=True))
+    assert set(kept.ravel()) == {0.0, 2.0}
+    if name != "Dropout":
+        # One draw for each sample and channel.
+        flat = kept.reshape(4, -1, 6)
+        assert (flat == flat[:, :1]).all()
+    assert (ops.convert_to_numpy(layer(x, training=False)) == 1).all()
+    rate.assign(1.0)
+    assert not ops.convert_to_numpy(layer(x, training=True)).any()
+    rate.assign(0.0)
+    assert (ops.convert_to_numpy(layer(x, training=True)) == 1).all()
+    assert layer.get_config()["rate"] == 0.0
+    reset_dropout_rate(layer)
+    rate.assign(1.0)
+    assert (ops.convert_to_numpy(layer(x, training=True)) == 1).all()
+
+
+def test_gaussian_dropout_with_a_rate_that_changes() -> None:
+    layer = keras.layers.GaussianDropout(0.2)
+    rate = NumberVariable(0.8)
+    set_dropout_rate(layer, rate, seed=1)
+    drawn = ops.convert_to_numpy(layer(np.ones((10_000,), np.float32), training=True))
+    # Mean 1 and variance 0.8 / 0.2.
+    assert abs(drawn.mean() - 1) < 4 * 2 / 100
+    assert abs(drawn.var() - 4) < 4 * 4 * np.sqrt(2 / 10_000)

@@ -1,0 +1,158 @@
+"""A scenario as it was written for tfaip 1.2, with list files and TensorFlow operations, runs unchanged."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from test.clients.write_words import labels_of, words_of, write_list
+from test.support.runs import assert_same_run, history, make_once, result_lines
+from tfaip.imports import LAVParams, PredictorParams
+
+pytestmark = [
+    pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the scenario uses TensorFlow operations"),
+    # Old names, which a program of that time uses.
+    pytest.mark.filterwarnings("ignore:.* is (deprecated since tfaip|now called):DeprecationWarning"),
+]
+
+EPOCHS = 3
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(path: Path) -> None:
+        write_list(path, "train", 12, seed=1)
+        write_list(path, "val", 6, seed=2)
+
+    return make_once(tmp_path_factory, "words", make)
+
+
+def flags(lists: Path, run: Path) -> list[str]:
+    return [
+        *["--trainer.output_dir", str(run), "--trainer.lav_every_n", "1", "--trainer.lav_silent", "False"],
+        *["--train.lists", str(lists / "train.lst"), "--val.lists", str(lists / "val.lst")],
+    ]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, lists: Path) -> Path:
+    """The directory of a training by the scenario's own `main`."""
+    from test.clients.words.main import main
+
+    def make(path: Path) -> None:
+        main([*flags(lists, path / "run"), "--model.units", "6"])
+
+    return make_once(tmp_path_factory, "words-run", make) / "run"
+
+
+@pytest.fixture(scope="module")
+def names(run: Path, lists: Path) -> list[str]:
+    """What the best model reads in the words of the validation."""
+    from test.clients.words.params import FilesParams
+    from test.clients.words.scenario import WordsScenario
+
+    predictor = WordsScenario.create_predictor(str(run / "best"), PredictorParams(silent=True))
+    samples = list(predictor.predict(FilesParams(files=words_of(lists / "val.lst"))))
+    predictor.benchmark_results.pretty_print()
+    assert [sample.meta["path"] for sample in samples] == words_of(lists / "val.lst")
+    return [sample.outputs["name"] for sample in samples]
+
+
+def test_own_main_trains_with_processors_and_arguments_of_the_hooks(run: Path) -> None:
+    values = [epoch["values"] for epoch in history(run).values()]
+    assert len(values) == EPOCHS
+    assert values[-1]["loss"] < values[0]["loss"]
+    assert {"loss", "loss_loss", "size", "acc", "val_loss", "val_acc", "lav_l0_acc", "lav_l0_eval_acc"} <= values[
+        0
+    ].keys()
+    assert [value["lav_l0_total"] for value in values] == [6] * EPOCHS
+
+    params = json.loads((run / "trainer_params.json").read_text())
+    names = [p["__cls__"].rpartition(":")[2] for p in params["scenario"]["data"]["pre_proc"]["processors"]]
+    assert names == ["LoadParams", "ScaleParams", "EncodeParams", "NoiseParams"]
+    assert params["scenario"]["model"]["units"] == 6
+
+
+def test_graph_gets_the_arguments_of_the_hook(run: Path) -> None:
+    from test.clients.words.scenario import WordsScenario
+
+    scenario = WordsScenario(params=WordsScenario.params_from_path(str(run / "best")))
+    graph = scenario.graph
+    assert (graph.n_classes, graph.temperature) == (3, 0.5)
+
+
+def test_log_has_the_results_and_lines_of_the_client(run: Path) -> None:
+    assert [epoch for epoch, _ in result_lines(run)] == [1, 2, 3]
+    log = (run / "train.log").read_text()
+    assert log.count("Training words with 6 units") == 1
+    assert "word a read as" in log
+
+
+def test_resumes_as_if_not_interrupted(run: Path, lists: Path, tmp_path: Path) -> None:
+    from test.clients.words.main import main
+    from tfaip.trainer.trainer import Trainer
+
+    main([*flags(lists, tmp_path / "run"), "--model.units", "6", "--trainer.epochs", "2"])
+    stored = tmp_path / "run" / "trainer_params.json"
+    stored.write_text(json.dumps({**json.loads(stored.read_text()), "epochs": EPOCHS}))
+    trainer = Trainer.restore_trainer(str(tmp_path / "run"))
+    trainer.train()
+    assert trainer.epoch == EPOCHS
+    assert_same_run(tmp_path / "run", run)
+
+
+def test_predicts_files_bare_inputs_and_one_by_one(run: Path, lists: Path, names: list[str]) -> None:
+    from test.clients.words.scenario import WordsScenario
+
+    assert set(names) <= set("abc")
+    predictor = WordsScenario.create_predictor(str(run / "best"), PredictorParams(silent=True))
+    paths = words_of(lists / "val.lst")
+    assert [sample.outputs["name"] for sample in predictor.predict_raw(paths)] == names
+    with predictor.raw() as read:
+        assert read(paths[4]).outputs["name"] == names[4]
+
+
+def test_lav_gives_the_values_of_the_training(run: Path, lists: Path, names: list[str]) -> None:
+    from test.clients.words.scenario import WordsScenario
+
+    scenario_params = WordsScenario.params_from_path(str(run / "best"))
+    lav_params: LAVParams = WordsScenario.lav_cls().params_cls()()
+    lav_params.model_path = str(run / "best")
+    trained = WordsScenario.default_trainer_params()
+    trained.gen.val.lists = [str(lists / "val.lst")]
+    lav = WordsScenario.create_lav(lav_params, scenario_params)
+    (results,) = lav.run(trained.gen.lav_gen())
+
+    right = np.mean(np.array(names) == labels_of(lists / "val.lst"))
+    assert results["eval_acc"] == right
+    assert results["total"] == 6
+    best = max((epoch["values"] for epoch in history(run).values()), key=lambda values: values["val_acc"])
+    assert results["acc"] == best["lav_l0_acc"]
+
+
+def test_cross_fold_trains_a_model_per_fold_and_they_vote(lists: Path, tmp_path: Path) -> None:
+    from test.clients.words.main import main
+    from test.clients.words.params import FilesParams
+    from test.clients.words.scenario import WordsScenario
+
+    models = main([*flags(lists, tmp_path / "folds"), "--n_folds", "3", "--trainer.epochs", "1"])
+    assert models == [str(tmp_path / "folds" / f"fold_{i}" / "best") for i in range(3)]
+    held_out = [words_of(tmp_path / "folds" / f"val_{i}.lst") for i in range(3)]
+    assert sorted(sum(held_out, [])) == sorted(words_of(lists / "train.lst"))
+
+    files = FilesParams(files=words_of(lists / "val.lst"))
+    single = []
+    for model in models:
+        predictor = WordsScenario.create_predictor(model, PredictorParams(silent=True))
+        single.append([sample.outputs["name"] for sample in predictor.predict(files)])
+    voting = WordsScenario.create_multi_predictor(models, PredictorParams(silent=True))
+    voted = list(voting.predict(files))
+    votes = [Counter(column) for column in zip(*single, strict=True)]
+    assert [Counter(sample.outputs["votes"]) for sample in voted] == votes
+    for sample, counts in zip(voted, votes, strict=True):
+        assert counts[sample.outputs["name"]] == max(counts.values())

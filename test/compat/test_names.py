@@ -1,0 +1,195 @@
+"""Names of earlier versions: all of them import, each warns once, and nobody pays for them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, Generic
+
+import keras
+import pytest
+
+import tfaip.imports
+from test.support.commands import finish_command, start_python
+from tfaip.compat.names import OLD_NAMES, is_old_module
+from tfaip.imports import LAV, DataGeneratorParams, LAVParams, ModelBase, ModelBaseParams, TrainerPipelineParams
+
+# What programs for tfaip 1.2 import.
+WANTED = """
+tfaip: INPUT_PROCESSOR TARGETS_PROCESSOR GENERAL_PROCESSOR DeviceConfigParams PredictorParams LAVParams WarmStartParams
+tfaip: LearningRateParams
+tfaip.imports: INPUT_PROCESSOR TARGETS_PROCESSOR GENERAL_PROCESSOR DeviceConfigParams PredictorParams LAVParams
+tfaip.imports: WarmStartParams LearningRateParams Predictor MultiModelPredictor MultiModelVoter LAV MultiLAV WarmStarter
+tfaip.data.pipeline.processor.dataprocessor: DataProcessorBase T SequenceProcessor
+tfaip.data.pipeline.processor.pipeline: DataProcessorPipeline
+tfaip.data.pipeline.datapipeline: RawDataPipeline
+tfaip.device.device_config: DeviceConfig
+tfaip.model.modelbase: TMP
+tfaip.scenario.scenariobase: TScenarioParams TTrainerPipelineParams
+tfaip.trainer.params: TDataGeneratorTrain TDataGeneratorVal
+tfaip.trainer.scheduler: Constant
+tfaip.trainer.optimizer.optimizers: LAMBOptimizer
+tfaip.util: packbits profiling
+tfaip.util.multiprocessing.data.worker: DataWorker
+tfaip.util.testing: setup training workdir
+tfaip.util.enum: StrEnum
+tfaip.util.tftyping: AnyTensor
+tfaip.util.typing: AnyNumpy
+tfaip.util.tfaipargparse: TFAIPArgumentParser post_init
+tfaip.util.logging: WriteToLogFile ParseLogFile
+tfaip.util.multiprocessing.parallelmap: parallel_map tqdm_wrapper
+tfaip.util.multiprocessing.data.parallel_generator: ParallelGenerator
+tfaip.util.file.oshelper: ChDir
+tfaip.trainer.callbacks.logger_callback: LoggerCallback
+tfaip.trainer.callbacks.tensor_board_callback: TensorBoardCallback
+tfaip.trainer.callbacks.train_params_logger: TrainerCheckpointsCallback
+"""
+LINES = [line.split(": ") for line in WANTED.strip().splitlines()]
+WANTED_NAMES = [(module, name) for module, names in LINES for name in names.split()]
+# Names that are public today.
+PRESENT = {("tfaip.imports", name) for name in tfaip.imports.__all__}
+PRESENT.add(("tfaip.util.tfaipargparse", "TFAIPArgumentParser"))
+
+
+@pytest.fixture
+def _forgotten() -> Iterator[None]:
+    """Old names are not stored in their modules yet, and old modules are not imported."""
+
+    def forget() -> None:
+        for row in OLD_NAMES:
+            module, name = row.place()
+            if module in sys.modules:
+                vars(sys.modules[module]).pop(name, None)
+            if is_old_module(module) is not None and importlib.util.find_spec(module).origin is None:  # type: ignore[union-attr]
+                sys.modules.pop(module, None)
+
+    forget()
+    yield
+    forget()
+
+
+def imported(module: str, name: str) -> Any:
+    namespace: dict[str, Any] = {}
+    exec(compile(f"from {module} import {name}", "client.py", "exec"), namespace)  # noqa: S102
+    return namespace[name]
+
+
+@pytest.mark.usefixtures("_forgotten")
+@pytest.mark.parametrize(("module", "name"), WANTED_NAMES)
+def test_a_name_of_programs_imports(module: str, name: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = imported(module, name)
+        again = imported(module, name)
+    assert value is again is not None
+    is_present = (module, name) in PRESENT or isinstance(value, ModuleType)
+    assert len(caught) == (0 if is_present else 1)
+    for warning in caught:
+        assert warning.category is DeprecationWarning
+        assert warning.filename == "client.py"  # the line that imports it
+        assert str(warning.message).startswith(f"{module}.{name} is deprecated since tfaip 2.0: ")
+
+
+@pytest.mark.usefixtures("_forgotten")
+@pytest.mark.parametrize("row", OLD_NAMES, ids=lambda row: row.old)
+def test_each_row_of_the_table(row: Any) -> None:
+    (old_module, old_name), (new_module, new_name) = row.place(), row.target()
+    with pytest.warns(DeprecationWarning, match=f"^{re.escape(row.advice())}$") as caught:
+        value = imported(old_module, old_name)
+    assert len(caught) == 1
+    assert value is getattr(importlib.import_module(new_module), new_name)
+    assert new_name in row.advice() or row.note
+
+
+def test_the_table_is_sorted_and_has_no_name_twice() -> None:
+    names = [row.place() for row in OLD_NAMES]
+    assert names == sorted(set(names))
+
+
+def test_present_names_are_not_in_the_table() -> None:
+    for row in OLD_NAMES:
+        module, name = row.place()
+        if is_old_module(module) is None:
+            text = importlib.import_module(module).__doc__
+            assert text, module
+        assert row.place() != row.target()
+        assert "compat" not in ".".join(row.target()) or row.note, f"{name}: say what to write instead"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("from tfaip.trainer.params import TrainerParam", "cannot import name 'TrainerParam'"),
+        ("from tfaip import Smaple", "cannot import name 'Smaple'"),
+        ("import tfaip.util.strenum", "No module named 'tfaip.util.strenum'"),
+        ("from tfaip.util.enum import Enum", "cannot import name 'Enum'"),
+        ("import tfaip.util.enum.more", "No module named 'tfaip.util.enum.more'"),
+    ],
+)
+def test_other_names_are_errors(statement: str, message: str) -> None:
+    with pytest.raises(ImportError, match=message):
+        exec(statement, {})  # noqa: S102
+
+
+def test_nobody_else_pays() -> None:
+    """No module of the package is loaded by the toolkit, by help texts or by data workers."""
+    code = """
+import json, sys
+import tfaip, tfaip.imports
+from tfaip.imports import *
+from tfaip.scripts.train import main
+import tfaip.data.pipeline.workers.worker
+for flags in (["--help"], ["tfaip.scenario.tutorial.full", "--help", "all"]):
+    try:
+        main(flags)
+    except SystemExit as end:
+        assert not end.code
+print(json.dumps([name for name in sys.modules if name.startswith(("tfaip.compat", "tfaip.testing"))]))
+"""
+    result = finish_command(start_python("-W", "error::DeprecationWarning:tfaip", "-c", code))
+    assert result.rc == 0, result
+    assert json.loads(result.stdout.splitlines()[-1]) == []
+
+
+@pytest.mark.usefixtures("_forgotten")
+@pytest.mark.filterwarnings("ignore:.*declare a TypeVar of your own:DeprecationWarning")
+def test_type_variables_declare_classes_as_before() -> None:
+    TMP: Any = imported("tfaip.model.modelbase", "TMP")
+    TTrain: Any = imported("tfaip.trainer.params", "TDataGeneratorTrain")
+    TVal: Any = imported("tfaip.trainer.params", "TDataGeneratorVal")
+
+    class Model(ModelBase[TMP], Generic[TMP]):
+        pass
+
+    class Params(ModelBaseParams):
+        pass
+
+    class Bound(Model[Params]):
+        pass
+
+    class Pipelines(TrainerPipelineParams[TTrain, TVal], Generic[TTrain, TVal]):
+        pass
+
+    class Data(DataGeneratorParams):
+        pass
+
+    class BoundPipelines(Pipelines[Data, DataGeneratorParams]):
+        pass
+
+    assert Bound.params_cls() is Params
+    assert type(BoundPipelines().train) is Data
+
+
+def test_custom_objects_of_a_model() -> None:
+    class Doubled(keras.layers.Layer):
+        pass
+
+    objects = ModelBase.all_custom_objects()
+    assert objects["Doubled"] is Doubled
+    assert "Dense" not in objects
+    assert LAV.params_cls() is LAVParams

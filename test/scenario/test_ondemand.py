@@ -1,0 +1,29 @@
+"""Trainer params that are made for a scenario are found in a process that has not made them yet."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import pytest
+
+from test.support.commands import finish_command, start_python
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* is deprecated since tfaip:DeprecationWarning")
+
+
+def test_made_trainer_params_are_read_by_another_process() -> None:
+    from test.clients.words.scenario import WordsScenario
+
+    params = WordsScenario.default_trainer_params()
+    params.epochs = 17
+    text = f"import pickle; print(pickle.loads({pickle.dumps(params)!r}).epochs)"
+    result = finish_command(start_python("-W", "ignore", "-c", text))
+    assert (result.rc, result.stdout) == (0, "17\n"), result
+
+
+def test_a_name_that_no_class_is_made_for_is_missing() -> None:
+    from test.clients.words.scenario import WordsScenario
+
+    module = sys.modules[WordsScenario.__module__]
+    assert not hasattr(module, "WordsPipelineParams")

@@ -1,0 +1,145 @@
+"""Scenarios whose second type argument is the class of the params of their data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pytest
+
+from test.scenario.listfile.test_listfilescenario import NumbersScenarioParams
+from test.trainer.line import LinePipelineParams, LineScenarioParams, PointsParams, by_hand, line_params, train, weight
+from tfaip.components.pipelineparams import TrainerPipelineParams, TrainerPipelines
+from tfaip.data.generators.listsfile import ListsFileGeneratorParams
+from tfaip.params import option, pai_dataclass, pai_meta
+from tfaip.params.names.trust import class_name
+from tfaip.params.values.serialization import load_params
+from tfaip.scenario.listfile.listfilescenario import ListFilePipelineParams, ListFileScenario, PlainListsPipelineParams
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.trainer.params import TrainerParams
+from tfaip.trainer.trainer import Trainer
+
+SP = TypeVar("SP", bound=LineScenarioParams)
+PP = TypeVar("PP", bound=TrainerPipelineParams[Any, Any])
+
+
+class ShortScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
+    pass
+
+
+class GenericScenario(ScenarioBase[SP, PP], Generic[SP, PP]):
+    pass
+
+
+class BoundScenario(GenericScenario[LineScenarioParams, LinePipelineParams]):
+    pass
+
+
+class WrittenTrainerParams(TrainerParams[LineScenarioParams, LinePipelineParams]):
+    stage: int = option(2, "Stage of the training")
+
+
+class WrittenScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
+    pass
+
+
+class StagedTrainer(Trainer[WrittenTrainerParams]):
+    pass
+
+
+class StagedScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
+    trainer_cls = classmethod(lambda cls: StagedTrainer)
+
+
+class AnyTrainerScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
+    trainer_cls = classmethod(lambda cls: Trainer[Any])
+
+
+class OtherPipelineParams(LinePipelineParams):
+    pass
+
+
+class HookedScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
+    trainer_pipeline_params_cls = classmethod(lambda cls: OtherPipelineParams)
+
+
+class PlainListsScenario(ListFileScenario[NumbersScenarioParams]):
+    pass
+
+
+class OwnListsPipelineParams(ListFilePipelineParams[ListsFileGeneratorParams]):
+    pass
+
+
+class OwnListsScenario(ListFileScenario[NumbersScenarioParams, OwnListsPipelineParams]):
+    pass
+
+
+TakenTrainerParams = 3
+
+
+class TakenScenario(ScenarioBase[LineScenarioParams, LinePipelineParams]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("scenario", "name", "gen"),
+    [
+        (ShortScenario, "ShortTrainerParams", LinePipelineParams),
+        (BoundScenario, "BoundTrainerParams", LinePipelineParams),
+        (WrittenScenario, "WrittenTrainerParams", LinePipelineParams),
+        (StagedScenario, "WrittenTrainerParams", LinePipelineParams),
+        (AnyTrainerScenario, "AnyTrainerTrainerParams", LinePipelineParams),
+        (HookedScenario, "HookedTrainerParams", OtherPipelineParams),
+        (PlainListsScenario, "PlainListsTrainerParams", PlainListsPipelineParams),
+        (OwnListsScenario, "OwnListsTrainerParams", OwnListsPipelineParams),
+    ],
+)
+def test_trainer_params_are_made_or_those_of_the_author(scenario: Any, name: str, gen: type) -> None:
+    params = scenario.default_trainer_params()
+    assert class_name(type(params)) == f"{__name__}:{name}"
+    assert scenario.trainer_params_cls() is type(params)
+    assert (type(params.gen), scenario.trainer_pipeline_params_cls()) == (gen, gen)
+    assert type(params.scenario) is scenario.params_cls()
+
+
+def test_a_name_of_the_module_is_not_replaced() -> None:
+    with pytest.raises(TypeError, match=r"^TakenScenario makes the params class TakenTrainerParams, but .* already"):
+        TakenScenario.default_trainer_params()
+
+
+@pai_dataclass
+@dataclass
+class FlatPipelineParams(TrainerPipelineParams[PointsParams, PointsParams]):
+    setup: TrainerPipelines = field(default_factory=TrainerPipelines, metadata=pai_meta(fix_dc=True, mode="flat"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.setup.val.batch_size = self.setup.train.batch_size
+
+
+@pai_dataclass
+@dataclass
+class FlatTrainerParams(TrainerParams[LineScenarioParams, FlatPipelineParams]):
+    gen: FlatPipelineParams = field(default_factory=FlatPipelineParams, metadata=pai_meta(fix_dc=True, mode="flat"))
+
+
+def test_the_flags_of_the_data_stay_where_the_author_makes_them_flat() -> None:
+    params = FlatTrainerParams()
+    params.set_flags({"train.batch_size": "3", "train.x": "1 2", "val.limit": "4"})
+    assert (params.gen.setup.train.batch_size, params.gen.train.x, params.gen.setup.val.limit) == (3, [1, 2], 4)
+    params.gen.setup.train.batch_size = 5
+    params.gen.__post_init__()
+    assert params.gen.setup.val.batch_size == 5
+
+
+def test_such_a_scenario_trains_and_resumes(tmp_path: Path) -> None:
+    line, params = line_params([1.0, 2.0]), ShortScenario.default_trainer_params()
+    params.gen = line.gen
+    trainer = train(by_hand(params, tmp_path, epochs=1), scenario=ShortScenario)
+    assert weight(trainer) == -3
+    stored = load_params(tmp_path / "trainer_params.json", ShortScenario.trainer_params_cls(), trusted=["test"])
+    assert type(stored) is ShortScenario.trainer_params_cls()
+    stored.output_dir, stored.epochs = str(tmp_path), 2
+    assert weight(train(stored, restore=True, scenario=ShortScenario)) == -6

@@ -1,0 +1,1 @@
+"""Processes of commands that start with the backend imported: see `server.py`."""

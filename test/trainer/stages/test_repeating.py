@@ -1,0 +1,190 @@
+"""Runs that are repeated from a stage by a command that is killed, and runs that are moved to another place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.support.commands import finish_command, start_command
+from test.support.runs import checkpoints, fault, faulty, files_below
+from test.trainer.line import LineScenarioParams, Points, PointsParams, by_hand
+from test.trainer.stages.stagedruns import KilledAt, Seen, stage, staged_params, train
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.errors import UsageError
+from tfaip.model.weights import load_arrays
+from tfaip.params import pai_dataclass
+from tfaip.params.types.functions import FunctionName
+from tfaip.predict.samplefile import read_samples
+from tfaip.scenario.scenariobase import ScenarioBase
+from tfaip.scripts import resume_training
+from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.stages.params import CallStage, PredictStage, TrainStage
+
+HERE = "test.trainer.stages.test_repeating"
+
+
+def count(run_directory: Path) -> None:
+    """Count the calls."""
+    with open(run_directory / "calls", "a") as file:
+        file.write("x")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a stage that trains and one that calls a function: weight -1 after epoch 1, -2 after epoch 2."""
+    run = tmp_path_factory.mktemp("finished") / "run"
+    stages = {"a": stage(1), "n": CallStage(function=FunctionName(f"{HERE}:count"))}
+    train(staged_params([1.0], stages, epochs=2, output_dir=run))
+    return run
+
+
+def last_weight(run: Path) -> float:
+    arrays = load_arrays(run / "checkpoint" / "epoch_0002" / "state.safetensors")
+    return float(arrays["weights/line/kernel"][0, 0])
+
+
+def repeat_killed(run: Path, event: str, pattern: str) -> None:
+    """Repeat a run from its function with another rate, in a process that is killed."""
+    flags = ["--trust", "test", "--from_stage", "n", "--learning_rate.lr", "3"]
+    killed = finish_command(start_command("resume_training", run, *flags, env=faulty(fault("SIGKILL", event, pattern))))
+    assert killed.rc == -9, killed
+
+
+@pytest.mark.backend
+def test_a_killed_repetition_is_taken_up(finished: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    # The later checkpoint is gone, the results of the later stages are still there.
+    repeat_killed(run, "os.remove", "stages/n/DONE")
+    assert checkpoints(run) == ["epoch_0001"]
+    assert (run / "stages" / "n" / "DONE").exists()
+    assert resume_training.main([str(run), "--trust", "test", "--dry_run"]) == 0
+    assert (run / "calls").read_text() == "x"
+    assert resume_training.main([str(run), "--trust", "test"]) == 0
+    assert (run / "calls").read_text() == "xx"
+    # With the rate of the killed command.
+    assert last_weight(run) == -4.0
+    assert not (run / "stages" / "repeat.json").exists()
+    assert "the run is repeated from stage n, as an interrupted command was told" in (run / "train.log").read_text()
+    before = files_below(run / "checkpoint")
+    assert resume_training.main([str(run), "--trust", "test"]) == 0
+    assert (run / "calls").read_text() == "xx"
+    assert files_below(run / "checkpoint") == before
+
+
+@pytest.mark.backend
+def test_a_repetition_that_was_killed_before_it_began_changes_nothing(finished: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "run"))
+    before = files_below(run)
+    # The intention is stored, the params are not replaced yet.
+    repeat_killed(run, "os.rename", "trainer_params.json")
+    after = files_below(run)
+    assert json.loads(after["stages/repeat.json"])["stage"] == "n"
+    assert {name for name in after if after[name] != before.get(name)} <= {
+        *("stages/repeat.json", "train.log", ".tmp-trainer_params.json"),
+    }
+    assert RunDirectory(run).intended_repetition() is None
+    assert resume_training.main([str(run), "--trust", "test"]) == 0
+    assert (run / "calls").read_text() == "x"
+    assert last_weight(run) == -2.0
+    assert not (run / "stages" / "repeat.json").exists()
+
+
+def test_a_damaged_intention_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "stages").mkdir()
+    (tmp_path / "stages" / "repeat.json").write_text('{"stage": 3}')
+    with pytest.raises(UsageError, match="repeat.json has .*: it is damaged; name the stage with --from_stage$"):
+        RunDirectory(tmp_path).intended_repetition()
+
+
+def test_a_run_without_stages_is_repeated_from_its_beginning(tmp_path: Path) -> None:
+    run, seen = tmp_path / "run", Seen()
+    params = staged_params([1.0], {}, epochs=2, output_dir=run)
+    train(params)
+    train(params, seen, restore=True, from_stage="main")
+    assert seen.weights == [-1.0, -2.0]
+    assert not (run / "stages").exists()
+
+
+@pai_dataclass
+@dataclass
+class StoredPointsParams(PointsParams):
+    """Points; with a file the outputs in it are their inputs."""
+
+    file: str = ""
+
+    @staticmethod
+    def cls() -> type[DataGenerator[Any]]:
+        return StoredPoints
+
+
+class StoredPoints(Points):
+    @cached_property
+    def points(self) -> Points:
+        x = [float(sample.outputs["y"][0]) for sample in read_samples(self.params.file)]
+        return Points(self.mode, PointsParams(x=x))
+
+    def __len__(self) -> int:
+        return len(self.points) if self.params.file else super().__len__()
+
+    def __getitem__(self, index: int) -> Any:
+        return self.points[index] if self.params.file else super().__getitem__(index)
+
+
+class StoredPipelineParams(TrainerPipelineParams[StoredPointsParams, PointsParams]):
+    pass
+
+
+class StoredTrainerParams(TrainerParams[LineScenarioParams, StoredPipelineParams]):
+    pass
+
+
+class StoredScenario(ScenarioBase[LineScenarioParams, StoredTrainerParams]):
+    pass
+
+
+def write_places(directory: Path, run_directory: Path, source: str) -> None:
+    """Write the paths that a function is given."""
+    (directory / "places.json").write_text(json.dumps([str(directory), str(run_directory), source]))
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_run_with_results_is_resumed_from_elsewhere(
+    is_moved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first").mkdir()
+    monkeypatch.chdir(tmp_path / "first")
+    params = StoredScenario.default_trainer_params()
+    params.gen.train, params.gen.val = StoredPointsParams(x=[1.0]), PointsParams()
+    params.gen.setup.train.batch_size = 1
+    stages = {
+        "a": stage(1),
+        "p": PredictStage(),
+        "b": TrainStage(epochs=2, overrides={"train.file": "{p.dir}/predictions.jsonl"}),
+        "places": CallStage(function=FunctionName(f"{HERE}:write_places"), arguments={"source": "{p.dir}"}),
+    }
+    params = by_hand(params, Path("run"), epochs=4, stages=stages)
+    # Killed in the second epoch of the stage that reads the result.
+    with pytest.raises(KeyboardInterrupt):
+        train(params, KilledAt(3), scenario=StoredScenario)
+    run = tmp_path / "first" / "run"
+    stored = (run / "stages" / "p" / "stage.json").read_text() + (run / "trainer_params.json").read_text()
+    assert str(tmp_path) not in stored
+    if is_moved:
+        run = Path(shutil.move(run, tmp_path / "moved"))
+    monkeypatch.chdir(tmp_path)
+    seen = Seen()
+    params.output_dir = str(run.relative_to(tmp_path))
+    train(params, seen, scenario=StoredScenario, restore=True)
+    # Weights -1, with the output -1 as input 0 and 1, and then 0.
+    assert seen.epochs == [3, 4]
+    assert seen.weights == [1.0, 0.0]
+    places = json.loads((run / "stages" / "places" / "places.json").read_text())
+    assert places == [str(run / "stages" / "places"), str(run), str(run / "stages" / "p")]

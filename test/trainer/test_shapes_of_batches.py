@@ -1,0 +1,99 @@
+"""Batches whose shapes do not fit, which is seen when the step runs: the loss or metric that failed is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from test.trainer.line import LineModelParams, by_hand
+from tfaip.data.data import Data
+from tfaip.data.pipeline.datagenerator import Generator
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.specs import Spec
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.modelbase import ModelBase
+from tfaip.model.shapeerrors import ShapeError
+from tfaip.scenario.scenario import Scenario
+from tfaip.util.typing import Tensor, TensorDict
+
+pytestmark = pytest.mark.backend
+
+
+class Pairs(Data):
+    inputs = {"x": Spec(None)}
+    targets = {"y": Spec(None), "z": Spec(None)}
+
+
+class Lengths(Generator):
+    """Samples whose `x`, `y` and `z` have these lengths."""
+
+    of_x: list[int] = [3]
+    of_y: list[int] = [3]
+    of_z: list[int] = [3]
+
+    def __len__(self) -> int:
+        return len(self.of_x)
+
+    def __getitem__(self, index: int) -> Sample:
+        targets = {"y": np.zeros(self.of_y[index]), "z": np.zeros(self.of_z[index])}
+        return Sample(inputs={"x": np.ones(self.of_x[index])}, targets=targets)
+
+
+class Scaled(GraphBase[Any]):
+    def __init__(self, params: Any, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        self.line = keras.layers.Dense(1)
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return {"y": self.line(inputs["x"][..., None])[..., 0]}
+
+
+class PairsModel(ModelBase[Any]):
+    def __init__(self, params: Any) -> None:
+        super().__init__(params)
+        self.error = keras.metrics.MeanAbsoluteError(name="error")
+
+    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+        return {"square": ops.square(outputs["y"] - targets["y"])}
+
+    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
+        return [self.error(targets["z"], outputs["y"])]
+
+
+class PairsModelParams(LineModelParams):
+    @staticmethod
+    def cls() -> type[ModelBase[Any]]:
+        return PairsModel
+
+    def graph_cls(self) -> type[GraphBase[Any]]:
+        return Scaled
+
+
+class PairsScenario(Scenario):
+    data, model, train, val = Pairs, PairsModelParams, Lengths(), Lengths()
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong", "place"),
+    [
+        ("train", {"of_y": [3, 5]}, "PairsModel._loss"),
+        ("train", {"of_z": [3, 5]}, "PairsModel._metric"),
+        ("val", {"of_y": [3, 5]}, "PairsModel._loss"),
+        ("val", {"of_z": [3, 5]}, "PairsModel._metric"),
+    ],
+)
+def test_the_loss_or_metric_is_named(part: str, wrong: dict[str, list[int]], place: str) -> None:
+    params = by_hand(PairsScenario.default_trainer_params(), None, epochs=1)
+    params.gen.setup.train.batch_size = params.gen.setup.val.batch_size = 1
+    setattr(params.gen, part, Lengths(**{"of_x": [3, 3], "of_y": [3, 3], "of_z": [3, 3], **wrong}))
+    with pytest.raises(ShapeError) as caught:
+        PairsScenario.create_trainer(params).train()
+    text = " ".join(str(caught.value).split())
+    known = ["1, 3", "1, 5"] if keras.backend.backend() == "jax" else ["None, None"] * 2
+    y, z = (known[-1] if name in wrong else known[0] for name in ("of_y", "of_z"))
+    assert text.endswith(f"(in {place}; targets: y ({y}), z ({z}); outputs: y ({known[0]}))")
+    assert "5" in text.partition("(in ")[0]

@@ -1,0 +1,148 @@
+"""Training steps on JAX in a compiled loop: one call runs several of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from tfaip.backend.keras_private.models import keep_state
+from tfaip.util.typing import Tensor
+
+# Batches of one call, as of an execution on TensorFlow.
+_STEPS = 16
+# Bytes of the batches of one call, which are copied. For larger batches a call costs little against a step.
+_BYTES = 2**20
+# Steps that Python may be ahead of the device. A stop and a checkpoint wait for them.
+_STEPS_AHEAD = 32
+
+# Operations without fast code in a loop on a CPU: 10 to 30 times slower there than in a single call.
+_SLOW_IN_LOOPS_ON_CPU = frozenset({"conv_general_dilated"})
+
+
+class LoopedSteps:
+    """What `fit` calls for each execution: it trains some batches, several in each call of what is compiled.
+
+    Every step runs in one compiled loop (for each shape of a batch), whose length is an argument: a full call, a rest
+    and a single step are the same program, which gives the same bits however the batches are divided into executions.
+
+    Args:
+        model: the training model, compiled.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._step = jax.jit(model.train_step)
+        self._loop = jax.jit(self._train, donate_argnums=0)
+        self._running: deque[Any] = deque()
+
+    def can_loop(self, batch: Any) -> bool:
+        """Return True if the steps can run in a loop, as fast as each by itself.
+
+        Args:
+            batch: one of those that will be trained; the trace of its step is kept.
+        """
+        model = self._model
+        parts = (model.trainable_variables, model.non_trainable_variables, model.optimizer.variables)
+        state = tuple([variable.value for variable in part] for part in (*parts, model.metrics_variables))
+        program = self._step.trace(state, batch).jaxpr
+        if program.effects:  # such as printing, whose order is not that of the steps
+            return False
+        return jax.default_backend() != "cpu" or _SLOW_IN_LOOPS_ON_CPU.isdisjoint(operations(program.jaxpr))
+
+    def __call__(self, state: Any, iterator: Iterator[Any]) -> tuple[Any, Any]:
+        """Train the batches of one execution; return the logs of the last step, and the state after it.
+
+        Args:
+            state: the values of all variables, in the lists of Keras.
+            iterator: of batches; shorter than an execution at the end of the data.
+
+        Raises:
+            StopIteration: if there is no batch.
+        """
+        logs = None
+        try:
+            for batches in _of_one_shape(itertools.islice(iterator, self._model.steps_per_execution)):
+                logs, state = self._loop(state, _stacked(batches), np.int32(len(batches)))
+                self._wait_for_earlier(logs, len(batches))
+        except BaseException:
+            # The state that was given is no more; `fit` assigns what the model has when it ends.
+            keep_state(self._model, state)
+            raise
+        if logs is None:
+            raise StopIteration
+        return logs, state
+
+    def _wait_for_earlier(self, logs: Any, steps: int) -> None:
+        self._running.append((logs, steps))
+        while sum(steps for _, steps in self._running) > _STEPS_AHEAD:
+            jax.block_until_ready(self._running.popleft()[0])
+
+    def _train(self, state: Any, batches: Any, count: Tensor) -> tuple[Any, Any]:
+        """Train the first `count` of some batches, which are stacked; this is compiled."""
+
+        def step(number: Tensor, before: tuple[Any, Any]) -> tuple[Any, Any]:
+            logs, after = self._step(before[1], jax.tree.map(lambda array: array[number], batches))
+            # Keras returns other kinds of sequences than it takes.
+            return logs, jax.tree.unflatten(jax.tree.structure(state), jax.tree.leaves(after))
+
+        logs, _ = self._step.eval_shape(state, jax.tree.map(lambda array: array[0], batches))
+        start = jax.tree.map(lambda value: jax.numpy.zeros(value.shape, value.dtype), logs)
+        result: tuple[Any, Any] = jax.lax.fori_loop(0, count, step, (start, state))
+        return result
+
+
+def operations(program: Any) -> set[str]:
+    """Return the names of all operations of a jaxpr, those in branches, loops and calls included."""
+    names: set[str] = set()
+    for equation in program.eqns:
+        names.add(equation.primitive.name)
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
+            if _is_program(inner):
+                names |= operations(getattr(inner, "jaxpr", inner))
+    return names
+
+
+def _is_program(value: Any) -> bool:
+    return hasattr(value, "eqns") or hasattr(value, "jaxpr")
+
+
+def _of_one_shape(batches: Iterator[Any]) -> Iterator[list[Any]]:
+    """Group batches that follow each other, have the same shapes, and fit into one call."""
+    for shapes, group in itertools.groupby(batches, _shapes):
+        capacity = _capacity(shapes)
+        while taken := list(itertools.islice(group, capacity)):
+            yield taken
+
+
+def _shapes(batch: Any) -> list[tuple[tuple[int, ...], Any]]:
+    return [(array.shape, array.dtype) for array in jax.tree.leaves(batch)]
+
+
+def _capacity(shapes: list[tuple[tuple[int, ...], Any]]) -> int:
+    """Return the batches of a full call: of nothing but their shapes, so that there is one program for each."""
+    size = sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes)
+    return max(1, min(_STEPS, _BYTES // max(size, 1)))
+
+
+def _stacked(batches: Sequence[Any]) -> Any:
+    """Return batches of one shape as one, with room for a full call."""
+    capacity = _capacity(_shapes(batches[0]))
+
+    def stack(*arrays: Any) -> Any:
+        if isinstance(arrays[0], jax.Array):  # was sent to the device ahead of the step
+            return _stack_on_device([*arrays, *[arrays[0]] * (capacity - len(arrays))])
+        # A new one each time: the device reads it in place, after this function has returned.
+        whole = np.empty((capacity, *arrays[0].shape), arrays[0].dtype)
+        np.stack(arrays, out=whole[: len(arrays)])
+        return whole
+
+    return jax.tree.map(stack, *batches)
+
+
+_stack_on_device = jax.jit(jax.numpy.stack)

@@ -1,0 +1,55 @@
+"""Private names of scopes: variables with other values, and without automatic casts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+from keras.src.backend.common.stateless_scope import get_stateless_scope
+from keras.src.backend.common.variables import AutocastScope
+
+from tfaip.util.typing import Tensor
+
+
+class RecordingScope(keras.StatelessScope):
+    """Scope that also knows which variables were assigned in it; the public one finds the value of a given variable."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.assigned: list[keras.Variable] = []
+
+    def add_update(self, update: tuple[keras.Variable, Tensor]) -> None:
+        """Record an assignment; called by `Variable.assign`."""
+        self.assigned.append(update[0])
+        super().add_update(update)
+
+
+@contextmanager
+def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Variable, Tensor]]) -> Iterator[None]:
+    """Context in which variables have other values; what is assigned to others, and added as a loss, holds afterwards.
+
+    Args:
+        layer: takes over the losses that layers add in the block.
+        values: variables and their values in the block.
+    """
+    outer = get_stateless_scope()
+    with RecordingScope(state_mapping=values, collect_losses=True, initialize_variables=False) as scope:
+        if outer is not None:
+            known = {id(variable) for variable, _ in values}
+            scope.state_mapping = {**outer.state_mapping, **{i: scope.state_mapping[i] for i in known}}
+        yield
+    replaced = {id(variable) for variable, _ in values}
+    for variable in {id(v): v for v in scope.assigned if id(v) not in replaced}.values():
+        variable.assign(scope.get_current_value(variable))
+    for loss in scope.losses:
+        if outer is None:
+            layer.add_loss(loss)
+        elif outer.collect_losses:
+            outer.add_loss(loss)  # the layer that it is from knows it
+
+
+def without_autocast() -> AutocastScope:
+    """Return a context in which variables have their own type, whatever the precision of the calling layer."""
+    return AutocastScope(None)

@@ -1,0 +1,1 @@
+"""The command line of params trees: parser, config files, help, completion."""

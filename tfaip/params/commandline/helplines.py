@@ -1,0 +1,112 @@
+"""Lines of `--help`: the flags of resolved trees, each with its section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tfaip.params.commandline.flagtexts import help_text
+from tfaip.params.metadata import is_common
+from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
+from tfaip.params.resolution.unknown import is_flag
+from tfaip.params.types.kinds import origin_of
+
+
+@dataclass(frozen=True, eq=False)
+class FlagLine:
+    """A flag of a tree.
+
+    Args:
+        entry: the flag.
+        root: of the tree.
+        holder: the node that has the field; None for the root itself.
+        path: Python path, with the name of the root.
+    """
+
+    entry: Entry
+    root: Node
+    holder: Node | None
+    path: str
+
+    @property
+    def section(self) -> Node:
+        """The node below whose title the flag is shown."""
+        if isinstance(self.entry, Node) and self.entry.cls is not None:
+            return self.entry
+        return self.holder or self.root
+
+    @property
+    def group(self) -> str:
+        """The first part of the flag, also of flags that leave it out."""
+        return self.section.flag.partition(".")[0]
+
+
+def flag_lines(node: Node, path: str, root: Node, holder: Node | None = None) -> Iterator[FlagLine]:
+    """Yield the flags of a node, those of nodes below it last."""
+    if is_flag(node):
+        yield FlagLine(node, root, holder, path)
+    yield from _fields(node, path, root)
+
+
+def _fields(node: Node, path: str, root: Node) -> Iterator[FlagLine]:
+    # Nodes follow after all flags of this one, so that the flags of a class stay together.
+    inner: list[Iterator[FlagLine]] = []
+    for entry in node.entries:
+        below = f"{path}.{entry.name}"
+        if isinstance(entry, Node) and entry.cls is not None:
+            inner.append(flag_lines(entry, below, root, node))
+            continue
+        yield FlagLine(entry, root, node, below)
+        if isinstance(entry, Group):
+            for item in entry.items or ():
+                key = repr(item.name) if entry.keyed else item.name
+                inner.append(_fields(item, f"{below}[{key}]", root))
+    for lines in inner:
+        yield from lines
+
+
+def is_common_line(line: FlagLine) -> bool:
+    return is_common(line.entry.meta) or (isinstance(line.entry, Leaf) and line.entry.required)
+
+
+def declaring_class(cls: type, name: str) -> type:
+    """Return the class that introduces a field."""
+    for base in reversed(cls.__mro__):
+        if name in vars(base).get("__annotations__", {}):
+            return base
+    return cls
+
+
+def mentions(entry: Entry, topic: str) -> bool:
+    """Return True if the flag contains a text, or a word of the help text begins with it."""
+    if topic.lower() in entry.flag.lower():
+        return True
+    return re.search(rf"\b{re.escape(topic)}", help_text(entry), re.IGNORECASE) is not None
+
+
+def is_of_class(line: FlagLine, topic: str) -> bool:
+    """Return True if the name of the class in the heading, or of a chosen one, begins with a text."""
+    return any(name.lower().startswith(topic.lower()) for name in class_names(line))
+
+
+def class_names(line: FlagLine) -> list[str]:
+    nodes = [line.section, *((line.entry.items or ()) if isinstance(line.entry, Group) else ())]
+    return [origin_of(node.cls).__name__ for node in nodes if node.cls is not None]
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    """Yield the nodes of a tree that are objects."""
+    if node.cls is None:
+        return
+    yield node
+    for entry in node.entries:
+        if isinstance(entry, Node):
+            yield from _nodes(entry)
+        elif isinstance(entry, Group):
+            for item in entry.items or ():
+                yield from _nodes(item)
+
+
+def all_nodes(roots: Sequence[Node]) -> list[Node]:
+    return [node for root in roots for node in _nodes(root)]

@@ -1,0 +1,1 @@
+"""Names in params: of classes and functions, old ones, mistyped ones."""

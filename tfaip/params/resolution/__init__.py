@@ -1,0 +1,1 @@
+"""The settings of all sources against the params classes: chosen classes, flags and values."""

@@ -1,0 +1,135 @@
+"""Flags that do not exist: the message, with near ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tfaip.errors import UsageError
+from tfaip.params.names.oldnames import removed_fields, warn_removed
+from tfaip.params.names.returnn import returnn_counterpart, returnn_hint
+from tfaip.params.names.suggestions import nearest
+from tfaip.params.resolution.entries import Entry, Node, walk_entries
+from tfaip.params.resolution.sources import COMMAND_LINE, Settings, label
+from tfaip.params.tree.nodes import node_fields
+from tfaip.params.types.kinds import origin_of
+from tfaip.util.text import shorten_text
+
+
+def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[str] = ()) -> None:
+    """Raise if something was given that no field has asked for; what was given for a removed field is only logged.
+
+    Args:
+        settings: all sources, after the roots were resolved from them.
+        roots: resolved trees.
+        general: further flags.
+
+    Raises:
+        UsageError: if a flag or key is unknown; the message suggests near ones.
+    """
+    for key, origin in settings.unused():
+        note = removed_note(key, roots)
+        if note is not None:
+            warn_removed(label(key, origin), note)
+            continue
+        if origin == COMMAND_LINE:
+            raise UsageError(f"unknown flag {label(key, origin)}{_hint(key, roots, general, '--')}")
+        raise UsageError(
+            f"{shorten_text(origin)}: unknown key {shorten_text(key, 120)}{_hint(key, roots, general, '')}"
+        )
+
+
+def removed_note(key: str, roots: Sequence[Node]) -> str | None:
+    """Return what to know of a flag of a removed field, or of one below it; None if it is no such flag."""
+    for node in all_entries(roots):
+        if not isinstance(node, Node) or node.cls is None:
+            continue
+        for name, note in removed_fields(origin_of(node.cls)).items():
+            if f"{key}.".startswith(f"{node.flag}.{name}."):
+                return note
+    return None
+
+
+def _hint(key: str, roots: Sequence[Node], general: Sequence[str], dashes: str) -> str:
+    """Return what to type instead, to be appended to a message."""
+    entries = all_entries(roots)
+    counterpart = returnn_counterpart(key)
+    returnn = returnn_hint(key)
+    if counterpart is None and returnn is not None:
+        return f": {returnn}"
+    for node, cls in _not_chosen(entries):
+        chosen_knows = node.cls is not None and _knows(origin_of(node.cls), node.flag, key)
+        if _knows(cls, node.flag, key) and not chosen_knows:
+            return f"; it belongs to {_choice(node, cls)}: choose it with --{node.flag} {_choice(node, cls)}"
+    near = [counterpart] if counterpart is not None else None
+    if near is None:
+        near = _near_flags(key, [*(entry.flag for entry in entries if is_flag(entry)), *general])
+    if not near:
+        return "; --help all lists all flags"
+    return "; did you mean " + " or ".join(dashes + flag for flag in near) + "?"
+
+
+def all_entries(roots: Sequence[Node]) -> list[Entry]:
+    """Return all entries of resolved trees, in order."""
+    return [entry for root in roots for entry in walk_entries(root)]
+
+
+def is_flag(entry: Entry) -> bool:
+    """Return True if the flag can be given; that of a node of a fixed class is only a prefix."""
+    return not isinstance(entry, Node) or entry.choice is not None or bool(entry.meta.get("tuple_like"))
+
+
+def flags_of_other_classes(roots: Sequence[Node], word: str) -> Iterator[tuple[str, str]]:
+    """Yield each flag whose last part contains a word, of a class that could be chosen; and that choice as flags."""
+    for node, cls in _not_chosen(all_entries(roots)):
+        known = {entry.name for entry in node.entries}
+        for field in node_fields(cls):
+            if (
+                word.lower() in field.name.lower()
+                and field.name not in known
+                and field.metadata.get("mode") != "ignore"
+            ):
+                flag = f"{node.flag}{field.metadata.get('separator', '.')}{field.name}"
+                yield flag, f"--{node.flag} {_choice(node, cls)}"
+
+
+def _near_flags(key: str, known: Sequence[str]) -> list[str]:
+    """Return flags that end alike (`learning_rate.lr` for `optimizer.lr`), then similar ones.
+
+    What is below a flag without its first part (`trainer.schedules.0.points` for `schedules`) has this one alone.
+    """
+    below = key.partition(".")[2]
+    while below:
+        if below in known:
+            return [below]
+        below = below.rpartition(".")[0]
+    by_end: dict[str, list[str]] = {}
+    for flag in known:
+        by_end.setdefault(flag.rpartition(".")[2], []).append(flag)
+    last = key.rpartition(".")[2]
+    alike = by_end.get(last, []) + nearest(key, known)
+    if not alike:
+        for end in nearest(last, by_end):
+            alike += by_end[end]
+    return list(dict.fromkeys(alike))[:3]
+
+
+def _not_chosen(entries: Sequence[Entry]) -> Iterator[tuple[Node, type]]:
+    """Yield each node whose class can be chosen, with each class that is not."""
+    for node in entries:
+        if isinstance(node, Node) and node.choice is not None:
+            for cls in node.choice.classes:
+                if node.cls is None or cls is not origin_of(node.cls):
+                    yield node, cls
+
+
+def _choice(node: Node, cls: type) -> str:
+    return node.choice.name_of(cls) if node.choice is not None else cls.__name__
+
+
+def _knows(cls: type, prefix: str, key: str) -> bool:
+    """Return True if `key` is the flag of a field of a node, or begins with it."""
+    for field in node_fields(cls):
+        flag = f"{prefix}{field.metadata.get('separator', '.')}{field.name}"
+        if f"{key}.".startswith(f"{flag}."):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Trees of params: visit, change, compare, copy and share."""

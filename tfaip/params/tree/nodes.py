@@ -1,0 +1,83 @@
+"""Nodes of a tree of params: its parts, all its values, its checks.
+
+Nodes are the instances of dataclasses. Lists, tuples and dicts that contain nodes belong to the
+tree, with the index or the key as a part of the path; those without nodes are values like any
+other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfaip.params.limits import FieldError, check_fields
+from tfaip.params.names.trust import top_package
+
+
+def is_node(value: Any) -> bool:
+    """Return True for a node of a params tree: an instance of a dataclass."""
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """Return the dataclass fields of a node, or of a class of nodes."""
+    cls = node if isinstance(node, type) else type(node)
+    return dataclasses.fields(cls)
+
+
+def items_of(value: Any) -> dict[str, Any] | None:
+    """Return the items of a dict, list or tuple by key or index as text; None for others."""
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return {str(index): item for index, item in enumerate(value)}
+    return None
+
+
+def children(value: Any) -> dict[str, Any] | None:
+    """Return the parts of a node, or of a container of nodes, by name; None for a plain value."""
+    if is_node(value):
+        return {field.name: getattr(value, field.name) for field in node_fields(value)}
+    items = items_of(value) or {}
+    has_nodes = any(children(item) is not None for item in items.values())
+    return items if has_nodes else None
+
+
+def walk(params: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value of the tree with its dotted path, in the order of the fields."""
+    parts = children(params)
+    if parts is None:
+        yield path, params
+        return
+    for name, child in parts.items():
+        yield from walk(child, join_path(path, name))
+
+
+def packages_of(params: Any) -> set[str]:
+    """Return the top-level packages of the classes of all nodes of a tree."""
+    found = {top_package(type(params).__module__)} if is_node(params) else set()
+    return found.union(*map(packages_of, (children(params) or {}).values()))
+
+
+def post_init(params: Any) -> None:
+    """Check all limits of a tree and run every `__post_init__` again, children first, to share values.
+
+    Raises:
+        FieldError: if a value is not allowed; its path begins at `params`.
+    """
+    for name, child in (children(params) or {}).items():
+        try:
+            post_init(child)
+        except FieldError as error:
+            error.move_below(name)
+            raise
+    if is_node(params):
+        if hasattr(params, "__post_init__"):
+            params.__post_init__()
+        check_fields(params)  # also of a class whose __post_init__ does not call the inherited one
+
+
+def join_path(path: str, part: str) -> str:
+    """Return the dotted path of a part of what is at a dotted path."""
+    return f"{path}.{part}" if path else part

@@ -1,0 +1,1 @@
+"""Types of fields: of our own, and how declared types are classified."""

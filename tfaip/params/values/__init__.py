@@ -1,0 +1,1 @@
+"""Values of declared types from text and JSON, and back."""

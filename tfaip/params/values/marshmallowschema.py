@@ -1,0 +1,52 @@
+"""Marshmallow schemas of params classes, as `dataclasses_json` offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING
+from typing import Any
+
+from marshmallow import Schema, ValidationError, fields, post_load, pre_dump
+
+from tfaip.errors import UsageError
+from tfaip.params.tree.nodes import node_fields
+from tfaip.params.values.encoding import CLASS_KEY
+from tfaip.params.values.jsonoptions import JsonOptions, options_of
+from tfaip.params.values.serialization import from_dict, to_dict
+
+
+def schema_of(cls: Any, *, infer_missing: bool = False, trusted: Iterable[str] = (), **options: Any) -> Schema:
+    """Return a schema whose `dump` and `load` are the ones of params: complete, strict and safe.
+
+    Args:
+        cls: class of params.
+        infer_missing: missing values that have no default are None.
+        trusted: further top-level packages whose classes may be named.
+        options: of `marshmallow.Schema`: `only`, `exclude`, `many`, `unknown` ...
+    """
+    members: dict[str, Any] = {CLASS_KEY: fields.String()}
+    optional: dict[str, None] = {}
+    known = options_of(cls)
+    for field in node_fields(cls):
+        is_required = field.default is MISSING and field.default_factory is MISSING
+        name = known.get(field.name, JsonOptions(field.name)).name
+        metadata = {"description": str(field.metadata.get("help") or "")}
+        members[name] = fields.Raw(required=is_required and not infer_missing, allow_none=True, metadata=metadata)
+        if is_required and infer_missing:
+            optional[name] = None
+
+    class ParamsSchema(Schema):
+        @pre_dump
+        def encode(self, params: Any, **_: Any) -> dict[str, Any]:
+            return to_dict(params)
+
+        @post_load
+        def decode(self, values: Mapping[str, Any], **_: Any) -> Any:
+            try:
+                return from_dict(cls, {**optional, **values}, trusted=trusted)
+            except UsageError as error:
+                raise ValidationError(str(error)) from error
+
+    made: Any = type(f"{cls.__name__}Schema", (ParamsSchema,), members)
+    schema: Schema = made(**options)
+    return schema

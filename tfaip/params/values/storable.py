@@ -1,0 +1,245 @@
+"""Checks that params can be stored and read again, before a training begins with them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.params.declaration.generics import field_types
+from tfaip.params.limits import FieldError
+from tfaip.params.names.trust import find_class, top_package
+from tfaip.params.resource import Resource
+from tfaip.params.tree.changes import diff
+from tfaip.params.tree.nodes import children, is_node, node_fields, post_init
+from tfaip.params.tree.paths import get_path
+from tfaip.params.tree.places import Place, flag_of
+from tfaip.params.types.functions import load_function
+from tfaip.params.types.kinds import type_name
+from tfaip.params.types.objects import from_name, is_given_by_name
+from tfaip.params.values.decoding import Decoder
+from tfaip.params.values.encoding import encode
+from tfaip.params.values.jsonoptions import options_of
+from tfaip.util.text import shorten, shorten_text
+
+
+def prepare(params: Any, root: str) -> None:
+    """Run `post_init` and `conform`; a `__post_init__` may fail on a value of a wrong type.
+
+    Args:
+        params: the root of the tree.
+        root: name of the root, which begins its flags.
+
+    Raises:
+        UsageError: a value does not fit its field.
+        FieldError: a field does not keep its limits; the message names the flag.
+        ValueError: a `__post_init__` refuses a value.
+    """
+    try:
+        post_init(params)
+    # What a `__post_init__` raises for a value of a wrong type.
+    except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError):
+        conform(params, root)
+        with flags_of(params, root):
+            post_init(params)
+    conform(params, root)
+
+
+@contextlib.contextmanager
+def flags_of(params: Any, root: str, path: str = "") -> Iterator[None]:
+    """Context that adds its flag to the error of a field of a tree.
+
+    Args:
+        params: the root of the tree.
+        root: name of the root, which begins its flags.
+        path: dotted path of the object that the block checks, if it is not the root.
+    """
+    try:
+        yield
+    except FieldError as error:
+        if not error.flags:  # else a context within this one knew more
+            if path:
+                error.move_below(path)
+            error.name_flags(partial(_flag_of_error, params, root))
+        raise
+
+
+def _flag_of_error(params: Any, root: str, path: str) -> str:
+    try:
+        get_path(params, path)
+    except UsageError:
+        return path  # of an object that is not part of the tree
+    return flag_of(params, root, path)
+
+
+def conform(params: Any, root: str) -> None:
+    """Check every value of a tree against the type of its field.
+
+    A value that the type can hold without loss is replaced: an int by a float, 3.0 by an int, 0 and
+    1 by a bool, a tuple by a list, the value of an enum by its member, a path by its text.
+    Functions that are given by name are imported. A required field must not be empty.
+
+    Args:
+        params: the root of the tree.
+        root: name of the root, which begins its flags.
+
+    Raises:
+        UsageError: a value does not fit; the message names the flag of its field.
+    """
+    _Conformer().node(params, Place.of_root(root))
+
+
+def require_readable(params: Any, cls: Any, root: str) -> None:
+    """Encode a tree as a file would hold it, decode it, and compare.
+
+    Args:
+        params: the root of the tree, after `conform`.
+        cls: declared class of the root, with which it will be read.
+        root: name of the root, for messages.
+
+    Raises:
+        UsageError: something cannot be stored, or would be read as something else; the message
+            names the field.
+    """
+    try:
+        encoded = encode(params, None, root)
+    except (AttributeError, TypeError) as error:
+        raise UsageError(str(error)) from error
+    # Only a real round trip shows what a `__post_init__` changes when it runs again.
+    decoded = _OwnValues().decode(encoded, cls, root)
+    for change in diff(params, decoded):
+        if not _is_lossless(change.old, change.new) and not _is_excluded(params, change.path):
+            raise UsageError(
+                f"{flag_of(params, root, change.path)} is {shorten(change.old)}, but would be read from a file as "
+                f"{shorten(change.new)}: __post_init__ must give the same values when it runs again"
+            )
+
+
+class _OwnValues(Decoder):
+    """Decoder of what the running program has encoded: its classes and functions are trusted."""
+
+    def _from_name(self, value: Any, declared: Any, place: str) -> Any:
+        return from_name(value, declared, place)
+
+    def _find_class(self, name: Any, declared: Any, place: str) -> type:
+        return find_class(name, declared, self.trusted | {top_package(str(name).partition(":")[0])}, place)
+
+    def _check_function(self, name: str, place: str) -> None:
+        load_function(name, place)
+
+    def _check_object(self, name: str, place: str) -> None:
+        """Accept any name: the object is imported when it is made."""
+
+    def _check_text(self, text: str, place: str) -> None:
+        """Accept any names: what they name is imported when the other field is set."""
+
+
+class _Conformer:
+    """Walk over a tree that remembers the nodes above, to find a tree that contains itself."""
+
+    def __init__(self) -> None:
+        self._above: list[Any] = []
+        self._decoder = _OwnValues()
+
+    def node(self, node: Any, place: Place) -> None:
+        """Check the fields of a node and everything below it."""
+        if any(node is above for above in self._above):
+            raise UsageError(f"{place.label} contains itself: give it a copy")
+        self._above.append(node)
+        cls: Any = type(node)
+        types_of = field_types(cls)
+        for field in node_fields(node):
+            if not hasattr(node, field.name):
+                continue  # declared with init=False, and not set yet
+            value = getattr(node, field.name)
+            below = place.below(field.name, node)
+            # None, if the type allows it, means that there is deliberately no value.
+            if field.metadata.get("required") and isinstance(value, str | list | tuple | dict) and not value:
+                raise UsageError(f"{below.label} is required, and empty: give it a value")
+            conformed = self._value(value, types_of[field.name], below)
+            if conformed is not value:
+                # A frozen node keeps its value, which means the same.
+                with contextlib.suppress(dataclasses.FrozenInstanceError):
+                    setattr(node, field.name, conformed)
+        self._above.pop()
+
+    def _value(self, value: Any, declared: Any, place: Place) -> Any:
+        try:
+            parts = None if is_node(value) else children(value)
+        except RecursionError as error:
+            raise _too_deep(place) from error
+        if is_node(value):
+            self.node(value, place)
+            return value
+        if parts is None:
+            return self._leaf(value, declared, place)
+        for name, part in parts.items():
+            if is_node(part):
+                self.node(part, place.below(name, value))
+        return value
+
+    def _leaf(self, value: Any, declared: Any, place: Place) -> Any:
+        try:
+            encoded = encode(value, None, place.label)
+        except TypeError:
+            return value  # it can be used, but not stored: `require_readable` finds it
+        except RecursionError as error:
+            raise _too_deep(place) from error
+        decoded = self._decoder.decode(encoded, declared, place.label)
+        if not _is_lossless(value, decoded):
+            raise UsageError(
+                f"{place.label} is {shorten(value)}, but would be read from a file as {shorten(decoded)}: change the "
+                f"value, or the type of the field ({shorten_text(type_name(declared))})"
+            )
+        # The object itself stays, if possible: it may be shared.
+        return value if _is_identical(value, decoded) else decoded
+
+
+def _is_excluded(params: Any, path: str) -> bool:
+    """Return True if a field of the path, or the node of one, is not to be stored."""
+    value = params
+    for name in path.split("."):
+        cls: Any = type(value)
+        options = options_of(cls) if is_node(value) else {}
+        below = (children(value) or {}).get(name)
+        if name in options and options[name].is_excluded(below):
+            return True
+        value = below
+    return False
+
+
+def _too_deep(place: Place) -> UsageError:
+    return UsageError(f"{place.label} contains itself, or is nested too deeply")
+
+
+def _is_lossless(value: Any, decoded: Any) -> bool:
+    """Return True if both mean the same, even if their types differ."""
+    if isinstance(value, list | tuple) and isinstance(decoded, list | tuple):
+        return len(value) == len(decoded) and all(map(_is_lossless, value, decoded))
+    if isinstance(value, Mapping) and isinstance(decoded, Mapping):
+        return list(value) == list(decoded) and all(map(_is_lossless, value.values(), decoded.values()))
+    if isinstance(value, str) and is_given_by_name(type(decoded)):
+        return True
+    if isinstance(decoded, Enum):
+        return bool(value in (decoded, decoded.value, decoded.name)) or type(decoded)._missing_(value) is decoded
+    if isinstance(decoded, Resource | PurePath) or isinstance(value, PurePath):
+        return str(decoded) == str(value) or decoded == type(decoded)(value)
+    both_nan = value != value and decoded != decoded
+    return bool(value == decoded) or both_nan
+
+
+def _is_identical(value: Any, decoded: Any) -> bool:
+    """Return True if the values are equal and their types are, too."""
+    if type(value) is not type(decoded):
+        return False
+    if isinstance(value, list | tuple):
+        return all(map(_is_identical, value, decoded))
+    if isinstance(value, dict):
+        pairs = zip([*value, *value.values()], [*decoded, *decoded.values()], strict=True)
+        return all(_is_identical(a, b) for a, b in pairs)
+    return True

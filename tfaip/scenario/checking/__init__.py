@@ -1,0 +1,1 @@
+"""Check of a scenario: findings with file and line, about code that is old, ignored or slow."""

@@ -1,0 +1,166 @@
+"""Checks of a scenario: each raises an `AssertionError` that says what differs, and where it usually comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+from unittest import SkipTest
+
+import numpy as np
+
+from tfaip.params.tree.changes import diff
+from tfaip.params.values.serialization import from_json, to_json
+from tfaip.testing.training import SmallTraining
+
+_SHOWN = 3
+
+
+def check_params(params: Any, scenario: Any) -> None:
+    """Raise unless trainer params are the same after they were written as JSON and read again.
+
+    Args:
+        params: the trainer params.
+        scenario: class of the scenario.
+    """
+    cls = scenario.trainer_params_cls()
+    read = from_json(cls, to_json(params), trusted=scenario.declared_packages())
+    changes = [str(change) for change in diff(params, read)]
+    _require(not changes, f"params differ after they were stored and read: {_some(changes)}")
+
+
+def check_training(training: SmallTraining) -> None:
+    """Raise unless a training has changed weights, and its values are finite."""
+    _require(bool(training.changed), "the training has changed no weight: no loss depends on the trained weights")
+    history = training.history(training.run)
+    epochs = training.params.epochs
+    _require(len(history) == epochs, f"{len(history)} epochs were trained, expected {epochs}")
+    for epoch, values in history.items():
+        wrong = [f"{name} is {value}" for name, value in values.items() if not math.isfinite(value)]
+        _require(not wrong, f"epoch {epoch} has values that are no finite numbers: {_some(wrong)}")
+
+
+def check_resume(training: SmallTraining) -> None:
+    """Raise unless a training that is resumed from its first checkpoint ends in the same state, bit for bit."""
+    first = training.checkpoints()[0]
+    resumed = training.resumed()
+    expected, found = training.state(training.run), training.state(resumed)
+    wrong = [name for name, values in expected.items() if not _are_equal(values, found.get(name))]
+    reason = (
+        "keep what changes in the course of a training in Keras variables, and draw random numbers from self.rng of "
+        "processors and keras.random.SeedGenerator of layers"
+    )
+    message = f"after a stop at {first} and a resume {len(wrong)} of {len(expected)} arrays differ: {_some(wrong)}"
+    _require(not wrong, f"{message}; {reason}")
+    wrong = _different(training.history(training.run), training.history(resumed))
+    _require(not wrong, f"after a stop at {first} and a resume values differ: {_some(wrong)}; {reason}")
+
+
+def check_lav(training: SmallTraining, tolerance: float = 1e-4) -> None:
+    """Raise unless LAV of the exported model gives the same values with batches of one sample.
+
+    Args:
+        training: has validation data; else the check is skipped.
+        tolerance: relative difference that is allowed.
+    """
+    generators = list(training.params.gen.lav_gen())
+    if not generators:
+        raise SkipTest("the training has no data for LAV")
+    setup = training.params.gen.setup.val
+    whole = replace(setup, batch_drop_remainder=False)
+    alone = replace(whole, batch_size=1, bucket_boundaries=[], bucket_batch_sizes=None)
+    for expected, found in zip(_lav(training, whole, generators), _lav(training, alone, generators), strict=True):
+        wrong = []
+        for name, value in expected.items():
+            if not math.isclose(value, found[name], rel_tol=tolerance, abs_tol=tolerance):
+                wrong.append(f"{name} is {found[name]:.6g} instead of {value:.6g}")
+        _require(
+            not wrong,
+            f"LAV with batches of 1 instead of {setup.batch_size} differs: {_some(wrong)}; a sample must not depend "
+            "on the other samples of its batch, nor on padding: mask it",
+        )
+
+
+def check_warm_start(training: SmallTraining) -> None:
+    """Raise unless a warm start from the exported model gives a new model all of its weights."""
+    from tfaip.model.trainingmodel import TrainingModel
+    from tfaip.model.variables import variables_by_path
+    from tfaip.model.weights import load_weights_of, variable_arrays
+    from tfaip.trainer.warmstart import WarmStartParams
+
+    params = training.params_for(training.run.with_name("warm"))
+    params.warmstart = WarmStartParams(model=[str(training.model())])
+    trainer = training.scenario.create_trainer(params)
+    scenario = trainer.scenario
+    graph, data = scenario.graph, scenario.data
+    TrainingModel(scenario.model, graph).build_symbolically(data.create_input_layers(), data.create_target_layers())
+    trainer.create_warmstarter().apply(graph)
+    weights = {id(weight) for weight in graph.weights}
+    variables = {path: variable for path, variable in variables_by_path(graph).items() if id(variable) in weights}
+    expected, found = load_weights_of(training.model()), variable_arrays(variables)
+    wrong = [path for path, values in found.items() if not _are_equal(values, expected.get(path))]
+    _require(not wrong, f"a warm start leaves {len(wrong)} of {len(found)} weights as they were: {_some(wrong)}")
+
+
+def check_export(training: SmallTraining, tolerance: float = 1e-4) -> None:
+    """Raise unless all exported formats give the outputs of the graph, on validation data if there are some.
+
+    Args:
+        training: has exported a model; the check is skipped if that has no format for other programs.
+        tolerance: difference that is allowed, relative to the largest value of an output.
+    """
+    from tfaip.errors import TfaipError
+    from tfaip.export.modelcheck import check_formats
+    from tfaip.export.modelloading import load_exported
+    from tfaip.export.trainingdata import load_training_data, sample_inputs
+
+    model, packages = training.model(), training.scenario.declared_packages()
+    scenario = load_exported(model, packages)
+    data = load_training_data(model, training.scenario, packages)
+    inputs, _ = sample_inputs(scenario, data, training.params.gen.setup.val.batch_size)
+    try:
+        formats = check_formats(scenario, model, inputs, tolerance).graphs
+    except TfaipError as error:
+        raise AssertionError(f"the exported model differs from its graph: {error}") from error
+    if not formats:
+        raise SkipTest("the training exports no format for other programs: export_serve, export_keras, export_onnx")
+
+
+def _lav(training: SmallTraining, setup: Any, generators: Iterable[Any]) -> list[dict[str, float]]:
+    """Return the numbers among the results of each generator."""
+    from tfaip.evaluator.evaluator import scalar_results
+    from tfaip.lav.params import LAVParams
+
+    path = training.model()
+    seed = training.params.random_seed or 0
+    params = LAVParams(model_path=str(path), pipeline=setup, silent=True, random_seed=seed)
+    scenario_params = training.scenario.params_from_path(path, training.scenario.declared_packages())
+    lav = training.scenario.create_lav(params, scenario_params)
+    return [scalar_results(results) for results in lav.run(generators)]
+
+
+def _different(expected: Mapping[str, Mapping[str, float]], found: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return in words which values of epochs differ."""
+    wrong = []
+    for epoch, values in expected.items():
+        for name, value in values.items():
+            other = found.get(epoch, {}).get(name)
+            if other != value and not (value != value and other != other):  # noqa: PLR0124 (NaN)
+                wrong.append(f"{name} of epoch {epoch} is {other} instead of {value}")
+    return wrong
+
+
+def _are_equal(expected: np.ndarray, found: np.ndarray | None) -> bool:
+    """Return True for arrays with the same shape and bytes."""
+    return found is not None and expected.shape == found.shape and expected.tobytes() == found.tobytes()
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)
+
+
+def _some(texts: list[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more

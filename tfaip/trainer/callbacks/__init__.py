@@ -1,1 +1,0 @@
-"""Module paths of earlier versions; the code is in `tfaip.trainer.reporting`."""

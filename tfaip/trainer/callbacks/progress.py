@@ -1,3 +1,0 @@
-"""Progress of an epoch; the code is in `tfaip.trainer.reporting.progress`."""
-
-from tfaip.trainer.reporting.progress import *  # noqa: F403

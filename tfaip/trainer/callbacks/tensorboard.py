@@ -1,3 +1,0 @@
-"""Events of a run; the code is in `tfaip.trainer.reporting.tensorboard`."""
-
-from tfaip.trainer.reporting.tensorboard import TensorBoardEvents as TensorBoardEvents

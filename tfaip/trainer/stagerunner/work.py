@@ -1,0 +1,183 @@
+"""Work of the stages that do not train: the model applied to data, and calls of functions."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from tfaip.backend.active import backend
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.device.collectives import all_gather_arrays, run_long_on_chief
+from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
+from tfaip.model.graphbase import full_precision
+from tfaip.params.types.functions import FunctionByName
+from tfaip.params.values.storable import flags_of
+from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
+from tfaip.predict.samplefile import SampleWriter
+from tfaip.trainer.history import History
+from tfaip.trainer.runparams import Params
+from tfaip.trainer.runparts import RunParts
+from tfaip.trainer.setup import Scenario, TrainingSetup
+from tfaip.trainer.signals import StopRequest
+from tfaip.trainer.stages.params import CallStage, PredictData, PredictStage, PredictWeights
+from tfaip.trainer.stages.planned import PlannedStage, StageKind, path_of_params
+from tfaip.util.construction import construct
+from tfaip.util.logging import logger
+from tfaip.util.typing import TensorDict
+
+log = logger(__name__)
+
+_OFFERED = ("params", "directory", "run_directory", "stages", "history", "should_stop")
+
+
+def predict(run: RunParts, stage: PlannedStage, directory: Path, setup: TrainingSetup) -> dict[str, Any]:
+    """Apply the model that was trained last to data, and write the predicted samples.
+
+    Args:
+        run: the run, whose processes share the batches.
+        stage: names the data and the file.
+        directory: of the stage.
+        setup: has the model; its state is the same afterwards.
+
+    Returns:
+        Facts for the marker of the stage.
+    """
+    settings: PredictStage = stage.settings
+    pipeline = _pipeline(stage, settings, setup.scenario)
+    averages = setup.model.optimizer.with_averages()
+    before = setup.state.evaluation_state()
+    count = 0
+    try:
+        with averages if settings.weights is PredictWeights.AVERAGED else nullcontext():
+            samples = _predicted(pipeline, setup, run.devices, run.stop)
+            if not run.devices.is_chief:
+                deque(samples, maxlen=0)
+                return {}
+            with SampleWriter(directory / settings.file_name, settings.include_inputs) as writer:
+                for sample in pipeline.process_output(samples):
+                    writer.write(_finished(sample, settings))
+                    count += 1
+                # If the post-processing stops early: every process must run the pass to its end.
+                deque(samples, maxlen=0)
+    except EvaluationStopped:
+        return {}  # the caller finds the request
+    finally:
+        setup.state.set_back(before)
+    log.info("stage %s: %d samples in %s", stage.name, count, directory / settings.file_name)
+    return {"file": settings.file_name, "samples": count}
+
+
+def _pipeline(stage: PlannedStage, settings: PredictStage, scenario: Scenario) -> DataPipeline:
+    params: Params = stage.params
+    gen, is_training = params.gen, settings.data is PredictData.TRAIN
+    data = construct(type(scenario), params.scenario).data
+    if settings.generator is not None:
+        pipeline = data.create_pipeline(gen.setup.train if is_training else gen.setup.val, settings.generator)
+    else:
+        pipeline = gen.train_data(data) if is_training else gen.val_data(data)
+    if pipeline is None:
+        raise UsageError(f"stage {stage.name}: there are no validation data: set data train, or give a generator")
+    mode = PipelineMode.EVALUATION if settings.include_targets else PipelineMode.PREDICTION
+    whole = replace(pipeline.params, mode=mode, batch_drop_remainder=False)
+    return pipeline.with_params(whole).with_seed(params.random_seed or 0)
+
+
+def _predicted(pipeline: DataPipeline, setup: TrainingSetup, devices: Devices, stop: StopRequest) -> Iterator[Sample]:
+    """Yield the predicted samples of one pass on the chief; the other processes predict, and yield nothing."""
+    graph = setup.scenario.graph
+    is_shared = devices.num_processes > 1
+
+    def outputs_of(inputs: TensorDict) -> TensorDict:
+        return full_precision(graph.predict(inputs))
+
+    variables = [*graph.trainable_variables, *graph.non_trainable_variables]
+    step = backend.CompiledStep(outputs_of, variables, run_eagerly=setup.params.force_eager)
+    step.read(of_this_process=is_shared)
+
+    def collect(own: TensorDict | None) -> list[Any]:
+        if not is_shared:
+            return [own]
+        arrays = {name: keras.ops.convert_to_numpy(value) for name, value in (own or {}).items()}
+        gathered = all_gather_arrays(devices, arrays)
+        return gathered if devices.is_chief else []
+
+    def should_stop() -> bool:
+        stop.agree()
+        return stop.received is not None
+
+    return run_pass(
+        pipeline,
+        lambda batch: step(batch.inputs),
+        samples_of,
+        BenchmarkResults(),
+        devices=devices,
+        collect=collect,
+        should_stop=should_stop,
+    )
+
+
+def _finished(sample: Sample, settings: PredictStage) -> Sample:
+    if not settings.include_meta and sample.meta is not None:
+        sample = sample.new_meta(None)
+    if not settings.include_targets and sample.targets is not None:
+        sample = sample.new_targets(None)
+    return sample
+
+
+def check_calls(plan: Sequence[PlannedStage], params: Params) -> None:
+    """Raise unless every function that a stage calls exists and can be called.
+
+    Raises:
+        FieldError: if one needs other arguments.
+        UsageError: if a stage gives an argument that its function does not take.
+    """
+    for stage in plan:
+        if stage.kind is StageKind.CALL:
+            with flags_of(params, "trainer"):
+                _function_of(stage)
+
+
+def call_function(
+    run: RunParts, stage: PlannedStage, directory: Path, history: History, stages: Mapping[str, Path]
+) -> dict[str, Any]:
+    """Call the function of a stage on the chief; the other processes wait for it.
+
+    Args:
+        run: the run.
+        stage: names function and arguments.
+        directory: of the stage, where the function may write.
+        history: of the run so far.
+        stages: directories of the finished stages by name.
+
+    Returns:
+        Facts for the marker of the stage.
+    """
+    settings: CallStage = stage.settings
+    offered: dict[str, Any] = {
+        "params": stage.params,
+        "directory": directory,
+        "run_directory": None if run.root is None else run.root.root.absolute(),
+        "stages": dict(stages),
+        "history": history,
+        "should_stop": lambda: run.stop.is_asked,
+    }
+    run_long_on_chief(run.devices, lambda: _function_of(stage)(**{**offered, **settings.arguments}))
+    return {}
+
+
+def _function_of(stage: PlannedStage) -> Callable[..., Any]:
+    settings: CallStage = stage.settings
+    place = f"{path_of_params(stage)}.function"
+    function = FunctionByName(settings.function, [*_OFFERED, *settings.arguments], place)
+    unknown = sorted(set(settings.arguments) - function.taken)
+    if unknown:
+        raise UsageError(f"stage {stage.name}: {settings.function} takes no argument {', '.join(unknown)}")
+    return function

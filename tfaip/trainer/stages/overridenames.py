@@ -1,0 +1,91 @@
+"""Names of params in overrides: flags without dashes, dotted paths in the tree, and groups of params."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfaip.errors import UsageError
+from tfaip.params.root import RootParams
+from tfaip.params.tree.nodes import children
+from tfaip.params.tree.places import Place, walk_places
+from tfaip.params.types.fieldtext import path_below
+from tfaip.params.values.words import Text
+from tfaip.util.text import shorten_text
+
+
+class ParamNames:
+    """Names of the params of a tree: flags, and dotted paths.
+
+    Args:
+        params: the root of the tree.
+    """
+
+    def __init__(self, params: RootParams) -> None:
+        root = type(params).flag_root
+        self._flags: dict[str, Any] = {}
+        self._by_path: dict[str, str] = {}
+        for place, value in walk_places(params, Place.of_root(root)):
+            if not place.is_hidden:
+                self._flags[place.flag] = value
+                self._by_path[place.path.removeprefix(f"{root}.")] = place.flag
+
+    def find(self, name: str) -> tuple[str, str | None]:
+        """Return the flag that a name means, and the key if it means an item of a dict.
+
+        A name may also be that of a class that is chosen by another override, and the flag one that does not exist.
+        """
+        known, rest = name.lstrip("-"), ""
+        while known:
+            flag = known if known in self._flags else self._by_path.get(known)
+            if flag is not None and rest and _is_plain_dict(self._flags[flag]):
+                return flag, rest[1:]
+            if flag is not None:
+                return flag + rest, None
+            known, dot, last = known.rpartition(".")
+            rest = f"{dot}{last}{rest}"
+        return name.lstrip("-"), None
+
+    def is_group(self, name: str) -> bool:
+        """Return True if a name means a group of params."""
+        begin = f"{name.lstrip('-')}."
+        return any(known.startswith(begin) for known in (*self._flags, *self._by_path))
+
+
+def _is_plain_dict(value: Any) -> bool:
+    """Return True for a dict that is a value, and no container of nodes."""
+    return isinstance(value, dict) and children(value) is None
+
+
+def whole_paths(params: RootParams, overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return overrides by whole paths: the text of a group of params (`units=32` of `model`) is split, once.
+
+    Args:
+        params: the root of the tree.
+        overrides: as of `overridden`.
+
+    Raises:
+        UsageError: if a param is given twice.
+    """
+    names = ParamNames(params)
+    found: dict[str, str] = {}
+    for name, text in overrides.items():
+        parts = {name: text}
+        words = [word.partition("=") for word in Text(text)]
+        if words and all(equals for _, equals, _ in words) and names.is_group(name):
+            parts = {path_below(name, key): value for key, _, value in words}
+        for path, value in parts.items():
+            if path in found:
+                raise UsageError(f"--{shorten_text(path)} is given twice: give it once")
+            found[path] = value
+    return found
+
+
+def merge_overrides(params: RootParams, first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    """Return all overrides; of a param that both have, in whatever spelling, that of `second`."""
+    if not first:
+        return dict(second)
+    names = ParamNames(params)
+    replaced = {names.find(name) for name in second}
+    kept = {name: text for name, text in first.items() if names.find(name) not in replaced}
+    return {**kept, **second}

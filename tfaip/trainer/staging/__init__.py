@@ -1,1 +1,0 @@
-"""Stages of a run as they are run: one after the other, with what each takes over from the one before."""
