@@ -46,7 +46,7 @@ pytest-jax: bytecode
 
 # Each command of the kill series and of the tests on JAX is a new interpreter (CONTRIBUTING.md).
 series: bytecode
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m series
+	TFAIP_TEST_GRAPPLER=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m series
 	KERAS_BACKEND=jax TFAIP_TEST_START=cold $(BIN)/python -m pytest -q -n $(WORKERS) -m 'backend and series'
 	$(MAKE) --no-print-directory -j $(WORKERS) kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax
 

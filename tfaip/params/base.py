@@ -110,7 +110,9 @@ class ParamsBase(metaclass=ParamsMeta):
 
         # Called only for attributes that are not found in the usual way.
         def __getattr__(self, name: str) -> Any:
-            new = name if name.startswith("__") else oldnames.current_name(type(self), name)
+            if name.startswith("__") and not hasattr(type(self), name):  # what `copy` and others ask each object
+                raise AttributeError(f"{type(self).__name__}.{name} does not exist", name=name, obj=self)
+            new = oldnames.current_name(type(self), name)
             if new != name:
                 return getattr(self, new)
             if hasattr(type(self), name):  # a property raised an AttributeError: again, for its own message

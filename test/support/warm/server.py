@@ -89,6 +89,9 @@ def import_hidden() -> Hidden:
     gc.disable()
     importlib.import_module("keras")
     gc.enable()
+    if "tensorflow" in sys.modules and not os.environ.get("TFAIP_TEST_GRAPPLER"):
+        # As in the test processes (conftest.py).
+        sys.modules["tensorflow"].config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     hidden = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in PACKAGES}
     for name in hidden:
         del sys.modules[name]

@@ -57,7 +57,8 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
 
 def _encode_below(value: Any, directory: Path | None, place: str) -> Any:
     """Return a value of a field; a node that its name alone describes as this name."""
-    name = value.plain_name() if is_node(value) and hasattr(value, "plain_name") else None
+    # Asked of the class: an instance would look for a near name.
+    name = value.plain_name() if is_node(value) and hasattr(type(value), "plain_name") else None
     return encode(value, directory, place) if name is None else name
 
 
