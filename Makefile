@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO_DIR := runs/demo
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint format bytecode pytest pytest-jax series fuzz clean \
+.PHONY: demo test test-all lint format bytecode pytest pytest-jax series fuzz clean fuzz-1 fuzz-2 \
   kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax
 
 demo: $(STAMP)  ## Train the tutorial on real data and show the result.
@@ -46,8 +46,8 @@ pytest-jax: bytecode
 
 # Each command of the kill series and of the tests on JAX is a new interpreter (CONTRIBUTING.md).
 series: bytecode
-	TFAIP_TEST_GRAPPLER=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m series
-	KERAS_BACKEND=jax TFAIP_TEST_START=cold $(BIN)/python -m pytest -q -n $(WORKERS) -m 'backend and series'
+	TFAIP_TEST_GRAPPLER=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m series
+	KERAS_BACKEND=jax TFAIP_TEST_START=cold $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'backend and series'
 	$(MAKE) --no-print-directory -j $(WORKERS) kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax
 
 # One after the other in a series; the series at the same time.
@@ -62,8 +62,12 @@ kills-stages-tensorflow:
 kills-stages-jax:
 	$(BIN)/python -m test.kill_series --stages --seed 2 --n 4 --backend jax
 
+# 4,000 command lines of trainings, of which 150 are trained; 1,500 of the other commands, of which 50 are run.
 fuzz: bytecode
-	$(BIN)/python -m test.scripts.fuzz_command_lines --seed 1
+	$(MAKE) --no-print-directory -j $(WORKERS) fuzz-1 fuzz-2
+
+fuzz-1 fuzz-2: fuzz-%: bytecode
+	$(BIN)/python -m test.scripts.fuzz_command_lines --seed $* --lines 2000 --train 75 --others 750 --run 25
 
 # The stamp is written last: an installation that was interrupted is taken up again.
 $(STAMP): pyproject.toml requirements.txt setup.py

@@ -1,0 +1,25 @@
+"""Garbage collections that pass over what a process has imported."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def collecting_new_objects() -> Iterator[None]:
+    """Context in which full collections search only what was made in it, after one that searches all.
+
+    Keras and a backend make hundred thousands of objects, so each full collection takes 0.2 to 0.5 s of CPU time
+    (TensorFlow 2.21). If objects are frozen already (`gc.freeze`), this is left to whoever has done it.
+    """
+    gc.collect()
+    is_ours = not gc.get_freeze_count()
+    if is_ours:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if is_ours:
+            gc.unfreeze()
