@@ -1,14 +1,11 @@
-"""A few cases of the kill series, which `python -m test.kill_series` runs in any number."""
+"""What the kill series compares; `make series` runs some of its cases, `python -m test.kill_series` any number."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-import keras
-import pytest
-
-from test.kill_series import PACKAGE, RUN, SETTINGS, TEMPORARY, differences, draw_cases, facts_of, left_over, main
+from test.kill_series import PACKAGE, RUN, SETTINGS, TEMPORARY, differences, draw_cases, facts_of, left_over
 
 
 def test_cases_depend_on_the_seed_and_their_number_alone() -> None:
@@ -19,24 +16,6 @@ def test_cases_depend_on_the_seed_and_their_number_alone() -> None:
     moments = [moment for case in cases for moment in case.moments]
     assert 25 < len(moments) <= 75
     assert 0 <= min(moments) < 0.2 < 0.8 < max(moments) < 1
-
-
-@pytest.mark.series
-@pytest.mark.backend
-def test_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--backend", keras.backend.backend(), "--directory", str(tmp_path)]
-    assert main(["--seed", "5", "--n", "2", "--settings", "averages and accumulation", *flags]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("kills: 2 identical, 0 different")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.series
-@pytest.mark.backend
-def test_stages_killed_at_random_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--backend", keras.backend.backend(), "--directory", str(tmp_path)]
-    assert main(["--stages", "--seed", "5", "--n", "2", *flags]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("kills: 2 identical, 0 different")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_difference_is_found(whole: Path, tmp_path: Path) -> None:
