@@ -63,6 +63,10 @@ settings.register_profile(
 settings.load_profile("tfaip")
 
 
+# Objects that a collection of garbage searches: a tenth of a second.
+MAX_SEARCHED = 100_000
+
+
 def pytest_collection_finish() -> None:
     """Prepare the process for many short trainings.
 
@@ -76,9 +80,17 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After each module, free what JAX keeps of every function it has traced: gigabytes after a thousand trainings."""
-    if "jax" in sys.modules and (nextitem is None or nextitem.path != item.path):
+    """After each module, leave what has come together of a thousand trainings out of the collections of garbage.
+
+    JAX keeps something of each function that it has traced, gigabytes in the end.
+    """
+    if nextitem is None or nextitem.path == item.path:
+        return
+    if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
+    if len(gc.get_objects(generation=2)) > MAX_SEARCHED:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)
