@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Literal, Optional, Union  # noqa: UP035
 import pytest
 
 from tfaip.errors import UsageError
-from tfaip.params.values.decoding import parse_words
+from tfaip.params.values.decoding import Decoder, parse_words
 
 
 class Color(Enum):
@@ -136,6 +136,12 @@ def test_numbers_and_nesting_beyond_bounds_are_one_line(words: list[str], declar
         parse_words(words, declared, "--x")
     assert str(error.value).startswith(message)
     assert len(str(error.value)) < 300
+
+
+def test_keys_that_are_equal_as_numbers() -> None:
+    with pytest.raises(UsageError, match=r"^points: key 0\.0 is given twice$"):
+        Decoder().decode({"0": 1, "0.0": 2}, dict[float, float], "points")
+    assert Decoder().decode({"0": 1, "0.5": 2}, dict[float, float], "points") == {0.0: 1.0, 0.5: 2.0}
 
 
 def test_infinity_may_be_typed() -> None:

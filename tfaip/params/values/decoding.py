@@ -259,7 +259,10 @@ class Decoder:
             # JSON knows only strings as keys.
             if isinstance(key, str) and is_subclass(strip(key_type), int | float):
                 key = Word(key)
-            found[self.decode(key, key_type, item_place)] = self.decode(item, item_type, item_place)
+            decoded = self.decode(key, key_type, item_place)
+            if decoded in found:  # as 0 and 0.0
+                raise UsageError(f"{place}: key {shorten(decoded)} is given twice")
+            found[decoded] = self.decode(item, item_type, item_place)
         return found
 
     def _decode_pairs(self, words: Words, declared: Any, flag: str) -> Any:
