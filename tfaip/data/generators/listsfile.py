@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property
-from io import TextIOWrapper
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,6 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.params.limits import FieldError, check_fields
-from tfaip.util.reading import TABLE_BYTES, open_file
 
 # More than anybody lists; their order takes 8 bytes each.
 _MAX_SAMPLES = 10**9
@@ -49,7 +48,7 @@ class ListsFileGenerator(DataGenerator[P]):
         return Sample(inputs=line, targets=line, meta=line)
 
     @cached_property
-    def _lists(self) -> list[tuple[Path, list[str]]]:
+    def _lists(self) -> list[tuple[Path, Sequence[str]]]:
         if not self.params.lists:
             raise missing_file("list", self.mode, "lists")
         return [(Path(name), _read_lines(Path(name), self.params.ignore_prefix)) for name in self.params.lists]
@@ -80,17 +79,19 @@ class ListsFileGenerator(DataGenerator[P]):
         return self.sample(lines[(index - begin) % len(lines)], list_file)
 
 
-def _read_lines(path: Path, ignore_prefix: str) -> list[str]:
+def _read_lines(path: Path, ignore_prefix: str) -> Sequence[str]:
+    # Loads NumPy, which the params do without.
+    from tfaip.data.generators.textlines import TextLines
+
     try:
-        # Not `splitlines`, which also ends a line at characters that names of files may contain.
-        with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig") as file:
-            lines = [line.strip() for line in file]
+        lines = TextLines(path, ignore_prefix)
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
         raise unreadable_file("list", path, error) from error
-    samples = [line for line in lines if line and not (ignore_prefix and line.startswith(ignore_prefix))]
-    if not samples:
-        raise UsageError(f"the list file {path} names no sample: it has {len(lines)} lines, all empty or comments")
-    return samples
+    if not lines:
+        raise UsageError(
+            f"the list file {path} names no sample: it has {lines.number_of_lines} lines, all empty or comments"
+        )
+    return lines
 
 
 def _scaled(sizes: list[int], ratios: list[float]) -> list[int]:

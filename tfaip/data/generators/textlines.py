@@ -1,0 +1,136 @@
+"""The lines of a text file, of which only the places are in memory."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+from tfaip.util.reading import MIB, TABLE_BYTES, open_file
+
+BLOCK_BYTES = MIB
+# A file up to this size is kept in memory, so that it may change while it is used.
+KEPT_BYTES = 64 * MIB
+_BOM = b"\xef\xbb\xbf"
+
+
+class TextLines(Sequence[str]):
+    """Lines of a UTF-8 file without white space around them, without empty lines and comments.
+
+    A large file stays open and is read line by line: 12 bytes of memory a line. It must not change.
+
+    Args:
+        path: of the file. Lines end with CR, LF, or both.
+        ignore_prefix: beginning of comments; empty: there are none.
+        block_bytes: of the file that are looked at at a time.
+        kept_bytes: size up to which the text is in memory.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not UTF-8.
+    """
+
+    def __init__(
+        self, path: Path, ignore_prefix: str = "", block_bytes: int = BLOCK_BYTES, kept_bytes: int = KEPT_BYTES
+    ) -> None:
+        self._path = path
+        file = open_file(path, TABLE_BYTES)
+        self._close = weakref.finalize(self, file.close)
+        self._descriptor = file.fileno()
+        self._stamp = self._stamp_now()
+        self._begins, self._lengths, self.number_of_lines = array("q"), array("I"), 0
+        for offset, block in _blocks(self._descriptor, block_bytes):
+            found = _Found(block, ignore_prefix)
+            self.number_of_lines += found.number_of_lines
+            self._begins.frombytes((found.begins + offset).tobytes())
+            self._lengths.frombytes(found.lengths.tobytes())
+        self._text: bytes | None = None
+        if self._stamp[0] <= kept_bytes:
+            self._text = os.pread(self._descriptor, self._stamp[0], 0)
+            self._check()
+            self._close()
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """Return a line.
+
+        Raises:
+            OSError: the file has changed since it was opened.
+        """
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        begin, length = self._begins[index], self._lengths[index]
+        if self._text is not None:
+            line = self._text[begin : begin + length]
+        else:
+            line = os.pread(self._descriptor, length, begin)
+            self._check()
+        return line.decode().strip()
+
+    def _check(self) -> None:
+        if self._stamp_now() != self._stamp:
+            raise OSError(f"{self._path} has changed while it was read: write a new file instead")
+
+    def _stamp_now(self) -> tuple[int, int]:
+        found = os.fstat(self._descriptor)
+        return found.st_size, found.st_mtime_ns
+
+
+class _Found:
+    """The lines of a block that count.
+
+    Args:
+        block: whole lines.
+        ignore_prefix: beginning of comments; empty: there are none.
+    """
+
+    def __init__(self, block: bytes, ignore_prefix: str) -> None:
+        block.decode()  # raises an error if it is not UTF-8
+        self.number_of_lines = block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+        self.number_of_lines += not block.endswith((b"\n", b"\r"))
+        values = np.frombuffer(block, np.uint8)
+        ends = np.append(np.flatnonzero((values == ord("\n")) | (values == ord("\r"))), len(values))
+        begins = np.concatenate([[0], ends[:-1] + 1])
+        # Without empty lines, as that between CR and LF.
+        filled = ends > begins
+        begins, ends = begins[filled], ends[filled]
+        # Most lines begin with a letter that is neither white space nor the beginning of a comment.
+        first = values[begins]
+        plain = (first > ord(" ")) & (first < 128) & (first != (ignore_prefix.encode() or b" ")[0])
+        counts = plain.copy()
+        for number in np.flatnonzero(~plain):
+            line = block[begins[number] : ends[number]].decode().strip()
+            counts[number] = bool(line) and not (ignore_prefix and line.startswith(ignore_prefix))
+        self.begins = begins[counts].astype(np.int64)
+        self.lengths = (ends - begins)[counts].astype(np.uint32)
+
+
+def _blocks(descriptor: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of whole lines, each with its place in the file."""
+    offset = len(_BOM) if os.pread(descriptor, len(_BOM), 0) == _BOM else 0
+    rest = b""
+    while read := os.pread(descriptor, max(size, len(rest)), offset + len(rest)):
+        block = rest + read
+        # The last byte stays: after a CR an LF may follow, which belongs to the same line.
+        end = max(block.rfind(b"\n", 0, -1), block.rfind(b"\r", 0, -1)) + 1
+        if block[end - 1 : end + 1] == b"\r\n":
+            end += 1
+        rest = block[end:]
+        if end:
+            yield offset, block[:end]
+            offset += end
+    if rest:
+        yield offset, rest
