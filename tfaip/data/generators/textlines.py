@@ -44,7 +44,7 @@ class TextLines(Sequence[str]):
         self._descriptor = file.fileno()
         self._stamp = self._stamp_now()
         self._begins, self._lengths, self.number_of_lines = array("q"), array("I"), 0
-        for offset, block in _blocks(self._descriptor, block_bytes):
+        for offset, block in _blocks(self._descriptor, self._stamp[0], block_bytes):
             found = _Found(block, ignore_prefix)
             self.number_of_lines += found.number_of_lines
             self._begins.frombytes((found.begins + offset).tobytes())
@@ -118,11 +118,12 @@ class _Found:
         self.lengths = (ends - begins)[counts].astype(np.uint32)
 
 
-def _blocks(descriptor: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """Yield blocks of whole lines, each with its place in the file."""
-    offset = len(_BOM) if os.pread(descriptor, len(_BOM), 0) == _BOM else 0
+def _blocks(descriptor: int, end_of_file: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of whole lines, each with its place in the file; what is added to the file meanwhile is left out."""
+    offset = begin = len(_BOM) if os.pread(descriptor, len(_BOM), 0) == _BOM else 0
     rest = b""
-    while read := os.pread(descriptor, max(size, len(rest)), offset + len(rest)):
+    while read := os.pread(descriptor, min(max(size, len(rest)), end_of_file - begin), begin):
+        begin += len(read)
         block = rest + read
         # The last byte stays: after a CR an LF may follow, which belongs to the same line.
         end = max(block.rfind(b"\n", 0, -1), block.rfind(b"\r", 0, -1)) + 1
