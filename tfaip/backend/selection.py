@@ -92,7 +92,7 @@ def _without_collections() -> Iterator[None]:
         yield
         # All objects become old ones without a search. Else the next collections of the young, of the middle and of
         # the old generation would each search all of them.
-        if not gc.get_freeze_count():  # else somebody wants his frozen objects to stay so
+        if not gc.get_freeze_count():  # else whoever froze objects wants them to stay so
             gc.freeze()
             gc.unfreeze()
     finally:

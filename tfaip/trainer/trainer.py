@@ -55,6 +55,7 @@ from tfaip.trainer.state import TrainingProgress, stored_execution
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
+from tfaip.util.garbage import collecting_new_objects
 from tfaip.util.logging import RunLog, is_debug, logger, only_warnings
 from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.typing import Logs
@@ -229,6 +230,8 @@ class Trainer(Generic[P]):
             self._seed(devices, restored)
             may_loop = restored is None or stored_execution(restored.state).may_loop
             run = create_parts(self._params, self._plan(), directory, devices, self._stop, may_loop)
+            if len(run.plan) > 1:  # the model of each stage is freed by a collection
+                stack.enter_context(collecting_new_objects())
             stages = stack.enter_context(StageRunner(run, self._scenario, self.create_warmstarter, self._is_trial))
             stages.begin(restored, self._from_stage)
             self._expected = stages.expected

@@ -41,7 +41,6 @@ from tfaip.trainer.stages.records import find_place, further_records, index_of, 
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
-from tfaip.util.garbage import collecting_new_objects
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -79,7 +78,6 @@ class StageRunner:
         self._setup: TrainingSetup | None = None
         self._loop: TrainingLoop | None = None
         self._progress = TrainingProgress()
-        self._whole = ExitStack()
         self._opened = ExitStack()
         self._repeated: str | None = None
         self._later: Checkpoint | None = None
@@ -88,15 +86,12 @@ class StageRunner:
         """The weights that the stages will begin with, by name of the stage; known after `begin`."""
 
     def __enter__(self) -> Self:
-        if len(self._run.plan) > 1:  # the model of each stage is freed by a collection
-            self._whole.enter_context(collecting_new_objects())
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._opened.__exit__(kind, error, traceback)
-        self._whole.close()
         if self._run.profiler is not None:
             self._run.profiler.close()
 
