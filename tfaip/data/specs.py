@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.tree.nodes import node_fields
+
+if TYPE_CHECKING:  # commands that only print their help import this module
+    import numpy as np
 
 # Types as Keras has them.
 _PYTHON_TYPES = {int: "int32", float: "float32", bool: "bool", str: "string"}
@@ -43,6 +45,8 @@ class TensorSpec:
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of a batch; text is stored as Python objects."""
+        import numpy as np
+
         return np.dtype(object) if self.dtype == "string" else np.dtype(self.dtype)
 
     def fits(self, shape: tuple[int, ...]) -> bool:
@@ -111,7 +115,7 @@ def _size_of(data: Any, name: str, where: str) -> int | None:
         )
     holder = holders[0]
     size = getattr(holder, name)
-    if size is None or (isinstance(size, int | np.integer) and not isinstance(size, bool)):
+    if size is None or (isinstance(size, numbers.Integral) and not isinstance(size, bool)):
         return None if size is None else int(size)
     raise TypeError(f"{where} names the size {name!r}, but {type(holder).__name__}.{name} is {size!r}, expected an int")
 
@@ -146,6 +150,8 @@ def _as_spec(spec: Any, where: str) -> TensorSpec:
 
 
 def _dtype_name(dtype: Any, where: str) -> str:
+    import numpy as np
+
     name = getattr(dtype, "name", dtype)  # tf.DType and np.dtype have a name, Keras uses strings
     if name in ("string", "str", "object"):
         return "string"

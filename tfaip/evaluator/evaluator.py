@@ -8,11 +8,8 @@ from numbers import Real
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, get_origin
 
-import numpy as np
-
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.params import EvaluatorParams
-from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.params.declaration.generics import type_argument
 from tfaip.params.part import Part
 from tfaip.util.text import shorten
@@ -151,13 +148,17 @@ def scalar_results(results: Mapping[str, Any]) -> Logs:
     """Return the numbers among the results of an evaluation, by name."""
     scalars: Logs = {}
     for name, value in results.items():
-        if isinstance(value, (Real, np.number)) and not isinstance(value, bool):
+        if isinstance(value, Real) and not isinstance(value, bool):
             scalars[name] = float(value)
     return scalars
 
 
 def plots(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return what TensorBoard shows among the results: precision-recall curves and images."""
+    import numpy as np  # not needed by the help of a command, which imports this module
+
+    from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
+
     found: dict[str, Any] = {}
     for name, value in results.items():
         if isinstance(value, PrecisionRecallCurve) or np.ndim(value) in (3, 4):

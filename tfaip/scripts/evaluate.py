@@ -11,7 +11,6 @@ from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.components.userlogs import user_logs
 from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import result_of
-from tfaip.predict.samplefile import read_samples
 from tfaip.scripts.common import command
 from tfaip.scripts.common.exportedmodels import exported_model
 from tfaip.scripts.common.parser import CommandParser
@@ -93,6 +92,8 @@ def _plan(scenario: Any, args: Any) -> None:
 
 
 def _samples(prediction: str) -> Iterator[Any]:
+    from tfaip.predict.samplefile import read_samples  # imports NumPy, which `--help` does not need
+
     for number, sample in enumerate(read_samples(Path(prediction))):
         for part in ("outputs", "targets"):
             if getattr(sample, part) is None:

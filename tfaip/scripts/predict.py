@@ -16,7 +16,6 @@ from tfaip.params.commandline.flagtexts import described
 from tfaip.params.metadata import COMMON
 from tfaip.params.values.storable import flags_of
 from tfaip.predict.params import PredictorParams
-from tfaip.predict.samplefile import SampleWriter
 from tfaip.scripts.common import command
 from tfaip.scripts.common.dataflags import generator_of_flags
 from tfaip.scripts.common.exportedmodels import Models, choose_data, open_models, plan_for_models
@@ -53,6 +52,8 @@ def main(directories: list[str], flags: list[str]) -> None:
             count = sum(1 for _ in samples)
             logger(__name__).info("%d samples were predicted but not stored: write them with --dump FILE", count)
             return
+        from tfaip.predict.samplefile import SampleWriter  # imports NumPy, which `--help` does not need
+
         with SampleWriter(Path(args.dump), args.dump_inputs) as writer:
             for sample in samples:
                 writer.write(sample)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfaip.predict.samplefile import to_plain
 from tfaip.util.files import write_json
 from tfaip.util.terminal import print_table
 from tfaip.util.text import shorten_text
@@ -40,4 +39,6 @@ def write_results(path: str | None, content: Mapping[str, Any]) -> None:
         UsageError: if JSON cannot express a value.
     """
     if path is not None:
+        from tfaip.predict.samplefile import to_plain  # imports NumPy, which `--help` does not need
+
         write_json(Path(path), to_plain(content))

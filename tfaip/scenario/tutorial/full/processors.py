@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tfaip import Processor, Sample, option
 from tfaip.data.pipeline.definitions import INPUT_PROCESSOR
+
+if TYPE_CHECKING:  # `--help` imports this module and needs no arrays
+    import numpy as np
 
 
 class Normalize(Processor, modes=INPUT_PROCESSOR):
@@ -16,7 +17,7 @@ class Normalize(Processor, modes=INPUT_PROCESSOR):
     white: float = option(255.0, "Brightness that becomes 1 (black becomes 0)", low=1e-6)
 
     def apply(self, sample: Sample) -> Sample:
-        image = sample.inputs["img"] / np.float32(self.white)
+        image = sample.inputs["img"].astype("float32") / self.white
         return sample.new_inputs({**sample.inputs, "img": image})
 
 
@@ -42,7 +43,8 @@ class RandomShift(Processor, modes="training"):
 def shift(image: np.ndarray[Any, Any], down: int, right: int) -> np.ndarray[Any, Any]:
     """Return the image (`[height, width, ...]`) shifted by at most its size; new pixels are 0."""
     height, width = image.shape[:2]
-    shifted = np.zeros_like(image)
+    shifted = image.copy()
+    shifted[...] = 0
     source = image[max(-down, 0) : height - max(down, 0), max(-right, 0) : width - max(right, 0)]
     shifted[max(down, 0) : height - max(-down, 0), max(right, 0) : width - max(-right, 0)] = source
     return shifted
