@@ -193,6 +193,7 @@ class TrainingLoop:
             "position": progress.position.to_dict(),
             "versions": {"tfaip": __version__, "keras": keras.__version__},
             "stage": self._setup.stage.name,
+            "best": {"monitor": self._setup.best.monitor, "mode": self._setup.best.mode},
         }
         if not self._setup.stage.rate_control:
             meta["rate_control"] = False

@@ -17,6 +17,7 @@ from tfaip.params.tree.changes import ABSENT
 from tfaip.params.tree.nodes import packages_of
 from tfaip.params.tree.paths import is_hidden
 from tfaip.params.tree.places import flag_of
+from tfaip.params.values.flat import flat_params
 from tfaip.params.values.serialization import from_dict
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import HistoryFile, read_history_file
@@ -25,7 +26,7 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.stagedirectories import StageDirectories
-from tfaip.trainer.runparams import Params, flat_params, stored_params
+from tfaip.trainer.runparams import Params, stored_params
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
 from tfaip.trainer.stages.records import index_of, place_of, require_place
 from tfaip.trainer.state import TrainingProgress, beginning, require_state

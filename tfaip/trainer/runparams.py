@@ -84,18 +84,3 @@ def _without_cluster(params: Params) -> Params:
     stored = copy.copy(params)
     stored.device = params.device.without_cluster()
     return stored
-
-
-def flat_params(value: Any, path: str = "") -> dict[str, Any]:
-    """Return stored params as dotted path -> value; a list without params in it is a value."""
-    if isinstance(value, dict):
-        parts: dict[Any, Any] = value
-    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        parts = dict(enumerate(value))
-    else:
-        return {path: value}
-    flat: dict[str, Any] = {}
-    for name, item in parts.items():
-        below = f"{path}.{name}" if path else str(name)
-        flat.update(flat_params(item, below))
-    return flat

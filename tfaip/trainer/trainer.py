@@ -26,6 +26,7 @@ from tfaip.params.declaration.generics import type_argument
 from tfaip.params.tree.changes import diff
 from tfaip.params.tree.places import flag_of
 from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.values.flat import flat_params
 from tfaip.params.values.storable import flags_of, prepare, require_readable
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History
@@ -40,7 +41,7 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.run.stagedirectories import StageDirectories
-from tfaip.trainer.runparams import copy_for_run, flat_params, store_params, stored_params
+from tfaip.trainer.runparams import copy_for_run, store_params, stored_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stagerunner.fits import FitCalls

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +30,8 @@ except ImportError:  # Windows
 # Arguments of renameat2(2).
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
+# A look at a lock takes microseconds; a directory is locked by another process if it stays so.
+_LOOKS, _LOOK_S = 5, 0.02
 
 
 @contextlib.contextmanager
@@ -62,10 +65,41 @@ def locked_directory(path: Path) -> Iterator[None]:
         raise TfaipError("directories cannot be locked: this system has no fcntl; use Linux, macOS or WSL")
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Lock an open directory, also if `is_locked` of another process looks at it just now."""
+    for looks in range(_LOOKS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if looks == _LOOKS - 1:
+                raise
+            time.sleep(_LOOK_S)
+
+
+def is_locked(path: Path) -> bool:
+    """Return True if a process has locked the directory; False also if that cannot be known."""
+    if fcntl is None:
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ def test_a_training_that_controls_its_rate(tmp_path: Path) -> None:
     assert [record["effective_lr"] for record in records.values()] == [1.0, 1.0, 0.5, 0.25, 0.125]
     assert [record["values"]["val_loss"] for record in records.values()] == weights.values
     assert [record["meta"]["updates"] for record in records.values()] == [1, 2, 3, 4, 5]
-    assert set(records["5"]["meta"]) == {"updates", "seconds", "dropped", "position", "versions", "stage"}
+    assert set(records["5"]["meta"]) == {"updates", "seconds", "dropped", "position", "versions", "stage", "best"}
 
 
 def test_a_resumed_training_decides_as_the_whole_one(three_epochs: Path, tmp_path: Path) -> None:

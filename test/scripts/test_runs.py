@@ -1,0 +1,223 @@
+"""`tfaip-runs`: lists of runs and comparisons, from their directories alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.support.commands import CommandResult, finish_command, run_several, start_command
+from test.support.runs import copy_tiny, files_below, make_once
+from tfaip.util.files import is_locked, locked_directory
+
+MONITOR = "val_loss/mean_epoch"
+# Name of a run -> its flags. All have 44 samples per epoch and lr 0.01.
+RUNS = {
+    "deep/sgd": ["--trainer.epochs", "2", "--optimizer", "SGD", "--optimizer.momentum", "0.5"],
+    "adam": ["--trainer.epochs", "3", "--trainer.random_seed", "1"],
+    # Every loss is below 100: it stops after its first epoch.
+    "early": ["--trainer.epochs", "4", "--early_stopping.lower_threshold", "100", "--trainer.random_seed", "2"],
+}
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def make(directory: Path) -> None:
+        copy_tiny(directory)
+        lines = [["train", "tiny", "--trainer.output_dir", f"all/{name}", *flags] for name, flags in RUNS.items()]
+        result = run_several(lines, cwd=directory)
+        assert result.rc == 0, result
+
+    return make_once(tmp_path_factory, "listed_runs", make) / "all"
+
+
+@pytest.fixture
+def runs(trained: Path, tmp_path: Path) -> Path:
+    """A copy to be changed, in the directory `all`."""
+    shutil.copytree(trained, tmp_path / "all")
+    return tmp_path / "all"
+
+
+def list_runs(cwd: Path, *args: str) -> CommandResult:
+    return finish_command(start_command("runs", *args, cwd=cwd))
+
+
+def facts(cwd: Path, *args: str) -> dict[str, dict[str, Any]]:
+    """The facts of `--json` by run."""
+    result = list_runs(cwd, *args, "--json")
+    assert (result.rc, result.stderr) == (0, ""), result
+    return {run["run"]: run for run in json.loads(result.stdout)}
+
+
+def set_epochs(run: Path, epochs: int) -> None:
+    """Let the stored params ask for another number of epochs, as those of a run that was stopped do."""
+    file = run / "trainer_params.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "epochs": epochs}))
+
+
+def test_list(trained: Path) -> None:
+    before = files_below(trained)
+    listed = facts(trained.parent, "all", "--values", "loss", "--params", "optimizer.__cls__", "*.lower_threshold")
+    assert list(listed) == ["all/adam", "all/deep/sgd", "all/early"]
+    for name, epochs, asked in [("adam", 3, 3), ("deep/sgd", 2, 2), ("early", 1, 4)]:
+        run = listed[f"all/{name}"]
+        records = json.loads((trained / name / "history.json").read_text())
+        losses = [record["values"][MONITOR] for record in records.values()]
+        best = losses.index(min(losses))
+        assert (run["state"], run["epoch"], run["epochs"], run["problem"]) == ("done", epochs, asked, "")
+        assert run["best"] == {"monitor": MONITOR, "mode": "min", "epoch": best + 1, "value": losses[best]}
+        assert run["values"] == {"loss": records[str(best + 1)]["values"]["loss"]}
+        assert run["seconds"] == pytest.approx(sum(r["meta"]["seconds"] for r in records.values()), abs=1e-3)
+    classes = [run["params"]["optimizer.__cls__"].rpartition(":")[2] for run in listed.values()]
+    assert classes == ["AdamOptimizer", "SGDOptimizer", "AdamOptimizer"]
+    assert [run["params"]["early_stopping.lower_threshold"] for run in listed.values()] == [None, None, 100.0]
+    assert files_below(trained) == before
+
+
+def test_table_has_the_params_that_differ(trained: Path) -> None:
+    result = list_runs(trained.parent, "all")
+    header, *rows = [line.split() for line in result.stdout.splitlines()]
+    # The momentum belongs to one of the classes only; numbers of epochs and seeds differ anyway.
+    assert header == ["run", "state", "epochs", "best", "epoch", "time", "lower_threshold", "optimizer"]
+    assert [row[:3] for row in rows] == [
+        ["all/adam", "done", "3/3"],
+        ["all/deep/sgd", "done", "2/2"],
+        ["all/early", "done", "1/4"],
+    ]
+    assert [row[-2:] for row in rows] == [["null", "Adam"], ["null", "SGD"], ["100.0", "Adam"]]
+
+
+def test_only_seeds_differ(trained: Path, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        shutil.copytree(trained / "adam", tmp_path / f"run{seed}")
+        file = tmp_path / f"run{seed}" / "trainer_params.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "random_seed": seed}))
+    assert [run["params"] for run in facts(tmp_path, ".").values()] == [{"random_seed": 1}, {"random_seed": 2}]
+
+
+def test_states(runs: Path) -> None:
+    set_epochs(runs / "adam", 5)
+    shutil.rmtree(runs / "deep" / "sgd" / "export")  # killed before its final model
+    (runs / "early" / "history.json").write_text('{"1": ')
+    shutil.copytree(runs / "adam", runs / "new")
+    (runs / "new" / "history.json").write_text("{}")
+    shutil.copytree(runs / "adam", runs / "busy")
+    with locked_directory(runs / "busy"):
+        listed = facts(runs.parent, "all")
+    assert {name: run["state"] for name, run in listed.items()} == {
+        "all/adam": "stopped",
+        "all/busy": "running",
+        "all/deep/sgd": "stopped",
+        "all/early": "damaged",
+        "all/new": "new",
+    }
+    assert (listed["all/adam"]["epoch"], listed["all/adam"]["epochs"]) == (3, 5)
+    assert "history.json" in listed["all/early"]["problem"]
+    table = list_runs(runs.parent, "all").stdout
+    assert table.splitlines()[-1] == f"all/early: {listed['all/early']['problem']}"
+    result = list_runs(runs.parent, "compare", "all/adam", "all/early")
+    assert (result.rc, result.stderr.count("\n")) == (2, 1), result
+
+
+def test_a_look_does_not_stop_a_training_from_locking(tmp_path: Path) -> None:
+    has_ended = threading.Event()
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        while not has_ended.is_set():
+            is_locked(tmp_path)
+            looks += 1
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for _ in range(300):
+        with locked_directory(tmp_path):
+            assert is_locked(tmp_path)
+    has_ended.set()
+    thread.join()
+    assert looks > 0
+    assert not is_locked(tmp_path)
+
+
+def test_sort(trained: Path) -> None:
+    values = {name: run["best"]["value"] for name, run in facts(trained.parent, "all").items()}
+    assert list(facts(trained.parent, "all", "--sort", "best")) == sorted(values, key=lambda name: values[name])
+    assert list(facts(trained.parent, "all", "--sort", "epochs")) == ["all/early", "all/deep/sgd", "all/adam"]
+
+
+def test_csv(trained: Path) -> None:
+    result = list_runs(trained.parent, "all", "--csv", "--values", "loss")
+    lines = list(csv.DictReader(result.stdout.splitlines()))
+    assert [line["run"] for line in lines] == ["all/adam", "all/deep/sgd", "all/early"]
+    listed = facts(trained.parent, "all", "--values", "loss")
+    for line in lines:
+        run = listed[line["run"]]
+        assert float(line["loss"]) == run["values"]["loss"]
+        assert (float(line["best_value"]), line["best_mode"]) == (run["best"]["value"], "min")
+        assert line["optimizer.__cls__"] == run["params"]["optimizer.__cls__"]
+
+
+def test_compare(trained: Path) -> None:
+    result = list_runs(trained, "compare", "adam", "deep/sgd", "--values", "val_loss", "lr*", "--json")
+    assert result.rc == 2
+    assert result.stderr.startswith("error: --values 'lr*': no run has it; expected one of: loss, ")
+    result = list_runs(trained, "compare", "adam", "deep/sgd", "--json")
+    compared = json.loads(result.stdout)
+    records = {name: json.loads((trained / name / "history.json").read_text()) for name in ("adam", "deep/sgd")}
+    expected = {n: [[int(e), r["values"][MONITOR]] for e, r in history.items()] for n, history in records.items()}
+    assert compared["curves"] == {MONITOR: expected}
+    assert [run["run"] for run in compared["runs"]] == ["adam", "deep/sgd"]
+    lines = csv.DictReader(list_runs(trained, "compare", "adam", "deep/sgd", "--csv").stdout.splitlines())
+    found = [(line["run"], int(line["epoch"]), line["name"], float(line["value"])) for line in lines]
+    assert found == [(name, e, MONITOR, value) for name, curve in expected.items() for e, value in curve]
+
+
+def test_picture(trained: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "curves.png"
+    result = list_runs(trained, "compare", "adam", "deep/sgd", "early", "--png", str(picture))
+    assert result.rc == 0, result
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n")
+    assert "* adam   o deep/sgd   + early" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["missing"], "no runs in missing: expected a directory"),
+        (["../tiny"], "no runs in ../tiny: expected directories with trainer_params.json, at most 8 levels below"),
+        (["compare", "adam"], "tfaip-runs compare needs two different runs or more, got 1"),
+        (["compare", "adam", "./adam"], "tfaip-runs compare needs two different runs or more, got 1"),
+        (["adam", "--sort", "size"], "--sort is 'size', expected one of name, state, epochs, best, seconds, changed"),
+        (["adam", "--json", "--csv"], "--json and --csv exclude each other: give one of them"),
+        (["adam", "--params", "optimizer.learning"], "--params 'optimizer.learning': no run has it"),
+        (["adam", "--png", "x.png"], "--png shows the curves of a comparison: tfaip-runs compare RUN RUN --png x.png"),
+    ],
+)
+def test_mistakes(trained: Path, line: list[str], message: str) -> None:
+    result = list_runs(trained, *line)
+    assert (result.rc, result.stdout) == (2, ""), result
+    assert result.stderr.startswith(f"error: {message}"), result
+    assert result.stderr.count("\n") == 1
+    assert not (trained / "x.png").exists()
+
+
+def test_no_backend_is_imported(trained: Path) -> None:
+    code = (
+        "import sys; from tfaip.scripts.runs import main; main(['adam']); main(['compare', 'adam', 'early'])\n"
+        "print(sorted({'keras', 'tensorflow', 'jax'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=trained, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_dry_run(trained: Path) -> None:
+    result = list_runs(trained.parent, "all", "--dry_run")
+    assert result.stdout == "dry run: would list 3 runs\nwould write no file; nothing was written\n"

@@ -1,0 +1,218 @@
+"""Runs as they are on the disk: state, epochs, best value and params, read without a scenario or a backend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from tfaip.components.formermodel import is_model
+from tfaip.errors import TfaipError, UsageError
+from tfaip.params.values.flat import flat_params
+from tfaip.params.values.serialization import PACKAGE_KEY, VERSION_KEY, from_dict
+from tfaip.trainer.earlystopping import EarlyStoppingParams
+from tfaip.trainer.history import History
+from tfaip.trainer.historyreading import read_history
+from tfaip.trainer.run import names
+from tfaip.trainer.run.directory import RunDirectory, find_run
+from tfaip.util.files import is_locked
+from tfaip.util.manifest import read_json_object
+from tfaip.util.paths import path_problem
+from tfaip.util.text import shorten, shorten_text
+
+# Directories below the given one in which runs are searched.
+MAX_DEPTH = 8
+# Params that say where a run is and how it was started, not what it does.
+_PLACES = ("output_dir", "overwrite", "import_root", "current_epoch", VERSION_KEY, PACKAGE_KEY)
+
+
+class RunState(StrEnum):
+    """What is happening to a run, or has happened to it."""
+
+    RUNNING = "running"  # a process trains in it
+    DONE = "done"  # its last epoch was trained, or it has stopped early
+    STOPPED = "stopped"  # it can be resumed
+    NEW = "new"  # it has no epoch yet
+    DAMAGED = "damaged"  # its params or its history cannot be read
+
+
+@dataclass(frozen=True)
+class BestValue:
+    """The best epoch of a run by the value that decides which model is the best.
+
+    Args:
+        monitor: name of the value.
+        mode: "min" or "max".
+        epoch: the first epoch with the best value.
+        value: in that epoch.
+    """
+
+    monitor: str
+    mode: str
+    epoch: int
+    value: float
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as its directory shows it.
+
+    Args:
+        path: the directory, as it was found.
+        state: what is happening to it.
+        epochs: number of its last epoch, as its params ask for.
+        history: rates and values of the epochs so far.
+        params: dotted path -> stored value, without those that say where the run is.
+        best: its best epoch; None: it has none, or was trained by a version that did not store the name of the value.
+        changed: time of the last change of its history, or else of its params, in seconds since 1970.
+        problem: why it cannot be read.
+    """
+
+    path: Path
+    state: RunState
+    epochs: int = 0
+    history: History = field(default_factory=History)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    best: BestValue | None = None
+    changed: float = 0.0
+    problem: str = ""
+
+    @property
+    def epoch(self) -> int:
+        """Number of epochs so far."""
+        return trained_epochs(self.history)[-1] if trained_epochs(self.history) else 0
+
+    @property
+    def seconds(self) -> float:
+        """Time of all epochs so far, without that of starts."""
+        times = (self.history[epoch].meta.get("seconds") for epoch in self.history.epochs)
+        return sum(float(time) for time in times if isinstance(time, int | float) and time > 0)
+
+    def values(self) -> dict[str, float]:
+        """Return the values of the best epoch, or else of the last one."""
+        epoch = self.best.epoch if self.best is not None else self.epoch
+        return self.history.values(epoch)
+
+
+def trained_epochs(history: History) -> list[int]:
+    """Return the epochs that were trained, ascending: a history may also contain rates for epochs to come."""
+    return [epoch for epoch in history.epochs if history[epoch].values or history[epoch].meta]
+
+
+def find_runs(root: Path) -> list[Path]:
+    """Return the directories of all runs at or below `root`, sorted by name; links are not followed.
+
+    Args:
+        root: a directory of runs, or a run or something inside of one.
+
+    Raises:
+        UsageError: if the directory does not exist, or contains no run.
+    """
+    problem = path_problem(root)
+    if problem is not None:
+        raise UsageError(f"no runs in {shorten(str(root))}: the path {problem}")
+    shown = shorten_text(str(root), 160)
+    if not root.is_dir():
+        raise UsageError(f"no runs in {shown}: expected a directory")
+    found = sorted(_runs_below(root, 0))
+    if not found:
+        try:
+            return [find_run(root)[0]]
+        except UsageError:
+            raise UsageError(
+                f"no runs in {shown}: expected directories with {names.PARAMS_FILE}, at most {MAX_DEPTH} levels below"
+            ) from None
+    return found
+
+
+def _runs_below(directory: Path, depth: int) -> Iterator[Path]:
+    if (directory / names.PARAMS_FILE).is_file():
+        yield directory
+        return
+    if depth == MAX_DEPTH:
+        return
+    try:
+        with os.scandir(directory) as entries:
+            below = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:  # not readable for this user, or removed just now
+        return
+    for name in below:
+        if not name.startswith("."):
+            yield from _runs_below(directory / name, depth + 1)
+
+
+def read_run(path: Path) -> StoredRun:
+    """Return a run as it is now; nothing is changed, and a training in it goes on."""
+    directory = RunDirectory.stored(path)
+    changed = max(_time_of(directory.params_file), _time_of(directory.history_file))
+    try:
+        stored = read_json_object(directory.params_file)
+        has_history = directory.history_file.exists()
+        history = read_history(directory.history_file) if has_history else History()
+    except TfaipError as error:
+        return StoredRun(path, RunState.DAMAGED, changed=changed, problem=shorten_text(str(error)))
+    epochs = stored.get("epochs")
+    epochs = epochs if isinstance(epochs, int) else 0
+    best = _best_of(history)
+    params = {name: value for name, value in stored.items() if name not in _PLACES}
+    state = _state(directory, stored, history, epochs)
+    return StoredRun(path, state, epochs, history, flat_params(params), best, changed)
+
+
+def _time_of(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _best_of(history: History) -> BestValue | None:
+    """Return the best epoch of the last stage."""
+    trained = trained_epochs(history)
+    if not trained:
+        return None
+    last = history[trained[-1]].meta
+    told = last.get("best")
+    if not isinstance(told, dict) or told.get("mode") not in ("min", "max"):
+        return None
+    monitor, mode = str(told.get("monitor")), told["mode"]
+    first = next(epoch for epoch in trained if history[epoch].meta.get("stage") == last.get("stage"))
+    epoch = history.best_epoch(monitor, mode, first=first)
+    return None if epoch is None else BestValue(monitor, mode, epoch, history[epoch].values[monitor])
+
+
+def _state(directory: RunDirectory, stored: Mapping[str, Any], history: History, epochs: int) -> RunState:
+    trained = trained_epochs(history)
+    if is_locked(directory.root):
+        return RunState.RUNNING
+    if not trained:
+        return RunState.NEW
+    has_ended = trained[-1] >= epochs or _has_stopped_early(stored, history)
+    is_exported = stored.get("export_final") is False or is_model(directory.export)
+    return RunState.DONE if has_ended and is_exported else RunState.STOPPED
+
+
+def _has_stopped_early(stored: Mapping[str, Any], history: History) -> bool:
+    best, group = _best_of(history), stored.get("early_stopping")
+    if best is None or not isinstance(group, dict):
+        return False
+    try:
+        params: EarlyStoppingParams = from_dict(EarlyStoppingParams, group)
+    except TfaipError:  # those of another version
+        return False
+    return params.status(history.scores(best.monitor), best.mode).stops_after is not None
+
+
+def differing_params(runs: Sequence[StoredRun]) -> list[str]:
+    """Return the paths of the params that have several values, in the order of the first run that has them.
+
+    Options that only some of the runs have, since their classes differ, are left out if they are equal in these.
+    """
+    values: dict[str, list[Any]] = {}
+    for run in runs:
+        for path, value in run.params.items():
+            values.setdefault(path, []).append(value)
+    return [path for path, found in values.items() if any(value != found[0] for value in found)]
