@@ -19,6 +19,7 @@ from tfaip.params.declaration.generics import bound_field
 from tfaip.params.limits import FieldError, below
 from tfaip.params.root import RootParams
 from tfaip.params.tree.sharing import fill_shared
+from tfaip.params.types.functions import FunctionName, expected_function
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern
@@ -234,6 +235,12 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         mode="ssnake",
         choices=SCHEDULES,
         common=True,
+    )
+    callbacks: list[FunctionName] = option(
+        [],
+        "module:Class of Keras callbacks; they are built without arguments, or with those of params and scenario "
+        "that they take",
+        text=expected_function,
     )
     stages: dict[str, StageParams] = option(
         {}, "Stages before the plain params, in order, by name: e.g. small=TrainStage", mode="ssnake"

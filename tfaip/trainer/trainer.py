@@ -33,6 +33,7 @@ from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history_file
 from tfaip.trainer.hookeffects import call_setup_hooks, warn_of_searched_callbacks
 from tfaip.trainer.modelsetup import build_training_model
+from tfaip.trainer.namedcallbacks import named_callbacks
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.resume import StartState, checkpoint_to_resume, load_history, log_changes, state_before_stage
@@ -231,6 +232,7 @@ class Trainer(Generic[P]):
             self._seed(devices, restored)
             may_loop = restored is None or stored_execution(restored.state).may_loop
             run = create_parts(self._params, self._plan(), directory, devices, self._stop, may_loop)
+            self._callbacks = [*(callbacks or []), *named_callbacks(self._params, self._scenario)]
             if len(run.plan) > 1:  # the model of each stage is freed by a collection
                 stack.enter_context(collecting_new_objects())
             stages = stack.enter_context(StageRunner(run, self._scenario, self.create_warmstarter, self._is_trial))
@@ -247,7 +249,7 @@ class Trainer(Generic[P]):
                 run.output.save_history(self._progress.history)
             if restored is not None and not further_records(restored.state):
                 log_changes(self._params, restored)
-            logs = self._run(stages, restored, callbacks)
+            logs = self._run(stages, restored)
             barrier(devices, "end of the training")
             return logs
 
@@ -448,11 +450,9 @@ class Trainer(Generic[P]):
             stages.forget_repeated()
             directory.forget_repetition()
 
-    def _run(
-        self, stages: StageRunner, restored: Checkpoint | None, callbacks: list[keras.callbacks.Callback] | None
-    ) -> Logs:
+    def _run(self, stages: StageRunner, restored: Checkpoint | None) -> Logs:
         """Train all stages, export the final model, and log the summary."""
-        self._runner, self._callbacks = stages, callbacks
+        self._runner = stages
         self._fits = FitCalls(stages, self._params, restored, self._is_trial)
         try:
             self.fit()

@@ -29,6 +29,7 @@ P = TypeVar("P", bound=RootParams)
 # What a run has once; paths from the trainer params.
 _OF_THE_RUN = (
     "epochs",
+    "callbacks",
     "output_dir",
     "overwrite",
     "write_checkpoints",
