@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import line_params
-from test.trainer.stages.stagedruns import Seen, stage, staged_params, train
+from test.trainer.line import line_params, train
+from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import NewbobRelParams
 

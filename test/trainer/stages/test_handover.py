@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
-from test.trainer.line import LineDataParams, LinePipelineParams, PointsParams, by_hand
-from test.trainer.stages.stagedruns import train
+from test.trainer.line import LineDataParams, LinePipelineParams, PointsParams, by_hand, train
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path

@@ -24,8 +24,9 @@ from test.trainer.line import (
     LineScenario,
     PointsParams,
     by_hand,
+    train,
 )
-from test.trainer.stages.stagedruns import Seen, stage, staged_params, train
+from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass
 from tfaip.params.types.functions import FunctionName

@@ -13,8 +13,8 @@ import pytest
 
 from test.support.commands import finish_command, start_command
 from test.support.runs import checkpoints, fault, faulty, files_below
-from test.trainer.line import LineScenarioParams, Points, PointsParams, by_hand
-from test.trainer.stages.stagedruns import KilledAt, Seen, stage, staged_params, train
+from test.trainer.line import LineScenarioParams, Points, PointsParams, by_hand, train
+from test.trainer.stages.stagedruns import KilledAt, Seen, stage, staged_params
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.errors import UsageError
 from tfaip.model.weights import load_arrays

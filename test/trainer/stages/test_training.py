@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams
-from test.trainer.stages.stagedruns import Seen, stage, staged_params, train
+from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, train
+from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import UsageError
 from tfaip.model.weights import load_arrays
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
