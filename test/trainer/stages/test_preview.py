@@ -36,8 +36,6 @@ from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.stages.params import CallStage, PretrainingParams, TrainStage
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
-pytestmark = pytest.mark.backend
-
 HERE = "test.trainer.stages.test_preview"
 NOTHING = "line->curve"
 WRONG = {
@@ -241,6 +239,7 @@ class Kept(keras.callbacks.Callback):
         self.models.append(weakref.ref(self.model))
 
 
+@pytest.mark.backend
 def test_callbacks_let_the_model_go_before_the_next_one_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
