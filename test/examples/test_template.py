@@ -32,7 +32,6 @@ def test_commands_of_the_readme(copied: Path) -> None:
     assert max(epoch["values"]["val_acc"] for epoch in history.values()) > 0.95
 
 
-@pytest.mark.backend
 def test_the_tests_of_the_template(copied: Path) -> None:
     result = finish_command(start_python("-m", "unittest", cwd=copied))
     assert result.rc == 0, result

@@ -29,8 +29,6 @@ from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.signals import TrainingInterrupted
 
-pytestmark = pytest.mark.backend
-
 
 class TwoGraphs(GenericGraphBase[TinyModelParams]):
     """Predicts ten more than it trains."""
@@ -169,6 +167,7 @@ def points(samples, seed):
     return x, x.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.backend
 def test_values_are_those_of_the_prediction_graph_after_the_post_processing():
     logs, trainer = train(lav_params())
     inner = trainer.scenario.graph.inner
@@ -190,6 +189,7 @@ def test_values_are_those_of_the_prediction_graph_after_the_post_processing():
         assert f"lav_l{i}_list" not in logs[-1]
 
 
+@pytest.mark.backend
 def test_losses_are_those_of_all_samples_also_if_the_post_processing_stops_early():
     def last(*post):
         params = lav_params(epochs=1)
@@ -202,6 +202,7 @@ def test_losses_are_those_of_all_samples_also_if_the_post_processing_stops_early
     assert short["lav_l0_mse"] == whole["lav_l0_mse"]
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize(
     ("every_n", "min_epoch", "expected"),
     [(0, 0, []), (1, 0, [1, 2, 3, 4, 5, 6, 7]), (3, 0, [1, 3, 6, 7]), (3, 4, [6, 7]), (100, 0, [1, 7]), (100, 7, [7])],
@@ -218,6 +219,7 @@ def test_lav_that_never_runs_is_said_with_its_flag(min_epoch, warnings, caplog):
     assert said == [f"LAV never runs: {warning}, after the last epoch" for warning in warnings]
 
 
+@pytest.mark.backend
 def test_by_default_lav_uses_the_validation_data_and_its_batches_do_not_matter():
     params = TinyScenario.default_trainer_params()
     params.epochs, params.random_seed, params.lav_every_n = 2, 7, 1
@@ -229,6 +231,7 @@ def test_by_default_lav_uses_the_validation_data_and_its_batches_do_not_matter()
     assert not any(name.startswith("lav_l1") for name in values)
 
 
+@pytest.mark.backend
 def test_lav_sees_the_averaged_weights():
     still, _ = train(lav_params(learning_rate=ConstantParams(lr=0.0)))
     averaged, _ = train(lav_params(calc_ema=0.999999))
@@ -237,12 +240,14 @@ def test_lav_sees_the_averaged_weights():
     assert averaged[-1]["mse"] < 0.9 * still[-1]["mse"]
 
 
+@pytest.mark.backend
 def test_lav_does_not_change_the_training():
     with_lav, _ = train(lav_params())
     without, _ = train(lav_params(lav_every_n=0))
     assert [{n: v for n, v in epoch.items() if not n.startswith("lav_")} for epoch in with_lav] == without
 
 
+@pytest.mark.backend
 def test_the_best_model_and_early_stopping_follow_a_lav_value(tmp_path):
     params = lav_params(
         epochs=20,
@@ -258,6 +263,7 @@ def test_the_best_model_and_early_stopping_follow_a_lav_value(tmp_path):
     assert (tmp_path / "run" / "lav_l1").is_dir()
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize(("min_epoch", "expected"), [(0, [1, 4]), (5, [])])
 def test_the_epoch_after_which_a_training_stops_early_is_the_last_one(min_epoch, expected):
     stop = EarlyStoppingParams(n_to_go=4)
@@ -308,6 +314,7 @@ class UnknownLengthParams(TinyGenerator):
         return UnknownLength
 
 
+@pytest.mark.backend
 def test_lav_of_data_whose_length_is_not_known(monkeypatch):
     logs = []
     for cls in (TinyGenerator, UnknownLengthParams):
@@ -338,6 +345,7 @@ def test_samples_are_printed_up_to_the_limit(tmp_path):
     assert values["validated"] == values["not"]
 
 
+@pytest.mark.backend
 def test_a_signal_during_lav_is_obeyed_and_the_run_goes_on_exactly(tmp_path, monkeypatch):
     expected, _ = train(lav_params())
 

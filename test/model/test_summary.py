@@ -9,8 +9,6 @@ import pytest
 
 from tfaip.model.summary import summarize, summary_lines
 
-pytestmark = pytest.mark.backend
-
 
 def rows(layer: keras.layers.Layer) -> list[tuple[str, str, str, int, int]]:
     return [(row.path, row.kind, row.shapes, row.parameters, row.trained) for row in summarize(layer)]
@@ -81,6 +79,7 @@ def test_layers_come_in_the_order_of_their_definition_and_count_once() -> None:
     ]
 
 
+@pytest.mark.backend
 def test_layers_that_keras_has_made_of_others_are_one_row() -> None:
     recurrent = keras.layers.Bidirectional(keras.layers.LSTM(5, return_sequences=True))
     attention = keras.layers.MultiHeadAttention(2, 3)

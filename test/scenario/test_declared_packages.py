@@ -154,7 +154,6 @@ def test_defaults_that_fail_declare_nothing(packages: Path) -> None:
     assert Missing.declared_packages() == ["test"]
 
 
-@pytest.mark.backend
 def test_commands_on_a_model_with_parts_of_another_package(packages: Path) -> None:
     train = ["train", "mine", "--trainer.output_dir", "run"]
     result = run_several(

@@ -15,8 +15,6 @@ from test.support.commands import run_several
 from test.support.runs import printed_epochs
 from tfaip.errors import UsageError
 
-pytestmark = pytest.mark.backend
-
 
 def params_of(scenario: Any, output_dir: Path | None = None, epochs: int = 2) -> Any:
     params = scenario.default_trainer_params()
@@ -50,6 +48,7 @@ def test_both_declarations_train_alike_and_resume_the_run_of_the_other(tmp_path:
         assert stored["scenario"]["scenario_id"] == second.scenario_id()
 
 
+@pytest.mark.backend
 def test_all_commands_with_workers(tmp_path: Path) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
     predict = ["predict", "--export_dir", run / "best"]
@@ -104,6 +103,7 @@ def test_a_run_goes_on_when_its_scenario_has_been_converted(tmp_path: Path) -> N
     assert history["2"]["values"]["val_loss"] == pytest.approx(expected[0]["val_loss"], rel=1e-6)
 
 
+@pytest.mark.backend
 def test_best_selects_the_best_model(tmp_path: Path) -> None:
     class Best(WavesScenario):
         best = "min lav_l0_sure"
@@ -119,6 +119,7 @@ def test_best_selects_the_best_model(tmp_path: Path) -> None:
         Wrong.create_trainer(params_of(Wrong)).train()
 
 
+@pytest.mark.backend
 def test_a_scenario_in_a_function_trains_but_writes_nothing(tmp_path: Path) -> None:
     class Local(WavesScenario):
         train = Waves(size=8)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.backend
 WORKERS = ["--train.num_processes", "2", "--train.prefetch", "3", "--val.num_processes", "1"]
 
 
+@pytest.mark.backend
 def test_a_training_with_workers_is_the_same_run_even_if_it_is_stopped(
     whole: Path, workplace: Path, tmp_path: Path, run_command: Callable[..., CommandResult]
 ) -> None:

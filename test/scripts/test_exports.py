@@ -25,8 +25,6 @@ from tfaip.trainer.params import ProgressBarMode
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 from tfaip.util.text import LINE_LIMIT
 
-pytestmark = pytest.mark.backend
-
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 OTHER = "jax" if ON_TENSORFLOW else "tensorflow"
 
@@ -68,6 +66,7 @@ def check(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     return run
 
 
+@pytest.mark.backend
 def test_a_good_model(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
     rc, text = check(model, "--out", tmp_path / "check.json", "--batch_size", "5")
     assert rc == 0, text
@@ -99,6 +98,7 @@ def test_values_of_a_manifest_do_not_reach_the_terminal_as_they_are(
     assert any(line.startswith("?[2J ") for line in table)
 
 
+@pytest.mark.backend
 def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandResult], tmp_path: Path) -> None:
     result = run_command("check_export", model, "--out", tmp_path / "check.json", env={"KERAS_BACKEND": OTHER})
     assert (result.rc, result.stderr) == (0, ""), result
@@ -107,6 +107,7 @@ def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandRes
     assert max(graph["difference"] for graph in content["graphs"]) < 1e-5
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_commands_prefer_the_backend_that_wrote_the_model(
     model: Path, backend: str, monkeypatch: pytest.MonkeyPatch
@@ -180,6 +181,7 @@ def test_mistakes_of_the_check(
     assert message in line
 
 
+@pytest.mark.backend
 def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, str]], model: Path) -> None:
     weights = load_arrays(model / "weights.safetensors")
     weights["out/bias"] = weights["out/bias"] + np.float32(0.01)
@@ -192,6 +194,7 @@ def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, st
     assert check(model, "--tolerance", "0.5")[0] == 0
 
 
+@pytest.mark.backend
 def test_another_signature_is_seen(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -208,6 +211,7 @@ def test_another_signature_is_seen(check: Callable[..., tuple[int, str]], model:
     assert (rc, "has no endpoint 'serve'; it has ['other']" in text) == (1, True)
 
 
+@pytest.mark.backend
 def test_code_in_the_keras_file_is_not_executed(
     check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path
 ) -> None:
@@ -222,6 +226,7 @@ def test_code_in_the_keras_file_is_not_executed(
     assert not Path(marker).exists()
 
 
+@pytest.mark.backend
 def test_formats_are_added_to_a_finished_model(
     model: Path, capsys: pytest.CaptureFixture[str], check: Callable[..., tuple[int, str]]
 ) -> None:

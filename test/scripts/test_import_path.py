@@ -97,7 +97,6 @@ def test_no_command_imports_from_a_run_that_is_the_working_directory(
     }, results
 
 
-@pytest.mark.backend
 def test_the_whole_work_imports_nothing_from_a_model_that_is_the_working_directory(
     hostile: Path, workplace: Path, marker: Path
 ) -> None:

@@ -78,7 +78,6 @@ def test_a_reader_that_leaves_early(workplace: Path) -> None:
     assert (ended.returncode, ended.stderr) == (1, b"")
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_a_stream_that_was_closed_before(closed: str, workplace: Path, tmp_path: Path) -> None:
     """As some programs start others."""

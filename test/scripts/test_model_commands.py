@@ -62,7 +62,6 @@ def test_the_best_model_proves_itself(run: Run, tutorial: Path, tmp_path: Path) 
         np.testing.assert_allclose(one.outputs["prob"], other.outputs["prob"], rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.backend
 def test_flags_of_the_data_and_the_pipeline(run: Run, tutorial: Path) -> None:
     best = tutorial / "best"
     # `--lav.pipeline.*` is the former name.
@@ -116,7 +115,6 @@ def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
     assert well(run("multi_lav", "--export_dirs", *models, *limited)).count(" sure)") == 10
 
 
-@pytest.mark.backend
 def test_every_name_of_a_model(run: Run, tutorial: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run means its best model, and `serve/` the model that it belongs to."""
     flags = ["--lav.silent", "True", "--pipeline.limit", "20", "--out", "lav.json"]

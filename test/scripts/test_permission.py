@@ -15,8 +15,6 @@ from test.support.commands import REPOSITORY, CommandResult, finish_command, sta
 from test.support.runs import copy_tiny, history, make_once
 from tfaip.scripts import resume_training, train
 
-pytestmark = pytest.mark.backend
-
 RATES = "def rate(epoch, lr):\n    return lr / (1 + epoch)\n"
 OPTIMIZERS = """
 from dataclasses import dataclass

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.backend
 RunCommand = Callable[..., CommandResult]
 
 
+@pytest.mark.backend
 def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Path) -> None:
     result = run_well("resume_training", half, "--trainer.epochs", "4", cwd=workplace)
     assert_same_run(half, whole / "run")
@@ -35,6 +36,7 @@ def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Pa
     assert best[0] == best[1] != []
 
 
+@pytest.mark.backend
 def test_a_finished_run_stays_as_it_is(whole: Path, workplace: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
     result = run_well("resume_training", run, cwd=workplace)
@@ -85,6 +87,7 @@ def test_stored_params_name_no_host_to_connect_to(half: Path, workplace: Path) -
     assert f'device.coordinator: "{address}"' in help_text.stdout
 
 
+@pytest.mark.backend
 @pytest.mark.series
 def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path) -> None:
     scenario = "tfaip.scenario.tutorial.full"
@@ -100,6 +103,7 @@ def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path)
     assert_same_run(second, first)
 
 
+@pytest.mark.backend
 def test_runs_of_different_length_differ(half: Path, whole: Path) -> None:
     """The comparison of all these tests can tell runs apart."""
     ours, theirs = final_state(half), final_state(whole / "run")

@@ -184,10 +184,10 @@ class Weights(keras.callbacks.Callback):
 
 
 def train(
-    params: Any, *callbacks: keras.callbacks.Callback, restore: bool = False, scenario: Any = LineScenario
+    params: Any, *callbacks: keras.callbacks.Callback, scenario: Any = LineScenario, **resume: Any
 ) -> Trainer[Any]:
-    """Train a new scenario; the trainer afterwards."""
-    trainer = scenario.create_trainer(params, restore=restore)
+    """Train a new scenario; the trainer afterwards. `resume` are arguments of the trainer."""
+    trainer = scenario.create_trainer(params, **resume)
     trainer.train(list(callbacks))
     return trainer
 

@@ -36,8 +36,6 @@ from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 JAX = keras.backend.backend() == "jax"
 SHAPES: list[tuple[int | None, ...]] = []
 READ: list[tuple[str, int]] = []
@@ -178,6 +176,7 @@ def test_endless_data_go_on_within_an_epoch(tmp_path: Path) -> None:
     assert resumed.values == weights_of(params(None))
 
 
+@pytest.mark.backend
 def test_a_training_with_buckets() -> None:
     # Buckets up to 3 and from 4: batches (5, 7), (1, 3) are full in the epoch of 3 batches, then the 2 is left over.
     params = sums_params([1, 5, 7, 3, 2], epochs=2)
@@ -188,6 +187,7 @@ def test_a_training_with_buckets() -> None:
     assert weights.values == [-10.0, -20.0]
 
 
+@pytest.mark.backend
 def test_each_bucket_has_its_size() -> None:
     params = sums_params([1, 5, 7, 3, 2, 3], samples_per_epoch=6)
     params.gen.setup.train.bucket_boundaries = [4]
@@ -230,6 +230,7 @@ class StopAt(keras.callbacks.Callback):
             raise ZeroDivisionError
 
 
+@pytest.mark.backend
 def test_a_bucketed_training_goes_on_within_an_epoch(tmp_path: Path) -> None:
     whole, resumed = Weights(), Weights()
     train(bucketed(epochs=3), whole)
@@ -240,6 +241,7 @@ def test_a_bucketed_training_goes_on_within_an_epoch(tmp_path: Path) -> None:
     assert resumed.values == whole.values
 
 
+@pytest.mark.backend
 def test_jax_compiles_once_for_each_bucket() -> None:
     params = bucketed(epochs=4)
     params.gen.setup.train.batch_drop_remainder = True
@@ -249,6 +251,7 @@ def test_jax_compiles_once_for_each_bucket() -> None:
     assert compiled == ([(2, 4), (2, 8), (2, 16)] if JAX else [])
 
 
+@pytest.mark.backend
 def test_preloaded_data_are_processed_once(caplog: pytest.LogCaptureFixture) -> None:
     def run(**fields: Any) -> tuple[list[float], list[tuple[str, int]]]:
         READ.clear()

@@ -37,7 +37,6 @@ def rates_of(rule: LearningRateParams, batches: int = 4, accum_steps: int = 1, e
     return [[rate for _, rate in rates.points] for rates in preview_rates(params, batches, None)]
 
 
-@pytest.mark.backend
 def test_preview() -> None:
     assert rates_of(ExponentialDecayParams(lr=1.0, decay=0.5, learning_circle=1)) == [[1.0], [0.5]]
     assert rates_of(PolynomialDecayParams(lr=1.0, step_function=False)) == [
@@ -51,7 +50,6 @@ def test_preview() -> None:
     assert rates_of(NewbobRelParams(lr=1.0, rates={2: 0.5}), epochs=3) == [[1.0], [0.5], [0.5]]
 
 
-@pytest.mark.backend
 def test_preview_of_rates_that_somebody_has_chosen() -> None:
     def rates(rule: LearningRateParams) -> list[list[float]]:
         params = line_params([1.0], learning_rate=rule, epochs=3)
@@ -65,7 +63,6 @@ def test_preview_of_rates_that_somebody_has_chosen() -> None:
     assert continuous == [pytest.approx(r) for r in ([1, 5 / 6], [0.25, 0.25], [1 / 3, 1 / 6])]
 
 
-@pytest.mark.backend
 def test_updates_are_numbered_through_the_stages() -> None:
     rule = ConstantParams(lr=1.0, modulation=CyclicModulationParams(4, 0.5))
     one, two = (line_params([1.0], learning_rate=rule, epochs=5, train_accum_steps=accum) for accum in (1, 2))
@@ -83,7 +80,6 @@ def test_updates_are_numbered_through_the_stages() -> None:
     assert [epoch.points[0][0] for epoch in rates if epoch.points is not None] == [0.0, 2.0, 3.0, 4.0]
 
 
-@pytest.mark.backend
 def test_long_epochs_are_shown_by_some_updates() -> None:
     params = line_params([1.0], learning_rate=PolynomialDecayParams(lr=1.0, step_function=False, epochs=1))
     (rates,) = preview_rates(params, 1000, None)
@@ -244,7 +240,6 @@ def test_there_must_be_something_to_replay(tmp_path: Path, capsys: pytest.Captur
     assert "records no epoch: nothing to replay" in empty
 
 
-@pytest.mark.backend
 def test_replay_of_a_run_gives_what_it_did(
     tmp_path: Path, run_command: Callable[..., CommandResult], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -263,7 +258,6 @@ def test_replay_of_a_run_gives_what_it_did(
     assert "records no epoch: nothing to replay" in capsys.readouterr().err
 
 
-@pytest.mark.backend
 def test_preview_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     png = tmp_path / "picture.png"
     flags = ["--trainer.epochs", "4", "--trainer.samples_per_epoch", "48", "--learning_rate.decay", "0.5"]
@@ -284,7 +278,6 @@ def test_preview_of_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert rows == [["1-2", "0.001"], ["3", "0.25"], ["4", "0.0005"]]
 
 
-@pytest.mark.backend
 def test_preview_of_more_epochs_than_can_be_computed(capsys: pytest.CaptureFixture[str]) -> None:
     assert preview_schedule.main([MIN, "--trainer.epochs", str(2**62)]) == 2
     assert "epochs are too many to compute their rates, expected at most 1000000" in capsys.readouterr().err

@@ -14,9 +14,9 @@ def collecting_new_objects() -> Iterator[None]:
     Keras and a backend make hundred thousands of objects, so each full collection takes 0.2 to 0.5 s of CPU time
     (TensorFlow 2.21). If objects are frozen already (`gc.freeze`), this is left to whoever has done it.
     """
-    gc.collect()
     is_ours = not gc.get_freeze_count()
     if is_ours:
+        gc.collect()
         gc.freeze()
     try:
         yield

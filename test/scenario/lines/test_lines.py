@@ -103,7 +103,6 @@ def test_flags_choose_classes_and_reach_all_parts() -> None:
     assert params.scenario.evaluator.ignore == "b"
 
 
-@pytest.mark.backend
 def test_workers_change_nothing(folder: str) -> None:
     logs = []
     for processes in (0, 2):
@@ -119,14 +118,12 @@ def test_workers_change_nothing(folder: str) -> None:
     assert {"loss", "acc", "val_ce"} <= logs[0].keys()
 
 
-@pytest.mark.backend
 def test_preloaded_data_give_the_same_training(folder: str) -> None:
     plain, preloaded = small(folder), small(folder)
     preloaded.preload_data = True
     assert LineScenario.create_trainer(plain).train() == LineScenario.create_trainer(preloaded).train()
 
 
-@pytest.mark.backend
 def test_model_and_graph_see_the_data(folder: str) -> None:
     params = small(folder, height=7)
     scenario = LineScenario(params.scenario)
@@ -137,7 +134,6 @@ def test_model_and_graph_see_the_data(folder: str) -> None:
     assert isinstance(scenario.data, LineData)
 
 
-@pytest.mark.backend
 def test_data_that_do_not_fit_are_named_before_anything_is_built(folder: str) -> None:
     params: Any = small(folder)
     params.scenario.data = SequentialProcessorPipelineParams()
@@ -185,7 +181,6 @@ def test_an_exported_model_works_in_other_processes(trained: Path, tmp_path: Pat
     assert len((tmp_path / "other.jsonl").read_text().splitlines()) == 5
 
 
-@pytest.mark.backend
 def test_a_predictor_fills_in_what_its_generator_shares(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(trained)
     stored = json.loads((trained / "run/best/scenario_params.json").read_text().replace('"lines:', f'"{HERE}:'))

@@ -115,7 +115,6 @@ def test_mistakes_are_one_line(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.backend
 def test_the_chosen_dataset_reaches_the_generators(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     nowhere = "http://127.0.0.1:9"
     proxies = {name: nowhere for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}

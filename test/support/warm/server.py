@@ -168,6 +168,7 @@ def run(request: Request) -> NoReturn:
         sys.modules["numpy"].random.seed()
     faults = os.environ.get("TFAIP_TEST_FAULTS")
     if faults:
+        os.fsync = sys.modules["sitecustomize"].fsync
         sys.modules["sitecustomize"].watch(json.loads(faults))
     # In place of the directory of this file.
     sys.path[0] = os.getcwd()

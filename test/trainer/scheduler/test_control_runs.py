@@ -18,8 +18,6 @@ from tfaip.trainer.scheduler import ConstantParams, LearningRateParams, NewbobAb
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.manifest import write_manifest
 
-pytestmark = pytest.mark.backend
-
 
 def falling(output_dir: Path | None, learning_rate: LearningRateParams, **fields: Any) -> LineTrainerParams:
     """Every update lowers the weight by the rate, from 10 on; the validation loss is the weight."""
@@ -162,6 +160,7 @@ def sgd(w: float, velocity: float, rate: float) -> tuple[float, float]:
     return w + velocity, velocity
 
 
+@pytest.mark.backend
 def test_the_best_weights_come_back_without_their_moments(tmp_path: Path) -> None:
     weights = Weights()
     train(swinging(tmp_path / "run", True, epochs=3), weights)
@@ -175,6 +174,7 @@ def test_the_best_weights_come_back_without_their_moments(tmp_path: Path) -> Non
     assert without.values[2] == pytest.approx(sgd(second, velocity, 1.0)[0])
 
 
+@pytest.mark.backend
 def test_the_best_weights_are_in_the_checkpoint(tmp_path: Path) -> None:
     whole = Weights()
     train(swinging(None, True, epochs=4), whole)
@@ -197,6 +197,7 @@ def test_without_kept_weights_the_training_goes_on_from_where_it_is(
     assert "the rate decays: no best weights are kept" in caplog.text
 
 
+@pytest.mark.backend
 def test_gradients_of_abandoned_weights_are_forgotten(tmp_path: Path) -> None:
     def params(directory: Path | None, epochs: int) -> LineTrainerParams:
         rule = NewbobRelParams(lr=1.5, restore_best=True)
@@ -214,6 +215,7 @@ def test_gradients_of_abandoned_weights_are_forgotten(tmp_path: Path) -> None:
     assert weight(train(params(tmp_path / "run", 3), restore=True)) == -0.5
 
 
+@pytest.mark.backend
 def test_averages_begin_anew_at_the_best_weights(tmp_path: Path) -> None:
     train(swinging(tmp_path / "run", True, epochs=3, calc_ema=0.5))
     first, _ = sgd(1.0, 0.0, 2.0)

@@ -26,8 +26,6 @@ from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import TrainStage
 
-pytestmark = pytest.mark.backend
-
 # The length of a sample is its meta plus 1.
 LENGTHS = list(range(1, 13))
 SHORT_FIRST = [
@@ -149,6 +147,7 @@ class StopIn(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.backend
 def test_a_real_training_resumes_exactly_within_and_between_epochs(tmp_path: Path) -> None:
     whole, weight = outcome(growing(steps_per_execution=1))
     assert [values["schedule/train.max_element_length"] for values in whole] == [4, 8, 12]
@@ -160,6 +159,7 @@ def test_a_real_training_resumes_exactly_within_and_between_epochs(tmp_path: Pat
     assert outcome(growing(tmp_path / "run", workers=2, steps_per_execution=1), restore=True) == (whole[1:], weight)
 
 
+@pytest.mark.backend
 def test_fields_of_generators_and_processors() -> None:
     params = growing(schedules=[step("gen.train.lengths.0", 1, 7)])
     setup = setup_of(params)

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from test.support.runs import files_below, latest, without_seconds
-from test.trainer.line import LineScenario, line_params
+from test.trainer.line import line_params
 from tfaip.trainer.stages.params import StageParams, TrainStage
 
 # Written by other processes at other times.
@@ -88,13 +88,6 @@ class Seen(keras.callbacks.Callback):
     def num_models(self) -> int:
         """Number of training models that the epochs were trained with."""
         return len({id(model) for model in self.models})
-
-
-def train(params: Any, *callbacks: keras.callbacks.Callback, scenario: Any = LineScenario, **resume: Any) -> Any:
-    """Train a new scenario; the trainer afterwards. `resume` are arguments of the trainer."""
-    trainer = scenario.create_trainer(params, **resume)
-    trainer.train(list(callbacks))
-    return trainer
 
 
 def facts_of(run: Path) -> dict[str, Any]:

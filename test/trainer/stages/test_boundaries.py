@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import line_params
-from test.trainer.stages.stagedruns import Seen, stage, staged_params, train
+from test.trainer.line import line_params, train
+from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import NewbobRelParams
-
-pytestmark = pytest.mark.backend
 
 
 def sgd(w: float, velocity: float, rate: float) -> tuple[float, float]:
@@ -20,6 +18,7 @@ def sgd(w: float, velocity: float, rate: float) -> tuple[float, float]:
     return w + velocity, velocity
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize("overrides", [{}, {"optimizer__clip_value": 1e9}], ids=["same model", "new model"])
 @pytest.mark.parametrize("first", [1, 2])
 def test_the_best_weights_are_those_of_the_stage(
@@ -47,6 +46,7 @@ def test_the_best_weights_are_those_of_the_stage(
     assert seen.weights == pytest.approx([one, two, three])
 
 
+@pytest.mark.backend
 def test_a_stage_in_another_precision() -> None:
     seen = Seen()
     train(staged_params([1.0], {"half": stage(1, device__precision="mixed_bfloat16")}, epochs=2), seen)

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
-from test.trainer.line import LineDataParams, LinePipelineParams, PointsParams, by_hand
-from test.trainer.stages.stagedruns import train
+from test.trainer.line import LineDataParams, LinePipelineParams, PointsParams, by_hand, train
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
@@ -26,8 +25,6 @@ from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
-
-pytestmark = pytest.mark.backend
 
 
 class Begun(keras.callbacks.Callback):
@@ -62,6 +59,7 @@ def kept(run: Path) -> dict[str, np.ndarray]:
     return load_arrays(run / "stages" / "small" / "state" / "state.safetensors")
 
 
+@pytest.mark.backend
 def test_models_of_earlier_stages_are_freed(tmp_path: Path) -> None:
     models: list[Any] = []
     alive: list[int] = []
@@ -117,6 +115,7 @@ class JoinedScenario(ScenarioBase[JoinedScenarioParams, JoinedTrainerParams]):
     pass
 
 
+@pytest.mark.backend
 def test_a_kernel_of_four_gates_grows_gate_by_gate_and_part_by_part(tmp_path: Path) -> None:
     params, begun = JoinedScenario.default_trainer_params(), Begun()
     params.gen.train, params.gen.val = PointsParams(x=[1.0, 2.0], y=[0.5, -0.5]), PointsParams()
@@ -147,6 +146,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> tuple[Begun, dict[str, np
     return begun, kept(run)
 
 
+@pytest.mark.backend
 def test_weights_are_the_leading_block_of_the_larger_ones(begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
     beginning, before = begun[0].weights[1], begun[1]
     assert beginning["hidden/kernel"].shape == (4, 8)
@@ -156,6 +156,7 @@ def test_weights_are_the_leading_block_of_the_larger_ones(begun: tuple[Begun, di
     assert np.all(beginning["hidden/kernel"][:, 3:] != 0)
 
 
+@pytest.mark.backend
 @pytest.mark.parametrize("kind", ["momentum", "velocity", "gradient_accumulator", "average"])
 def test_slots_follow_their_weights(kind: str, begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
     beginning, before = begun[0].optimizer[1], begun[1]
@@ -166,6 +167,7 @@ def test_slots_follow_their_weights(kind: str, begun: tuple[Begun, dict[str, np.
     np.testing.assert_array_equal(slot[:, 3:], new)
 
 
+@pytest.mark.backend
 def test_counters_continue(begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
     beginning, before = begun[0].optimizer[1], begun[1]
     names = [name for name in beginning if "/" not in name and name != "learning_rate"]
@@ -176,6 +178,7 @@ def test_counters_continue(begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
     assert begun[0].batches == [0, 11]
 
 
+@pytest.mark.backend
 def test_the_moments_of_another_rule_begin_with_zeros(tmp_path: Path) -> None:
     begun = Begun()
     stages = {"small": TrainStage(epochs=1, overrides={"optimizer": "SGD", "optimizer.momentum": "0.9"})}
@@ -189,6 +192,7 @@ def test_the_moments_of_another_rule_begin_with_zeros(tmp_path: Path) -> None:
     assert int(beginning["updates_before_moments"]) == 11 // 4
 
 
+@pytest.mark.backend
 def test_frozen_weights_have_no_moments(tmp_path: Path) -> None:
     begun = Begun()
     stages = {"small": TrainStage(epochs=1, no_train_scope="out")}

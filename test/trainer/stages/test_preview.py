@@ -24,8 +24,9 @@ from test.trainer.line import (
     LineScenario,
     PointsParams,
     by_hand,
+    train,
 )
-from test.trainer.stages.stagedruns import Seen, stage, staged_params, train
+from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass
 from tfaip.params.types.functions import FunctionName
@@ -34,8 +35,6 @@ from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.stages.params import CallStage, PretrainingParams, TrainStage
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
-
-pytestmark = pytest.mark.backend
 
 HERE = "test.trainer.stages.test_preview"
 NOTHING = "line->curve"
@@ -240,6 +239,7 @@ class Kept(keras.callbacks.Callback):
         self.models.append(weakref.ref(self.model))
 
 
+@pytest.mark.backend
 def test_callbacks_let_the_model_go_before_the_next_one_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -176,9 +176,11 @@ class ModelPreview:
             return build_training_model(params, scenario, 1, devices, None, losses)
 
     def _forget_graph(self) -> None:
-        """Free the memory of the graph before the next one is built; models contain circles."""
+        """Free the memory of the graph, if there is one, before the next one is built; models contain circles."""
+        has_graph = self._scenario is not None
         self._scenario, self._facts = None, {}
-        gc.collect()
+        if has_graph:
+            gc.collect()
 
 
 def _named(error: FieldError, stage: PlannedStage, run: Params) -> UsageError:

@@ -1,0 +1,55 @@
+"""Functions that stages of tests call, and stages that call them."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfaip.params.types.functions import FunctionName
+from tfaip.trainer.stages.params import CallStage
+
+HERE = "test.trainer.stages.stagedcalls"
+
+
+def note(directory: Path, stages: dict[str, Path], history: Any, text: str = "") -> None:
+    """Write what a function of a stage is given."""
+    facts = {"text": Path(text).name, "stages": sorted(stages), "epochs": len(history)}
+    (directory / "note.json").write_text(json.dumps(facts))
+
+
+def interrupted(directory: Path) -> None:
+    """A function during which SIGTERM comes once."""
+    count = directory.parent.parent / "calls"
+    count.write_text(count.read_text() + "x" if count.exists() else "x")
+    (directory / "half").touch()
+    if count.read_text() == "x":
+        signal.raise_signal(signal.SIGTERM)
+    else:
+        assert sorted(path.name for path in directory.iterdir()) == ["half", "stage.json"]
+
+
+def draw(directory: Path) -> None:
+    """Write numbers of the global generators."""
+    numbers = [random.random(), float(np.random.random()), float(keras.random.uniform(()))]  # noqa: S311
+    (directory / "numbers.json").write_text(json.dumps(numbers))
+
+
+def interrupted_draw(directory: Path) -> None:
+    """The same; SIGTERM comes in the first call."""
+    interrupted(directory)
+    draw(directory)
+
+
+def of_a_run(run: Path) -> None:
+    """A function that no stage can call."""
+
+
+def call(function: str, **arguments: Any) -> CallStage:
+    """A stage that calls a function of this module."""
+    return CallStage(function=FunctionName(f"{HERE}:{function}"), arguments=arguments)
