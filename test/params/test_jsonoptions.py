@@ -123,7 +123,9 @@ def test_the_schema_dumps_and_loads_as_params_do() -> None:
         schema.load({"second": 1})
     with pytest.raises(ValidationError, match="refused"):
         schema.load({"first": {"__cls__": "subprocess:Popen"}})
-    descriptions = {name: one.metadata["description"] for name, one in DescribedParams.schema().fields.items() if one.metadata}
+    descriptions = {
+        name: one.metadata["description"] for name, one in DescribedParams.schema().fields.items() if one.metadata
+    }
     assert descriptions == {"note": "Text", "count": "How often", "plain": ""}
 
 
