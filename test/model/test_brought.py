@@ -23,12 +23,15 @@ from test.model.brought import (
     brought_params,
     weights_of,
 )
+from test.trainer.line import CallbackOf
 from tfaip.export.modelcheck import check_formats
 from tfaip.export.modelloading import load_exported
 from tfaip.lav.params import LAVParams
 from tfaip.predict.params import PredictorParams
 from tfaip.trainer.optimizer.params import OptimizerGroupParams
 from tfaip.trainer.scheduler import ConstantParams
+from tfaip.trainer.scheduler.interpolation import Interpolation
+from tfaip.trainer.schedules import ScheduleParams
 
 pytestmark = pytest.mark.backend
 
@@ -230,6 +233,25 @@ def test_a_group_of_weights_has_its_own_rate() -> None:
     after = weights_of(trainer.scenario)
     np.testing.assert_array_equal(after["form/kernel"], first.weights[2])
     assert not np.array_equal(after["hidden/kernel"], first.weights[0])
+
+
+@pytest.mark.parametrize("network", ["stateful", "subclassed"])
+def test_the_rate_of_a_dropout_is_scheduled(network: str, tmp_path: Path) -> None:
+    """At rate 1 in the second epoch, the gradients of what the dropped units read and feed are 0."""
+    schedule = ScheduleParams("graph.dropout.rate", {0: 0.0, 1: 1.0}, Interpolation.STEP)
+    params = brought_params(network, tmp_path / "run", epochs=2, schedules=[schedule], export_final=True)
+    params.scenario.export_keras = True
+    seen: list[dict[str, np.ndarray]] = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, logs: seen.append(weights_of(trainer.scenario)))
+    trainer = BroughtScenario.create_trainer(params)
+    trainer.train([keep])
+    path, bias = ("norm/gamma", "form/bias") if network == "stateful" else ("hidden/kernel", "forms/bias")
+    changed = {name for name in seen[0] if not np.array_equal(seen[0][name], seen[1][name])}
+    assert bias in changed
+    assert not changed & {path, bias.replace("bias", "kernel")}
+    # The file has the layer as it was made.
+    stored = keras.models.load_model(tmp_path / "run" / "export" / "keras" / "serve.keras")
+    assert [layer.rate for layer in stored._flatten_layers() if isinstance(layer, keras.layers.Dropout)] == [0.3]
 
 
 def test_averages_are_validated_and_exported(tmp_path: Path) -> None:

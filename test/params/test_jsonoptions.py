@@ -10,11 +10,11 @@ from typing import Any
 
 import paiargparse
 import pytest
-from dataclasses_json import LetterCase, config, dataclass_json
+from dataclasses_json import LetterCase, Undefined, config, dataclass_json
 from marshmallow import ValidationError
 
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, option, pai_dataclass, pai_meta
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.flags import set_flags
 from tfaip.params.limits import limits
@@ -123,7 +123,29 @@ def test_the_schema_dumps_and_loads_as_params_do() -> None:
         schema.load({"second": 1})
     with pytest.raises(ValidationError, match="refused"):
         schema.load({"first": {"__cls__": "subprocess:Popen"}})
-    assert DatedParams.schema().fields["note"].metadata["description"] == "Text"
+    descriptions = {
+        name: one.metadata["description"] for name, one in DescribedParams.schema().fields.items() if one.metadata
+    }
+    assert descriptions == {"note": "Text", "count": "How often", "plain": ""}
+
+
+class DescribedParams(ParamsBase):
+    note: str = option("", "Text")
+    count: int = 1
+    """How often"""
+    plain: int = 2
+
+
+@pytest.mark.parametrize("undefined", [Undefined.EXCLUDE, Undefined.RAISE])
+def test_unknown_keys_are_errors_whatever_undefined_says(undefined: Undefined) -> None:
+    @dataclass_json(undefined=undefined)
+    @dataclass
+    class ExcludingParams(ParamsBase):
+        first: int = 1
+
+    assert ExcludingParams.from_dict({"first": 2}) == ExcludingParams(2)
+    with pytest.raises(UsageError, match=r"has no 'frist'; did you mean first"):
+        ExcludingParams.from_dict({"frist": 2})
 
 
 @paiargparse.pai_dataclass(alt="L")

@@ -69,13 +69,20 @@ class LiveGraph(LineGraph):
             return StochasticDepth(keras.layers.Activation("linear"), self.scheduled("survival", 1.0))
         # One of forty masks of width 0 or 1 covers the only channel of the only frame.
         rate = self.params.layer
-        masks = {"freq_masks": 40 if rate == "freq_width" else 0, "time_masks": 40 if rate.startswith("time") else 0}
-        sizes = {"time_width": 1.0, "time_share": 1.0, rate: self.scheduled(rate, 0.0)}
-        return SpecAugment(**{**masks, "time_warp": 0, **sizes})
+        masks = {
+            "freq_masks": 40 if rate == "freq_width" else 0,
+            "time_masks": 40 if rate in ("time_width", "time_share") else 0,
+        }
+        sizes = {"time_width": 1.0, "time_share": 1.0, "time_warp": 0, rate: self.scheduled(rate, 0.0)}
+        return SpecAugment(**{**masks, **sizes})
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         x = inputs["x"]
-        if self.before is not None:
+        if self.params.layer == "time_warp":
+            # The middle of a ramp whose value there is x.
+            ramp = ops.expand_dims(x * ops.arange(9, dtype=x.dtype) / 4, -1)
+            x = self.before(ramp, training=training)[:, 4]
+        elif self.before is not None:
             x = ops.squeeze(self.before(ops.expand_dims(x, 1), training=training), 1)
         if self.drop is not None:
             rank = {"SpatialDropout1D": 3, "SpatialDropout2D": 4, "SpatialDropout3D": 5}.get(self.params.dropout, 2)

@@ -32,6 +32,7 @@ from tfaip.trainer.optimizer.params import GradientNoiseParams
 from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.signals import TrainingInterrupted
+from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
 
 pytestmark = pytest.mark.backend
@@ -138,6 +139,41 @@ def test_gradient_noise_that_begins_in_the_second_epoch() -> None:
         live_params([0.0], step("optimizer.gradient_noise.stddev", 0.0, 1000.0), optimizer=optimizer)
     )
     assert (first, abs(second)) == (0.0, 0.5)
+
+
+def test_gradient_noise_has_the_deviation_of_its_update() -> None:
+    # With a gradient of 0 a step is the noise: that of the second update, in the size of the schedule.
+    def weights(*stddev: float) -> list[float]:
+        return weights_after(live_params([0.0], step("optimizer.gradient_noise.stddev", *stddev)))
+
+    first, both = weights(0.5)
+    assert 0 != first != both - first != 0
+    np.testing.assert_allclose(weights(0.0, 0.5), [0.0, both - first], rtol=1e-6)
+    np.testing.assert_allclose(weights(0.5, 1.0), [first, first + 2 * (both - first)], rtol=1e-6)
+
+
+def test_a_time_warp_that_begins_in_the_second_epoch() -> None:
+    # The gradient is the value in the middle of a ramp: 1, and between 1/4 and 7/4 where a warp of 3 moves it.
+    def weights(*widths: float) -> list[float]:
+        return weights_after(live_params([1.0], step("graph.time_warp", *widths), model={"layer": "time_warp"}))
+
+    first, second = weights(0.0, 3.0)
+    fixed = weights(3.0)
+    assert first == -1
+    assert second == pytest.approx(-1 + fixed[1] - fixed[0], rel=1e-6)
+    assert 0.25 < -1 - second < 1.75
+    assert -1 - second != pytest.approx(1, abs=1e-3)
+
+
+def test_the_value_of_a_stage_takes_the_place_of_a_schedule_while_it_lasts() -> None:
+    # The gradient is 3: clipped to 0.25 in the stage, then to what the schedule has come to.
+    stages = {"own": TrainStage(epochs=2, overrides={"optimizer.clip_value": 0.25}), "last": TrainStage(epochs=1)}
+    params = live_params([3.0], step("optimizer.clip_value", 1.0, 1.0, 0.5), epochs=4, stages=stages)
+    weights = Weights()
+    trainer = train(params, weights, scenario=LiveScenario)
+    np.testing.assert_allclose(weights.values, [-0.25, -0.5, -1.0, -1.5], rtol=1e-6)
+    logged = [trainer.history.values(epoch).get("schedule/optimizer.clip_value") for epoch in (1, 2, 3, 4)]
+    assert logged == [None, None, 0.5, 0.5]
 
 
 def test_beta_1_of_adam() -> None:

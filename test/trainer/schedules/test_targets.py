@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from test.events.test_writer import scalars
 from test.trainer.line import train
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.errors import UsageError
@@ -30,13 +31,14 @@ def test_rules_that_match_nothing_are_refused(fields: dict[str, Any], flag: str)
     assert str(caught.value).startswith(flag)
 
 
-def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixture) -> None:
+def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     caplog.set_level(logging.INFO)
     schedule = ScheduleParams("loss_weights.loss", {0: 1.0, 2: 0.0})
-    trainer = train(live_params([1.0, 1.0], schedule), scenario=LiveScenario)
+    trainer = train(live_params([1.0, 1.0], schedule, output_dir=tmp_path / "run"), scenario=LiveScenario)
     # The value of the last of two updates.
     values = [trainer.history.value(epoch, "schedule/loss_weights.loss") for epoch in (1, 2)]
     assert values == [0.75, 0.25]
+    assert dict(scalars(tmp_path / "run" / "train", "schedule/loss_weights.loss")) == {1: 0.75, 2: 0.25}
     assert "schedule loss_weights.loss: 0=1 2=0, linear" in caplog.messages
     assert any(line.endswith(" - schedule/loss_weights.loss: 0.2500") for line in caplog.messages)
     # On the console beside the rate, as a setting.

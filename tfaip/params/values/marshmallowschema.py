@@ -9,6 +9,7 @@ from typing import Any
 from marshmallow import Schema, ValidationError, fields, post_load, pre_dump
 
 from tfaip.errors import UsageError
+from tfaip.params.declaration.fieldhelp import help_of
 from tfaip.params.tree.nodes import node_fields
 from tfaip.params.values.encoding import CLASS_KEY
 from tfaip.params.values.jsonoptions import JsonOptions, options_of
@@ -30,7 +31,7 @@ def schema_of(cls: Any, *, infer_missing: bool = False, trusted: Iterable[str] =
     for field in node_fields(cls):
         is_required = field.default is MISSING and field.default_factory is MISSING
         name = known.get(field.name, JsonOptions(field.name)).name
-        metadata = {"description": str(field.metadata.get("help") or "")}
+        metadata = {"description": help_of(cls, field.name)}
         members[name] = fields.Raw(required=is_required and not infer_missing, allow_none=True, metadata=metadata)
         if is_required and infer_missing:
             optional[name] = None
