@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tfaip.errors import TfaipError, UsageError
@@ -63,6 +64,18 @@ def test_json_round_trip() -> None:
     assert again.epochs == [9, 10]  # numbers, not text: 10 stands behind 9
     assert again[10].values["loss"] == 0.30000000000000004
     assert again[10].meta == {"updates": 30}
+
+
+def test_columns() -> None:
+    history = History({2: EpochRecord(0.5, {"loss": 1.0}), 1: EpochRecord(None, {"loss": 3.0, "acc": 0.25})})
+    history.record(3, EpochRecord(0.125))
+    table = history.columns()
+    assert list(table) == ["epoch", "lr", "acc", "loss"]
+    assert table["epoch"] == [1, 2, 3]
+    np.testing.assert_array_equal(table["lr"], [NAN, 0.5, 0.125])
+    np.testing.assert_array_equal(table["acc"], [0.25, NAN, NAN])
+    np.testing.assert_array_equal(table["loss"], [3.0, 1.0, NAN])
+    assert History().columns() == {"epoch": [], "lr": []}
 
 
 def test_equality() -> None:

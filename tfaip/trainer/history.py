@@ -105,6 +105,18 @@ class History:
         record = self._records.get(epoch)
         return {} if record is None else dict(record.values)
 
+    def columns(self) -> dict[str, list[float]]:
+        """Return the history as a table, e.g. for `pandas.DataFrame`: `epoch`, `lr`, and all values by name.
+
+        Returns:
+            Lists of equal length, an item for each epoch; NaN stands for what an epoch does not have.
+        """
+        table: dict[str, list[float]] = {"epoch": list(self._epochs)}
+        table["lr"] = [math.nan if record.lr is None else record.lr for record in self._records.values()]
+        for name in self.names():
+            table[name] = [record.values.get(name, math.nan) for record in self._records.values()]
+        return table
+
     def scores(self, name: str, before: int | None = None) -> dict[int, float]:
         """Return one value by epoch, ascending, where it was logged; only of epochs below `before`, if given."""
         return {
