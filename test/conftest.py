@@ -52,10 +52,12 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(os.environ["XDG_STATE_HOM
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
+OTHER_BACKEND = {"tensorflow": "jax", "jax": "tensorflow"}[os.environ["KERAS_BACKEND"]]
+
 # The start of most commands is not what their test is about (CONTRIBUTING.md), nor what a power failure would leave of
 # their files: a third of the time of a training on JAX is waiting for the disk.
 if os.environ.get("TFAIP_TEST_START") != "cold":
-    allow_servers([environment(), environment(FILLS_CACHE)])
+    allow_servers([environment(), environment(FILLS_CACHE), environment({"KERAS_BACKEND": OTHER_BACKEND})])
     os.fsync = lambda fd: None
 
 # The same examples in every run, and no deadline: a busy machine is not a failure.
