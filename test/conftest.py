@@ -35,6 +35,9 @@ from test.support.commands import (
 from test.support.leaks import find_leaks, take_snapshot
 from test.support.warm.client import allow_servers
 
+# Until all is collected: to search for garbage among what is imported takes a third of its time.
+gc.disable()
+
 # Tests in the background of a shell would ignore Ctrl-C, and so would all that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -79,6 +82,7 @@ def pytest_collection_finish() -> None:
     """
     # Else each full collection would search all that was imported, half a second long.
     gc.freeze()
+    gc.enable()
     if "tensorflow" in sys.modules and not os.environ.get("TFAIP_TEST_GRAPPLER"):
         sys.modules["tensorflow"].config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
