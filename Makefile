@@ -34,7 +34,9 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Thousands of tests start processes, which would each compile the package where Python writes no bytecode.
+# Thousands of tests start processes, which would each compile the package where Python writes no bytecode; and pytest
+# would rewrite the tests again in each of its processes.
+unexport PYTHONDONTWRITEBYTECODE
 bytecode: $(STAMP)
 	@$(BIN)/python -m compileall -q tfaip test examples
 

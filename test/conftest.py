@@ -35,6 +35,9 @@ from test.support.commands import (
 from test.support.leaks import find_leaks, take_snapshot
 from test.support.warm.client import allow_servers
 
+# Until all is collected: to search for garbage among what is imported takes a third of its time.
+gc.disable()
+
 # Tests in the background of a shell would ignore Ctrl-C, and so would all that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,10 +55,12 @@ os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(os.environ["XDG_STATE_HOM
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
+OTHER_BACKEND = {"tensorflow": "jax", "jax": "tensorflow"}[os.environ["KERAS_BACKEND"]]
+
 # The start of most commands is not what their test is about (CONTRIBUTING.md), nor what a power failure would leave of
 # their files: a third of the time of a training on JAX is waiting for the disk.
 if os.environ.get("TFAIP_TEST_START") != "cold":
-    allow_servers([environment(), environment(FILLS_CACHE)])
+    allow_servers([environment(), environment(FILLS_CACHE), environment({"KERAS_BACKEND": OTHER_BACKEND})])
     os.fsync = lambda fd: None
 
 # The same examples in every run, and no deadline: a busy machine is not a failure.
@@ -77,6 +82,7 @@ def pytest_collection_finish() -> None:
     """
     # Else each full collection would search all that was imported, half a second long.
     gc.freeze()
+    gc.enable()
     if "tensorflow" in sys.modules and not os.environ.get("TFAIP_TEST_GRAPPLER"):
         sys.modules["tensorflow"].config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 

@@ -7,14 +7,13 @@ import itertools
 import json
 import os
 import socket
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from test.support.commands import CommandResult, finish_command, start_python
+from test.support.commands import CommandResult, Process, finish_command, start_module
 
 Case = dict[str, Any]
 Result = dict[str, Any]
@@ -43,15 +42,15 @@ def free_port() -> int:
 
 def start_cases(
     directory: Path, cases: Sequence[Case], backend: str, devices: int = 1, name: str = "cases"
-) -> tuple[subprocess.Popen[str], Path]:
+) -> tuple[Process, Path]:
     """Start a process that trains the cases one after the other; returns it, and where its results will be."""
     (directory / f"{name}.json").write_text(json.dumps(cases))
     results = directory / f"{name}.results.json"
     env = {"KERAS_BACKEND": backend, "TEST_LOGICAL_DEVICES": str(devices)}
-    return start_python("-m", "test.device.train_cases", directory / f"{name}.json", results, env=env), results
+    return start_module("test.device.train_cases", directory / f"{name}.json", results, env=env), results
 
 
-def finish_cases(process: subprocess.Popen[str], results: Path) -> list[Result]:
+def finish_cases(process: Process, results: Path) -> list[Result]:
     """The results of a process that must end well."""
     ended: CommandResult = finish_command(process)
     assert ended.rc == 0, ended

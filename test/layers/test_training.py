@@ -143,10 +143,10 @@ def noisy_params(output_dir: Path, **fields: Any) -> NetTrainerParams:
 
 
 def test_a_resumed_training_draws_the_same_masks_and_noise(tmp_path: Path) -> None:
-    whole = NetScenario.create_trainer(noisy_params(tmp_path / "whole", epochs=3))
+    params = noisy_params(tmp_path / "run", epochs=3, keep_checkpoints=3)
+    whole = NetScenario.create_trainer(params)
     logs = whole.train()
-    NetScenario.create_trainer(noisy_params(tmp_path / "parts", epochs=1)).train()
-    rest = NetScenario.create_trainer(noisy_params(tmp_path / "parts", epochs=3), restore=True)
+    rest = NetScenario.create_trainer(noisy_params(tmp_path / "run", epochs=3), restore=True, checkpoint="epoch_0001")
     assert rest.train() == logs
     assert changed(weights_of(rest), weights_of(whole)) == []
     first, third = (whole.history.to_dict()[key]["values"]["loss/mean_epoch"] for key in ("1", "3"))

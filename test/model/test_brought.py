@@ -36,8 +36,8 @@ from tfaip.trainer.schedules import ScheduleParams
 pytestmark = pytest.mark.backend
 
 
-def train(params: BroughtTrainerParams, restore: bool = False) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    trainer = BroughtScenario.create_trainer(params, restore=restore)
+def train(params: BroughtTrainerParams, **resume: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    trainer = BroughtScenario.create_trainer(params, **resume)
     logs = trainer.train()
     return logs, weights_of(trainer.scenario)
 
@@ -162,11 +162,9 @@ def test_masked_words_do_not_count() -> None:
 
 @pytest.mark.parametrize("network", ["stateful", "functional", "subclassed"])
 def test_resumed_bit_for_bit(network: str, tmp_path: Path) -> None:
-    logs, expected = train(brought_params(network, epochs=3))
-    params = brought_params(network, tmp_path / "run", epochs=1)
-    train(params)
-    params.epochs = 3
-    resumed_logs, resumed = train(params, restore=True)
+    params = brought_params(network, tmp_path / "run", epochs=3, keep_checkpoints=3)
+    logs, expected = train(params)
+    resumed_logs, resumed = train(params, restore=True, checkpoint="epoch_0001")
     assert_equal(resumed, expected)
     assert resumed_logs == logs
 

@@ -56,10 +56,18 @@ def start_command(
         env: variables on top of those of the test process. If they may change what an import does, the start is cold.
         cold: start a new interpreter.
     """
-    script, *rest = map(str, args)
-    module = f"tfaip.scripts.{script}"
-    process = None if cold else start_warm(module, rest, cwd or REPOSITORY, environment(env))
-    return process or start_python("-m", module, *rest, cwd=cwd, env=env)
+    script, *rest = args
+    if cold:
+        return start_python("-m", f"tfaip.scripts.{script}", *rest, cwd=cwd, env=env)
+    return start_module(f"tfaip.scripts.{script}", *rest, cwd=cwd, env=env)
+
+
+def start_module(
+    module: str, *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Process:
+    """Start `python -m module args` as a command is started."""
+    process = start_warm(module, list(map(str, args)), cwd or REPOSITORY, environment(env))
+    return process or start_python("-m", module, *args, cwd=cwd, env=env)
 
 
 def run_several(commands: Sequence[Sequence[str | Path]], cwd: Path) -> CommandResult:
@@ -70,8 +78,7 @@ def run_several(commands: Sequence[Sequence[str | Path]], cwd: Path) -> CommandR
         cwd: working directory.
     """
     words = json.dumps([[str(word) for word in command] for command in commands])
-    process = start_warm("test.support.several", [words], cwd, environment(FILLS_CACHE))
-    return finish_command(process or start_python("-m", "test.support.several", words, cwd=cwd, env=FILLS_CACHE))
+    return finish_command(start_module("test.support.several", words, cwd=cwd, env=FILLS_CACHE))
 
 
 def start_python(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 PROC = Path("/proc")
 ZOMBIE = "Z"
+# Longer than a line of `stat` gets.
+MAX_STAT = 4096
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def list_processes() -> Iterator[Process]:
     for name in os.listdir(PROC):
         if not name.isdigit():
             continue
-        text = read_if_there(f"{PROC}/{name}/stat")
+        text = read_if_there(f"{PROC}/{name}/stat", MAX_STAT)
         if text:
             # The name of the program stands in parentheses and may itself hold spaces and parentheses.
             state, parent, group = text.rpartition(")")[2].split(maxsplit=3)[:3]
@@ -55,10 +57,20 @@ def memory_map(pid: int) -> str:
     return read_if_there(PROC / str(pid) / "maps")
 
 
-def read_if_there(path: str | Path) -> str:
-    """Return the content of a file below /proc; empty if it is gone, also between opening and reading."""
+def read_if_there(path: str | Path, limit: int | None = None) -> str:
+    """Return the content of a file below /proc; empty if it is gone, also between opening and reading.
+
+    Args:
+        path: the file.
+        limit: bytes to read at once, which is quicker; None: all, however long.
+    """
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read().decode(errors="replace")
+        if limit is None:
+            return Path(path).read_bytes().decode(errors="replace")
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            return os.read(descriptor, limit).decode(errors="replace")
+        finally:
+            os.close(descriptor)
     except OSError:
         return ""

@@ -34,6 +34,21 @@ def test_a_directory_appears_complete(tmp_path: Path) -> None:
     assert names(target.parent) == ["model"]
 
 
+def test_every_file_of_a_directory_is_synced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    target = tmp_path / "model"
+    with commit_directory(target) as directory:
+        (directory / "plain").write_text("content")
+        write_text(directory / "text", "content")
+        assert synced == []
+    everything = [target / "plain", target / "text", target, tmp_path]
+    assert sorted(synced) == sorted(path.stat().st_ino for path in everything)
+    synced.clear()
+    write_text(target / "text", "new")
+    assert synced == [path.stat().st_ino for path in (target / "text", target)]
+
+
 def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
     target = tmp_path / "model"
     for name in ("first", "second"):

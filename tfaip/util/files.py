@@ -33,6 +33,9 @@ _AT_FDCWD = -100
 # A look at a lock takes microseconds; a directory is locked by another process if it stays so.
 _LOOKS, _LOOK_S = 5, 0.02
 
+# Temporary directories that `commit_directory` will sync as a whole: files in them need not wait for the disk before.
+_synced_later: set[Path] = set()
+
 
 @contextlib.contextmanager
 def failures_named(path: Path) -> Iterator[None]:
@@ -112,18 +115,21 @@ def commit_file(path: Path) -> Iterator[IO[bytes]]:
     if os.path.lexists(path) and not os.path.isfile(path):
         raise TfaipError(f"{path} cannot be written: it is no regular file")
     temporary = _temporary(path)
+    is_synced_later = not _synced_later.isdisjoint(path.parents)
     # Left by a process that was killed; a new file is never written through a link.
     temporary.unlink(missing_ok=True)
     try:
         with open(temporary, "xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if not is_synced_later:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:  # a full disk, or Ctrl-C
         temporary.unlink(missing_ok=True)
         raise
-    _sync_directory(path.parent)
+    if not is_synced_later:
+        _sync_directory(path.parent)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -165,12 +171,14 @@ def commit_directory(path: Path, marks: Collection[str] = ()) -> Iterator[Path]:
         _remove_tree(temporary)
         try:
             temporary.mkdir(parents=True)
+            _synced_later.add(temporary)
             yield temporary
             _sync_tree(temporary)
             # Once more: the content may have taken long to write.
             _require_ours(path, marks)
             _move_over(temporary, path)
         finally:
+            _synced_later.discard(temporary)
             shutil.rmtree(temporary, ignore_errors=True)
 
 

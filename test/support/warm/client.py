@@ -28,6 +28,7 @@ READ_LATE = frozenset(
         "NO_COLOR",
         "PYTEST_CURRENT_TEST",
         "PYTHONDONTWRITEBYTECODE",
+        "TEST_LOGICAL_DEVICES",
         "TFAIP_LOG_LEVEL",
         "TFAIP_TEST_FAULTS",
         "XDG_STATE_HOME",

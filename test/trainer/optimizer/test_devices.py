@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from test.support.commands import finish_command, start_python
+from test.support.commands import finish_command, start_module
 from test.trainer.optimizer.devices import CASES, PATHS
 
 Found = Mapping[tuple[str, str, str], dict[str, np.ndarray]]
@@ -22,9 +22,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What `devices` writes: (backend, devices, case) -> arrays by name."""
     directory = tmp_path_factory.mktemp("devices")
     processes = {
-        backend: start_python(
-            "-m", "test.trainer.optimizer.devices", directory / backend, env={"KERAS_BACKEND": backend}
-        )
+        backend: start_module("test.trainer.optimizer.devices", directory / backend, env={"KERAS_BACKEND": backend})
         for backend in ("tensorflow", "jax")
     }
     for process in processes.values():
