@@ -270,6 +270,20 @@ def test_an_exported_model_has_the_value_of_its_validation(tmp_path: Path) -> No
     assert sample.outputs["y"].tolist() == [-6.0]
 
 
+def test_a_value_without_a_schedule_is_that_of_the_code(tmp_path: Path) -> None:
+    # The gradient is the sharpness.
+    first = live_params([1.0], step("graph.sharpness", 5.0), epochs=1, output_dir=tmp_path / "run", export_final=True)
+    assert weights_after(first) == [-5.0]
+    assert weights_after(live_params([1.0], output_dir=tmp_path / "run"), restore=True) == [-6.0]
+    warm = live_params([1.0], epochs=1, model={"sharp": 2.0})
+    warm.warmstart.model = [str(tmp_path / "run" / "export")]
+    assert weights_after(warm) == [-7.0]
+    stages = {"own": TrainStage(epochs=1, overrides={"model.sharp": 5.0})}
+    weights = Weights()
+    train(live_params([1.0], stages=stages), weights, scenario=LiveScenario)
+    assert weights.values == [-5.0, -6.0]
+
+
 def test_label_smoothing_of_a_declared_loss() -> None:
     def weights(*schedules: ScheduleParams) -> list[float]:
         params = DeclaredScenario.default_trainer_params()
