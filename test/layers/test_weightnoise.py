@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -78,6 +79,32 @@ def test_only_weights_that_match() -> None:
         WeightNoise(keras.layers.Dense(3), 0.1, "(")
     with pytest.raises(ValueError, match="stddev is -1, expected a number at least 0"):
         WeightNoise(keras.layers.Dense(3), -1)
+
+
+@pytest.mark.parametrize(
+    ("layer", "paths"),
+    [
+        (
+            lambda: keras.Sequential(
+                [keras.layers.Dense(3, name="first_a"), keras.layers.Dense(2, name="a")], name="a"
+            ),
+            ["a/bias", "a/kernel", "first_a/bias", "first_a/kernel"],
+        ),
+        (
+            lambda: keras.layers.Bidirectional(keras.layers.SimpleRNN(2, name="cell"), name="cell"),
+            [
+                f"{way}_cell/simple_rnn_cell/{name}"
+                for way in ("backward", "forward")
+                for name in ("bias", "kernel", "recurrent_kernel")
+            ],
+        ),
+    ],
+)
+def test_names_that_end_with_that_of_the_layer(layer: Callable[[], Any], paths: list[str]) -> None:
+    noisy = WeightNoise(layer(), 0.1)
+    model = keras.Sequential([noisy])
+    model.build((None, 4) if paths[0] == "a/bias" else (None, 3, 4))
+    assert sorted(noisy.path_below(weight) for weight in noisy.noisy_weights()) == paths
 
 
 def test_statistics_losses_and_random_states_of_the_layer_work_as_without_noise() -> None:

@@ -30,7 +30,8 @@ class WeightNoise(InlinedLayer, keras.layers.Wrapper):
         layer: the layer, also one of several layers (`keras.Sequential`).
         stddev: standard deviation of the noise, or a scalar variable.
         match: regular expression for the paths of the weights that get noise, below the layer, as
-            in `.*kernel`; it must match the whole path. Default: all trainable weights.
+            in `.*kernel`; it must match the whole path, which consists of the names of layers in
+            Keras. Default: all trainable weights.
         seed: of the random numbers; None: drawn from Python's generator.
 
     Raises:
@@ -75,9 +76,8 @@ class WeightNoise(InlinedLayer, keras.layers.Wrapper):
             return self.layer(inputs)
 
     def path_below(self, weight: keras.Variable) -> str:
-        """Return the path of a weight below the wrapped layer."""
-        path: str = weight.path
-        return path.rpartition(f"{self.layer.name}/")[2] if f"{self.layer.name}/" in path else path
+        """Return the path of a weight below the wrapped layer, of the names of Keras."""
+        return str(weight.path).removeprefix(f"{self.layer.path}/")
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return self.layer.compute_output_shape(input_shape)

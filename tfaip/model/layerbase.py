@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import keras
 
+from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.layers.inlining import InlinedLayer
 from tfaip.model.keras_objects.base import keras_object
 from tfaip.model.layerbaseparams import LayerBaseParams
@@ -24,7 +25,7 @@ class TFAIPLayerBase(keras.layers.Layer):
     """A Keras layer that can send values to TensorBoard, and let schedules change its numbers."""
 
     @property
-    def scheduled_values(self) -> dict[str, keras.Variable]:
+    def scheduled_values(self) -> dict[str, NumberVariable]:
         """The numbers that the layer has made live with `scheduled`, by name."""
         return getattr(self, "_scheduled_values", {})
 
@@ -36,13 +37,13 @@ class TFAIPLayerBase(keras.layers.Layer):
 
         Args:
             name: of the number.
-            value: without a schedule.
+            value: without a schedule, whatever the weights hold that a training begins with.
 
         Returns:
             A float32 scalar variable, to compute with in `call`.
         """
         if not hasattr(self, "_scheduled_values"):
-            self._scheduled_values: dict[str, keras.Variable] = {}
+            self._scheduled_values: dict[str, NumberVariable] = {}
         return new_scheduled_value(self._scheduled_values, name, value)
 
     def add_tensorboard(self, writer: TensorboardWriter, value: Tensor) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
+from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.model.customobjects import custom_objects
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
 from tfaip.model.kerasgraph import KerasGraph
@@ -97,9 +98,9 @@ class ModelBase(Generic[P]):
             self._data_of = data_of
 
     @property
-    def scheduled_values(self) -> dict[str, keras.Variable]:
+    def scheduled_values(self) -> dict[str, NumberVariable]:
         """The values that the model has made live with `scheduled`, by name."""
-        found: dict[str, keras.Variable] = vars(self).setdefault("_scheduled_values", {})
+        found: dict[str, NumberVariable] = vars(self).setdefault("_scheduled_values", {})
         return found
 
     def scheduled(self, name: str, value: float) -> keras.Variable:
@@ -107,7 +108,7 @@ class ModelBase(Generic[P]):
 
         Args:
             name: of the number.
-            value: without a schedule.
+            value: without a schedule, whatever the weights hold that a training begins with.
 
         Returns:
             A float32 scalar variable, to compute with in `_loss` and `_metric`.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 
-import keras
-
 from tfaip.backend.keras_private.numbers import NumberVariable
 
 
-def new_scheduled_value(known: MutableMapping[str, keras.Variable], name: str, value: float) -> keras.Variable:
+def new_scheduled_value(known: MutableMapping[str, NumberVariable], name: str, value: float) -> NumberVariable:
     """Return a variable for a number, and add it to the known ones.
 
     Args:

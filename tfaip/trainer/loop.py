@@ -8,6 +8,7 @@ import keras
 
 from tfaip.data.pipeline.failures import DropCounts
 from tfaip.lav.evaluation import EvaluationStopped
+from tfaip.model.livevalues import reset_scheduled_values
 from tfaip.params.values.storable import flags_of
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
@@ -53,6 +54,8 @@ class TrainingLoop:
         # A run that was stopped within an epoch continues with the means that it had reached.
         metrics = self._setup.state.metric_arrays() if progress.step else None
         self._publish_early_stopping()
+        if not self._setup.is_finished():
+            reset_scheduled_values(self._setup.scenario.graph, self._setup.scenario.model)
         model.stop_training = False
         self._callbacks.on_train_begin()
         while not self._setup.is_finished() and not model.stop_training:

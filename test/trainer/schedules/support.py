@@ -41,6 +41,7 @@ TRACES: list[str] = []
 class LiveModelParams(LineModelParams):
     dropout: str = ""
     rate: float = 0.0
+    sharp: float = 1.0
     others: bool = False
     layer: str = ""
 
@@ -55,7 +56,7 @@ class LiveModelParams(LineModelParams):
 class LiveGraph(LineGraph):
     def __init__(self, params: LiveModelParams, **kwargs: Any) -> None:
         super().__init__(params, **kwargs)
-        self.sharpness = self.scheduled("sharpness", 1.0)
+        self.sharpness = self.scheduled("sharpness", params.sharp)
         self.drop = getattr(keras.layers, params.dropout)(params.rate) if params.dropout else None
         self.noisy = WeightNoise(self.line, self.scheduled("stddev", 0.0)) if params.layer == "WeightNoise" else None
         self.before = self._own_layer() if params.layer not in ("", "WeightNoise") else None

@@ -161,18 +161,29 @@ def test_a_real_training_resumes_exactly_within_and_between_epochs(tmp_path: Pat
 
 
 @pytest.mark.backend
-def test_fields_of_generators_and_processors() -> None:
-    params = growing(schedules=[step("gen.train.lengths.0", 1, 7)])
-    setup = setup_of(params)
-    setup.begin_epoch(2)
-    assert setup.train_data.generator_params.lengths[:2] == [7, 2]
-    assert params.gen.train.lengths[0] == 1
-    params = growing(epochs=2, schedules=[step("data.pre_proc.processors.0.factor", 1, 3)], samples_per_epoch=12)
+@pytest.mark.parametrize("preload_data", [False, True])
+def test_fields_of_generators_and_processors(preload_data: bool) -> None:
+    setup = setup_of(
+        growing(
+            schedules=[step("gen.train.lengths.0", 1, 7)], samples_per_epoch=12, preload_data=preload_data, epochs=2
+        )
+    )
+    found = epochs.batches_of_epochs(setup, lengths_and_sums)
+    rows = [sorted(row for batch in batches for row in batch) for batches in found]
+    assert rows == [[(0, first), *((meta, meta + 1.0) for meta in range(1, 12))] for first in (1.0, 7.0)]
+    assert setup.params.gen.train.lengths == LENGTHS
+    schedules = [step("data.pre_proc.processors.0.factor", 1, 3)]
+    params = growing(epochs=2, schedules=schedules, samples_per_epoch=12, preload_data=preload_data)
     params.scenario.data.pre_proc.processors = [ScaledParams(modes={PipelineMode.TRAINING})]
     logs, weight = outcome(params)
     # Six batches of two rows with the mean length 6.5, then three times as much.
     assert weight == -4 * 6 * 6.5
     assert logs[1]["schedule/data.pre_proc.processors.0.factor"] == 3
+
+
+def lengths_and_sums(batch: Any) -> list[tuple[int, float]]:
+    """Meta and length of the rows of ones."""
+    return [(meta, float(row.sum())) for meta, row in zip(batch.meta, batch.inputs["x"], strict=True)]
 
 
 class ListedPipelineParams(TrainerPipelineParams[ListedRowsParams, RowsParams]):

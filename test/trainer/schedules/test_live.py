@@ -16,6 +16,8 @@ import pytest
 from test.trainer.line import CallbackOf, PointsParams, Weights, by_hand, train
 from test.trainer.schedules.support import TRACES, DeclaredScenario, LiveScenario, live_params, step
 from tfaip.backend.active import backend
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.predict.params import PredictorParams
 from tfaip.trainer.optimizer import (
     AdaBeliefOptimizer,
     AdamaxOptimizer,
@@ -249,6 +251,30 @@ def test_the_training_afterwards_has_the_rate_of_the_layer_again() -> None:
     trainer.params.schedules = []
     trainer.train()
     assert float(keras.ops.convert_to_numpy(trainer.scenario.graph.line.kernel.value)[0, 0]) == -1.0
+
+
+def test_an_exported_model_has_the_value_of_its_validation(tmp_path: Path) -> None:
+    params = live_params([1.0], step("graph.sharpness", 1.0, 3.0), output_dir=tmp_path / "run", export_final=True)
+    params.scenario.export_serve = True
+    train(params, scenario=LiveScenario)
+    predictor = LiveScenario.create_predictor(str(tmp_path / "run" / "export"), PredictorParams(silent=True))
+    (sample,) = predictor.predict_raw([Sample(inputs={"x": np.array([0.5])})])
+    # The weight is -1, then -4: 3 * -4 * 0.5.
+    assert sample.outputs["y"].tolist() == [-6.0]
+
+
+def test_a_value_without_a_schedule_is_that_of_the_code(tmp_path: Path) -> None:
+    # The gradient is the sharpness.
+    first = live_params([1.0], step("graph.sharpness", 5.0), epochs=1, output_dir=tmp_path / "run", export_final=True)
+    assert weights_after(first) == [-5.0]
+    assert weights_after(live_params([1.0], output_dir=tmp_path / "run"), restore=True) == [-6.0]
+    warm = live_params([1.0], epochs=1, model={"sharp": 2.0})
+    warm.warmstart.model = [str(tmp_path / "run" / "export")]
+    assert weights_after(warm) == [-7.0]
+    stages = {"own": TrainStage(epochs=1, overrides={"model.sharp": 5.0})}
+    weights = Weights()
+    train(live_params([1.0], stages=stages), weights, scenario=LiveScenario)
+    assert weights.values == [-5.0, -6.0]
 
 
 def test_label_smoothing_of_a_declared_loss() -> None:

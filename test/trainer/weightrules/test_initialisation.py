@@ -11,7 +11,7 @@ import pytest
 
 from test.support.commands import run_several
 from test.support.runs import copy_tiny
-from test.trainer.net import HEAD, net_params, train
+from test.trainer.net import CONV, HEAD, net_params, train
 from tfaip.errors import UsageError
 from tfaip.model.variables import variables_by_path
 from tfaip.trainer.scheduler import ConstantParams
@@ -108,6 +108,23 @@ def test_a_training_begins_with_them_and_lists_them(tmp_path: Path, caplog: pyte
     _, resumed = train(params, restore=True)
     assert (trained[HEAD[1]] != 0.25).all()
     assert (resumed[HEAD[1]] != 0.25).all()
+    # A warm start comes after the rules.
+    rules = {"head/kernel": "0.5", "encoder/conv/0/kernel": "0.5"}
+    warm = net_params(epochs=1, param_init=rules, learning_rate=ConstantParams(lr=0.0))
+    warm.warmstart.model, warm.warmstart.include = [str(tmp_path / "run" / "checkpoint")], "head/.*"
+    _, warmed = train(warm)
+    np.testing.assert_array_equal(warmed[HEAD[1]], resumed[HEAD[1]])
+    assert set(warmed[CONV[1]].ravel()) == {0.5}
+
+
+def test_weights_that_their_layer_does_not_train_are_left_alone() -> None:
+    layer = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, name="a"), keras.layers.Dense(2, name="b")])
+    layer.get_layer("a").trainable = False
+    before = [keras.ops.convert_to_numpy(weight) for weight in layer.get_layer("a").weights]
+    initialize({".*": "7"}, layer, 1)
+    for weight, value in zip(layer.get_layer("a").weights, before, strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), value)
+    assert all((keras.ops.convert_to_numpy(weight) == 7).all() for weight in layer.get_layer("b").weights)
 
 
 @pytest.mark.parametrize(

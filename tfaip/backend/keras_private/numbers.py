@@ -12,9 +12,15 @@ class NumberVariable(keras.Variable):
 
     Some objects of Keras ask `if self.momentum > 0` or `if label_smoothing` to leave an operation out. The answer for a
     variable is always yes.
+
+    Args:
+        value: at the beginning; it stays in the attribute `declared`.
+        name: of the variable.
+        autocast: read it in the precision of the layer that computes with it.
     """
 
     def __init__(self, value: float, name: str | None = None, autocast: bool = False) -> None:
+        self.declared = value
         start = keras.initializers.Constant(value)
         super().__init__(start, shape=(), dtype="float32", trainable=False, autocast=autocast, name=name)
 
