@@ -120,8 +120,8 @@ def test_tables_of_rates_come_after_their_unit() -> None:
     assert 0 < text.index("in units of 0.001") < text.index("\n| rate | ")
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
-def test_files_that_a_page_names_exist(page: str) -> None:
-    text = re.sub(BLOCK, "", (DOCS / page).read_text())
+@pytest.mark.parametrize("page", sorted([*DOCS.glob("*.md"), *REPOSITORY.glob("*.md")]), ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    text = re.sub(BLOCK, "", page.read_text())
     named = re.findall(r"`((?:tfaip|examples|docs|benchmarks|test)/[\w/.]+)`", text)
     assert [name for name in named if not (REPOSITORY / name).exists()] == []
