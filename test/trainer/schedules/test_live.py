@@ -478,6 +478,19 @@ def test_values_are_logged_with_those_of_the_epoch(caplog: pytest.LogCaptureFixt
     assert shown[1].split("|")[2].split() == ["1", "0.25"]
 
 
+def test_an_update_of_several_batches_has_the_value_of_its_first() -> None:
+    # Updates begin with batches 0 and 2 of 4: clips 1 and 0.5.
+    schedule = ScheduleParams("optimizer.clip_value", {0: 1.0, 0.5: 0.5, 1: 0.25})
+    logs: list[dict[str, float]] = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(dict(values)))
+    moved: list[float] = []
+    watch = EachBatch(lambda model: moved.append(weight_now(model)))
+    params = live_params([3.0] * 4, schedule, train_accum_steps=2, epochs=1, steps_per_execution=1)
+    train(params, keep, watch, scenario=LiveScenario)
+    np.testing.assert_allclose(moved, [0.0, -1.0, -1.0, -1.5], rtol=1e-6)
+    assert logs[0]["schedule/optimizer.clip_value"] == 0.5
+
+
 @pytest.mark.parametrize(
     "target", ["optimizer.epsilon", "graph.attention.dropout", "graph.lstm.dropout", "graph.drop.rate", "clip_value"]
 )
