@@ -85,7 +85,10 @@ def test_the_preview_shows_every_value(tmp_path: Path, capsys: pytest.CaptureFix
         ["3", "0.25"],
     ]
     assert [line.split() for line in batch.splitlines()[1:4]] == [["epoch", "value"], ["1", "4"], ["2-3", "8"]]
-    assert png.read_bytes().startswith(b"\x89PNG")
+    picture = png.read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    # Three panels of 2.7 inches and a label: the rate and both values.
+    assert int.from_bytes(picture[20:24]) == 850
     schedule = ["--schedules", "Schedule", "--schedules.0.points", "0=1", "--schedules.0.target"]
     assert preview_schedule.main([MIN, *schedule, "optimizer.clip"]) == 2
     assert "--schedules.0.target 'optimizer.clip' cannot be scheduled" in capsys.readouterr().err

@@ -437,3 +437,16 @@ def test_penalties_of_several_rules_add_up() -> None:
     # l2 0.25 takes half of the weight 2 (gradient 2 w l2), l1 0.5 takes 0.5.
     rules = [WeightPenaltyParams("line/kernel", l2=0.25), WeightPenaltyParams(".*kernel", l1=0.5)]
     assert weights_after(live_params([0.0], model=FROM_TWO, weight_penalties=rules, epochs=1)) == [0.5]
+
+
+def test_an_update_of_several_batches_has_the_value_of_its_first() -> None:
+    # Updates begin with batches 0 and 2 of 4: clips 1 and 0.5.
+    schedule = ScheduleParams("optimizer.clip_value", {0: 1.0, 0.5: 0.5, 1: 0.25})
+    logs: list[dict[str, float]] = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(dict(values)))
+    moved: list[float] = []
+    watch = EachBatch(lambda model: moved.append(weight_now(model)))
+    params = live_params([3.0] * 4, schedule, train_accum_steps=2, epochs=1, steps_per_execution=1)
+    train(params, keep, watch, scenario=LiveScenario)
+    np.testing.assert_allclose(moved, [0.0, -1.0, -1.0, -1.5], rtol=1e-6)
+    assert logs[0]["schedule/optimizer.clip_value"] == 0.5
