@@ -67,8 +67,9 @@ class ModelDirectoryWriter:
         """
         with commit_directory(path, MODEL_MARKS) as directory:
             self._write_model(directory)
+            model = fingerprints(directory, {WEIGHTS_FILE: self._write_weights(directory)})
             before = ModelDirectory.at(path)
-            is_same = before.model_files() == fingerprints(directory)
+            is_same = before.model_files() == model
             if self.formats is not None:
                 self.formats.write(directory)
             lost: dict[str, str] = {}
@@ -77,7 +78,7 @@ class ModelDirectoryWriter:
                     problem = self._add_format(name, before, directory, is_same)
                     if problem is not None:
                         lost[name] = problem
-            write_manifest(directory, _origin([name for name in before.added_formats if name not in lost]))
+            write_manifest(directory, _origin([name for name in before.added_formats if name not in lost]), model)
             removed = [name for name in before.foreign_entries() if not is_same or not _keep(name, path, directory)]
         for name, problem in lost.items():
             log.warning(
@@ -92,7 +93,9 @@ class ModelDirectoryWriter:
         save_params(directory / SCENARIO_PARAMS_FILE, params)
         for name, further in self._further_params.items():
             save_params(directory / name, further)
-        save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
+
+    def _write_weights(self, directory: Path) -> dict[str, Any]:
+        return save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
 
     def _add_format(self, name: str, before: ModelDirectory, directory: Path, is_same: bool) -> str | None:
         """Write a format that was added to the previous model; return why that fails, or None."""

@@ -73,9 +73,9 @@ class CheckpointStore:
         # Written aside, synced and renamed: a SIGKILL within `model.save` of Keras would lose the
         # previous good file.
         with commit_directory(self._directory / name, CHECKPOINT_MARKS) as directory:
-            save_arrays(directory / ARRAYS_FILE, checkpoint.arrays)
+            known = {ARRAYS_FILE: save_arrays(directory / ARRAYS_FILE, checkpoint.arrays)}
             (directory / STATE_FILE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
-            write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}})
+            write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}}, known)
             if best is not None and best.exists():
                 # After the manifest, which would read it all: a model has a manifest of its own. A
                 # training that continues from this checkpoint must not keep the best model of an
