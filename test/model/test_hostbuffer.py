@@ -40,7 +40,7 @@ def test_other_variables_take_the_place_of_those_before() -> None:
 
 
 def test_training_stays_in_the_same_memory_after_a_copy() -> None:
-    """JAX gives the arrays of a step to the next one, TensorFlow changes them in place: while a view is alive, neither."""
+    """JAX gives the arrays of a step to the next one, TensorFlow changes them in place; unless a view is alive."""
     model = keras.Sequential([keras.Input((32,)), keras.layers.Dense(64, "relu", kernel_initializer="ones")])
     model.compile(keras.optimizers.SGD(1e-3), "mse")
     x, y = np.ones((4, 32), np.float32), np.ones((4, 64), np.float32)

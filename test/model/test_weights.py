@@ -46,7 +46,18 @@ def test_equal_arrays_give_equal_bytes(tmp_path: Path) -> None:
 
 
 def test_the_bytes_are_those_of_the_library(tmp_path: Path) -> None:
-    types = ["float32", "float64", "float16", ml_dtypes.bfloat16, "int8", "int16", "int32", "int64", "bool", "complex64"]
+    types = [
+        "float32",
+        "float64",
+        "float16",
+        ml_dtypes.bfloat16,
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "bool",
+        "complex64",
+    ]
     types += ["uint8", "uint16", "uint32", "uint64", ">f4"]
     arrays = {f"{np.dtype(kind)} é\n": np.arange(6).reshape(2, 3).astype(kind) for kind in types}
     arrays |= {"": np.array(2.5, np.float32), "none": np.zeros((0, 4), np.int16)}

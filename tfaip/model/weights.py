@@ -82,7 +82,7 @@ def _file_parts(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview
     for name in names:
         little_endian = arrays[name].astype(arrays[name].dtype.newbyteorder("<"), copy=False)
         # An array of an accelerator backend may be a view with strides.
-        content = memoryview(np.ascontiguousarray(little_endian).reshape(-1).view(np.uint8))
+        content = np.ascontiguousarray(little_endian).reshape(-1).view(np.uint8).data
         for begin in range(0, len(content), _PART_BYTES):
             yield content[begin : begin + _PART_BYTES]
 

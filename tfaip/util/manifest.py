@@ -18,9 +18,7 @@ MODEL_MARKS = ("scenario_params.json", "weights.safetensors")
 CHECKPOINT_MARKS = ("state.json", "state.safetensors", MANIFEST_FILE)
 
 
-def write_manifest(
-    directory: Path, facts: Mapping[str, Any], known: Mapping[str, Any] = MappingProxyType({})
-) -> None:
+def write_manifest(directory: Path, facts: Mapping[str, Any], known: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Describe every file below a directory that is about to be committed.
 
     Args:
