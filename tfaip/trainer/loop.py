@@ -61,6 +61,7 @@ class TrainingLoop:
             logs = self._run_epoch(epoch)
             metrics = None
             epoch.stop_if_asked()
+        self._setup.output.wait()
         self._callbacks.on_train_end(logs)
         return logs
 
@@ -157,6 +158,9 @@ class TrainingLoop:
         3. Callbacks of the user, and the forward pass for TensorBoard, which may draw random
            numbers, come before the checkpoint: it contains what they change.
         4. Files for readers come last.
+
+        The best model is written at once; checkpoint and history are written in the background, one after the other.
+        So callbacks find all checkpoints that were saved before the end of this epoch.
         """
         setup, progress, number = self._setup, self._progress, epoch.number
         logs = self._record(epoch, measured)
@@ -167,6 +171,7 @@ class TrainingLoop:
         progress.begin_epoch_after(number)
         self._params.current_epoch = self._own_number(number)
         self._publish_early_stopping()
+        setup.output.wait()
         with setup.model.optimizer.with_averages():
             if setup.best.is_best(progress.history, number):
                 setup.output.export_best()

@@ -15,6 +15,7 @@ from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private.randomstate import global_random_state, set_global_random_state
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import TfaipError
+from tfaip.model.hostbuffer import HostBuffer
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import assign_arrays, variable_arrays
@@ -160,13 +161,14 @@ class TrainState:
         self._model.optimizer.reset()
         return self.best_weights.epoch
 
-    def capture(self, before: EvaluationState | None = None) -> Checkpoint:
+    def capture(self, buffer: HostBuffer | None = None, before: EvaluationState | None = None) -> Checkpoint:
         """Return a copy of the whole state.
 
         Args:
+            buffer: gets the values of the variables; the copy is valid until it is filled again. None: a new one.
             before: values from before an evaluation, for what it has changed.
         """
-        arrays = variable_arrays(self._variables())
+        arrays = (buffer or HostBuffer()).fill(self._variables())
         if before is not None:
             arrays.update(before.arrays)
         state = {
