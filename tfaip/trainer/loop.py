@@ -60,8 +60,9 @@ class TrainingLoop:
             epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
             logs = self._run_epoch(epoch)
             metrics = None
+            if self._setup.is_finished() or model.stop_training:
+                self._setup.output.wait()  # a signal that comes meanwhile still stops the run
             epoch.stop_if_asked()
-        self._setup.output.wait()
         self._callbacks.on_train_end(logs)
         return logs
 
