@@ -31,8 +31,8 @@ def stopped_line(result: CommandResult) -> str:
 def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand) -> None:
     run = tmp_path / "run"
     how = f"checkpoint written; continue with 'tfaip-resume-training {run}'"
-    # A signal that comes while a checkpoint is written, in the background, does not disturb it. The run is stopped after
-    # the batches that are trained by then, with another checkpoint if there are more of them.
+    # A signal that comes while a checkpoint is written, in the background, does not disturb it. The run is stopped
+    # after the batches that are trained by then, with another checkpoint if there are more of them.
     within_epoch = faulty(fault("SIGINT", "os.rename", "epoch_0000_step_000006"))
     train = run_command("train", "tiny", "--trainer.output_dir", run, *SEED, *FLAGS, cwd=workplace, env=within_epoch)
     assert train.rc == 130, train
