@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,12 +13,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, export_graphs
 from tfaip.export.modeldirectory import ADDED_FORMATS, FORMAT_DIRS, ModelDirectory, shown_names
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import WEIGHTS_FILE, save_arrays, variable_arrays
+from tfaip.model.weights import WEIGHTS_FILE, save_arrays
 from tfaip.params import ParamsBase
 from tfaip.params.resource import copy_resources
 from tfaip.params.values.serialization import save_params
@@ -65,7 +67,17 @@ class ModelDirectoryWriter:
         Raises:
             TfaipError: if it cannot be written, or `path` is something else than a model.
         """
-        with commit_directory(path, MODEL_MARKS) as directory:
+        self.begin(path)()
+
+    def begin(self, path: Path) -> Callable[[], None]:
+        """Write all that is read from the model, see `write`; replace nothing yet.
+
+        Returns:
+            A function that replaces `path`, after checksums and the sync with the disk. It does not need the model, and
+            may be called in another thread. If it is dropped, nothing is left of what was written.
+        """
+        with ExitStack() as stack:
+            directory = stack.enter_context(commit_directory(path, MODEL_MARKS))
             self._write_model(directory)
             model = fingerprints(directory, {WEIGHTS_FILE: self._write_weights(directory)})
             before = ModelDirectory.at(path)
@@ -78,14 +90,16 @@ class ModelDirectoryWriter:
                     problem = self._add_format(name, before, directory, is_same)
                     if problem is not None:
                         lost[name] = problem
-            write_manifest(directory, _origin([name for name in before.added_formats if name not in lost]), model)
-            removed = [name for name in before.foreign_entries() if not is_same or not _keep(name, path, directory)]
-        for name, problem in lost.items():
-            log.warning(
-                "%s/ of the previous model was removed, the new model cannot be written so: %s", path / name, problem
-            )
-        if removed:
-            log.warning("files of the previous model were removed from %s: %s", path, shown_names(removed))
+            written = stack.pop_all()
+
+        def commit() -> None:
+            with written:
+                write_manifest(directory, _origin([name for name in before.added_formats if name not in lost]), model)
+                foreign = before.foreign_entries()
+                removed = [name for name in foreign if not is_same or not _keep(name, path, directory)]
+            _warn_of_losses(path, lost, removed)
+
+        return commit
 
     def _write_model(self, directory: Path) -> None:
         params = copy_resources(self._scenario.params, directory)
@@ -95,7 +109,9 @@ class ModelDirectoryWriter:
             save_params(directory / name, further)
 
     def _write_weights(self, directory: Path) -> dict[str, Any]:
-        return save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
+        # Views, which end with this method, before the next step.
+        weights = {path: backend.host_view(v) for path, v in variables_by_path(self._scenario.graph).items()}
+        return save_arrays(directory / WEIGHTS_FILE, weights)
 
     def _add_format(self, name: str, before: ModelDirectory, directory: Path, is_same: bool) -> str | None:
         """Write a format that was added to the previous model; return why that fails, or None."""
@@ -110,6 +126,16 @@ class ModelDirectoryWriter:
             shutil.rmtree(directory / name, ignore_errors=True)
             return shorten_text(str(error), 160)
         return None
+
+
+def _warn_of_losses(path: Path, lost: Mapping[str, str], removed: Sequence[str]) -> None:
+    """Log which formats (with the reason) and which other files of the previous model are gone."""
+    for name, problem in lost.items():
+        log.warning(
+            "%s/ of the previous model was removed, the new model cannot be written so: %s", path / name, problem
+        )
+    if removed:
+        log.warning("files of the previous model were removed from %s: %s", path, shown_names(removed))
 
 
 def _keep(name: str, path: Path, directory: Path) -> bool:

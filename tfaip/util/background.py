@@ -28,8 +28,11 @@ class BackgroundWriter:
         self._error: BaseException | None = None
         self._is_raised = False
 
-    def submit(self, job: Callable[[], object]) -> None:
+    def submit(self, job: Callable[[], object]) -> Future[None]:
         """Do a job after those before it.
+
+        Returns:
+            What tells when it is done; it has no result and no error.
 
         Raises:
             BaseException: if an earlier job has failed.
@@ -37,7 +40,9 @@ class BackgroundWriter:
         self.check()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
-        self._jobs.append(self._pool.submit(self._do, job))
+        future = self._pool.submit(self._do, job)
+        self._jobs.append(future)
+        return future
 
     def check(self) -> None:
         """Raise the error of a job that has failed, if there is one; do not wait."""

@@ -1,13 +1,14 @@
 """Output of a run: checkpoints, history and models.
 
-Checkpoints and the history are written in the background, in the order in which they are saved. The training waits
-only until a checkpoint is copied into memory that is kept for the run. A checkpoint waits until the one before is
-written.
+Best models, checkpoints and the history are committed in the background, in the order in which they are saved. The
+training waits only until a checkpoint is copied into memory that is kept for the run, and until the files of a best
+model are written, but not until they are on the disk. A checkpoint waits until the one before is committed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,7 @@ class RunOutput:
     final: bool = False
     history_file: Path | None = None
     _writer: BackgroundWriter = field(default_factory=BackgroundWriter, init=False, repr=False)
+    _saved: Future[None] | None = field(default=None, init=False, repr=False)
     _buffer: HostBuffer = field(default_factory=HostBuffer, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -85,9 +87,11 @@ class RunOutput:
     def save_checkpoint(self, capture: Callable[[HostBuffer], Checkpoint], epoch: int, step: int = 0) -> None:
         """Write a checkpoint with the content that `capture` returns, which may be in the buffer."""
         if self.store is not None and self.directory is not None:
-            self._writer.wait()  # until then the buffer is read
+            if self._saved is not None:
+                self._saved.result()  # until then the buffer is read
+            self._writer.check()
             checkpoint = capture(self._buffer)
-            self._writer.submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
+            self._saved = self._writer.submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
 
     def save_history(self, history: History) -> None:
         """Replace the history file, after the checkpoints that were saved before."""
@@ -95,10 +99,10 @@ class RunOutput:
             self._writer.submit(partial(write_json, self.history_file, history.to_dict()))
 
     def export_best(self) -> None:
-        """Replace `best/` by the current model."""
+        """Replace `best/` by the current model, before the checkpoints that are saved later."""
         if self.directory is not None and self.models is not None and self.best:
-            self._writer.wait()  # a checkpoint links the model of its time
-            self.models.write(self.directory.best)
+            self._writer.wait()  # one is written at a time
+            self._writer.submit(self.models.begin(self.directory.best))
 
     def restore_best(self, kept: Path | None, checkpoint: str, has_best: bool) -> None:
         """Set `best/` back to its content at a checkpoint; later epochs are abandoned.
