@@ -56,3 +56,20 @@ def test_training_stays_in_the_same_memory_after_a_copy() -> None:
     view = backend.host_view(kernel["kernel"])
     model.fit(x, y, shuffle=False, verbose=0)
     assert address(backend.host_view(kernel["kernel"])) != address(view)
+
+
+def test_held_arrays_are_not_overwritten() -> None:
+    same, changed = keras.Variable([1.0, np.nan]), keras.Variable([2.0])
+    other, buffer = keras.Variable([3.0]), HostBuffer()
+    held = buffer.hold({"same": same, "changed": changed})
+    changed.assign([5.0])
+    filled = buffer.fill({"same": same, "changed": changed, "other": other})
+    assert (held["changed"].tolist(), filled["changed"].tolist(), filled["other"].tolist()) == ([2], [5], [3])
+    assert address(filled["same"]) == address(held["same"])
+    assert address(filled["changed"]) != address(held["changed"])
+    # What took the place of a held array is itself kept from then on.
+    buffer.release()
+    changed.assign([6.0])
+    again = buffer.fill({"same": same, "changed": changed, "other": other})
+    assert {name: address(array) for name, array in again.items()} == {n: address(a) for n, a in filled.items()}
+    assert (again["changed"].tolist(), held["changed"].tolist()) == ([6], [2])

@@ -175,7 +175,7 @@ class TrainingLoop:
         setup.output.wait()
         with setup.model.optimizer.with_averages():
             if setup.best.is_best(progress.history, number):
-                setup.output.export_best()
+                setup.output.export_best(setup.state.hold_weights)
             layer_values = setup.events.collect()
         self._callbacks.on_epoch_end(number - 1, dict(measured.values))
         setup.output.save_checkpoint(setup.state.capture, number)

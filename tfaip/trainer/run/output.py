@@ -7,13 +7,15 @@ model are written, but not until they are on the disk. A checkpoint waits until 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import numpy as np
 
 from tfaip.export.modeldirectory import ModelDirectory, shown_names
 from tfaip.export.modelwriting import ModelDirectoryWriter
@@ -52,6 +54,7 @@ class RunOutput:
     history_file: Path | None = None
     _writer: BackgroundWriter = field(default_factory=BackgroundWriter, init=False, repr=False)
     _saved: Future[None] | None = field(default=None, init=False, repr=False)
+    _exported: Future[None] | None = field(default=None, init=False, repr=False)
     _buffer: HostBuffer = field(default_factory=HostBuffer, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -89,6 +92,8 @@ class RunOutput:
         if self.store is not None and self.directory is not None:
             if self._saved is not None:
                 self._saved.result()  # until then the buffer is read
+            if self._exported is not None and self._exported.done():
+                self._buffer.release()
             self._writer.check()
             checkpoint = capture(self._buffer)
             self._saved = self._writer.submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
@@ -98,11 +103,16 @@ class RunOutput:
         if self.history_file is not None:
             self._writer.submit(partial(write_json, self.history_file, history.to_dict()))
 
-    def export_best(self) -> None:
-        """Replace `best/` by the current model, before the checkpoints that are saved later."""
+    def export_best(self, hold: Callable[[HostBuffer], Mapping[str, np.ndarray]]) -> None:
+        """Replace `best/` by the current model, before the checkpoints that are saved later.
+
+        Args:
+            hold: copies the weights into the buffer, and returns them by path.
+        """
         if self.directory is not None and self.models is not None and self.best:
             self._writer.wait()  # one is written at a time
-            self._writer.submit(self.models.begin(self.directory.best))
+            weights = hold(self._buffer) if self.models.writes_values(self.directory.best) else None
+            self._exported = self._writer.submit(self.models.begin(self.directory.best, weights))
 
     def restore_best(self, kept: Path | None, checkpoint: str, has_best: bool) -> None:
         """Set `best/` back to its content at a checkpoint; later epochs are abandoned.
