@@ -16,15 +16,18 @@ import numpy as np
 import pytest
 
 from test.support.runs import checkpoints, latest
-from test.trainer.line import CallbackOf, line_params, train
+from test.trainer.line import CallbackOf, LineScenario, line_params, train
 from test.trainer.test_interruption import SignalAt, params_of
 from tfaip.errors import TfaipError
+from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.model.hostbuffer import HostBuffer
+from tfaip.model.weights import load_arrays
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.signals import TrainingInterrupted
+from tfaip.util.manifest import verify_files
 
 pytestmark = pytest.mark.backend
 
@@ -177,6 +180,30 @@ def test_what_callbacks_find(tmp_path: Path) -> None:
     params.checkpoint_save_freq = "4"
     train(params, CallbackOf(on_epoch_end=look_after_the_first, on_train_end=look))
     assert seen == [("epoch_0001_step_000004", 1), ("epoch_0002_step_000004", 2), ("epoch_0003", 3)]
+
+
+def test_the_best_model_is_that_before_the_callbacks(tmp_path: Path) -> None:
+    """The model is written from the memory of the checkpoint, which has what the callback changes.
+
+    w falls by 1 in each epoch, which is the best one so far, and the callback adds 0.25.
+    """
+    run = tmp_path / "run"
+
+    def change(epoch: int, logs: Any = None) -> None:
+        kernel = trainer.scenario.graph.line.kernel
+        kernel.assign(kernel + 0.25)
+
+    params = line_params([1], output_dir=run, epochs=3, export_best=True, keep_checkpoints=9)
+    params.scenario.export_serve = True
+    trainer = LineScenario.create_trainer(params)
+    trainer.train([CallbackOf(on_epoch_end=change)])
+    for epoch, best in ((1, -1.0), (2, -1.75), (3, -2.5)):
+        checkpoint = run / "checkpoint" / f"epoch_{epoch:04d}"
+        assert read_checkpoint(checkpoint).arrays["weights/line/kernel"].tolist() == [[best + 0.25]]
+        assert load_arrays(checkpoint / "best" / "weights.safetensors")["line/kernel"].tolist() == [[best]]
+        [served] = read_saved_model(checkpoint / "best" / "serve").arrays.values()
+        assert served.tolist() == [[best]]
+        verify_files(checkpoint / "best")
 
 
 def test_an_error_of_a_callback_leaves_the_checkpoint_complete(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfaip.backend.keras_private.archives import write_fingerprint
 from tfaip.errors import TfaipError
 from tfaip.export.savedmodelvariables import VARIABLES_DIR
 from tfaip.model.hostbuffer import HOST_ALIGNMENT
@@ -77,7 +78,6 @@ class SavedModelTemplate:
             TfaipError: if TensorFlow cannot write it, for example because the disk is full.
         """
         import tensorflow as tf
-        from tensorflow.python.saved_model import fingerprinting_utils
 
         for name in (".", *self._directories):
             (directory / name).mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ class SavedModelTemplate:
                     shape_and_slices=[""] * (1 + len(self._keys)),
                     tensors=[tf.constant(self._objects), *(tensors[path] for path in self._keys.values())],
                 )
-            fingerprinting_utils.write_fingerprint(str(directory))
+            write_fingerprint(directory)
         except tf.errors.OpError as error:
             raise TfaipError(f"{directory} cannot be written: {shorten_text(str(error.message), 160)}") from error
 
