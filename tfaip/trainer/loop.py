@@ -160,7 +160,7 @@ class TrainingLoop:
            numbers, come before the checkpoint: it contains what they change.
         4. Files for readers come last.
 
-        Best model, checkpoint and history are committed in the background, one after the other. So callbacks find all
+        Best model, checkpoint and history are written in the background, one after the other. So callbacks find all
         that was saved before the end of this epoch.
         """
         setup, progress, number = self._setup, self._progress, epoch.number

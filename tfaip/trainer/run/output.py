@@ -1,8 +1,8 @@
 """Output of a run: checkpoints, history and models.
 
 Best models, checkpoints and the history are committed in the background, in the order in which they are saved. The
-training waits only until a checkpoint is copied into memory that is kept for the run, and until the files of a best
-model are written, but not until they are on the disk. A checkpoint waits until the one before is committed.
+training waits only until they are copied into memory that is kept for the run; if a best model has formats that need
+the model, until its files are written. A checkpoint waits until the one before is committed.
 """
 
 from __future__ import annotations
