@@ -195,6 +195,7 @@ class Architecture:
 NETWORKS = {
     "mlp": Architecture(functools.partial(mlp, 128)),  # steps that cost next to nothing
     "wide": Architecture(functools.partial(mlp, 2048, 2048)),
+    "large": Architecture(functools.partial(mlp, 4096, 4096)),  # 20 million weights
     "conv": Architecture(conv),
     "resnet50": Architecture(resnet50, (224, 224, 3)),
     "transformer": Architecture(transformer, (256, 512)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+import threading
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +19,7 @@ from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, variable_arrays
 from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.resource import Resource
+from tfaip.util.manifest import verify_files
 
 pytestmark = pytest.mark.backend
 
@@ -108,3 +111,25 @@ def test_files_of_a_user_within_a_format_stay_or_are_named(tmp_path, caplog):
     assert not (best / "serve" / "notes.txt").exists()
     [message] = caplog.messages
     assert message.endswith("were removed from " + str(best) + ": serve/assets.extra, serve/notes.txt")
+
+
+def test_a_model_is_replaced_later_with_the_weights_of_its_time(tmp_path):
+    scenario = built(TinyScenario(TinyScenario.default_params()))
+    scenario.params.export_serve = True
+    writer, best = ModelDirectoryWriter(scenario), tmp_path / "best"
+    commit = writer.begin(best)
+    assert not best.exists()
+    weight = scenario.graph.weights[0]
+    before = variable_arrays({"weight": weight})["weight"]
+    weight.assign(weight + 1)
+    thread = threading.Thread(target=commit)
+    thread.start()
+    thread.join()
+    verify_files(best)
+    path = next(path for path, variable in variables_by_path(scenario.graph).items() if variable is weight)
+    np.testing.assert_array_equal(load_arrays(best / "weights.safetensors")[path], before)
+    dropped = writer.begin(best)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".tmp-best", "best"]
+    del dropped
+    gc.collect()
+    assert [p.name for p in tmp_path.iterdir()] == ["best"]

@@ -20,7 +20,13 @@ from tfaip.export.formats import ExportFormats
 from tfaip.export.kerasformat import KERAS_DIR
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
 from tfaip.export.savedmodelloading import ServedModel
+from tfaip.export.savedmodelvariables import read_saved_model
 from tfaip.model.exportgraph import ExportGraph, ExportGraphs
+from tfaip.model.graphbase import GraphBase
+from tfaip.model.hostbuffer import HostBuffer
+from tfaip.model.modelbaseparams import ModelBaseParams
+from tfaip.model.variables import variables_by_path
+from tfaip.model.weights import variable_arrays
 from tfaip.trainer.setup import export_advice
 from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict
@@ -55,16 +61,22 @@ def check(graphs: ExportGraphs, x: list[float]) -> None:
     ExportFormats(graphs, [SERVE_DIR]).check({"x": column(x)})
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[ExportGraphs, Path, Path]:
-    """Written with other statistics, and then, by the same exporter, with the present ones."""
+@pytest.fixture(scope="module", params=["model", "values"])
+def written(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ExportGraphs, Path, Path]:
+    """Written with other statistics, then by the same exporter with the present ones: the model, or its values."""
     graphs, directory = word_graphs(), tmp_path_factory.mktemp("words")
     exporter, variance = ServingExporter(graphs), graphs.root.encoder.norm.moving_variance
     present = keras.ops.convert_to_numpy(variance.value).copy()
+    values = variable_arrays(variables_by_path(graphs.root))
     variance.assign(present + 3)
     exporter.write(directory / "other")
+    if request.param == "values":
+        exporter.write_values(directory / SERVE_DIR, values)
     variance.assign(present)
-    exporter.write(directory / SERVE_DIR)
+    if request.param == "model":
+        exporter.write(directory / SERVE_DIR)
     return graphs, directory / SERVE_DIR, directory / "other"
 
 
@@ -117,6 +129,44 @@ def test_a_later_write_has_the_new_weights(tmp_path: Path, capfd: pytest.Capture
     assert ServedModel(tmp_path / "first")(inputs)["y"][:, 0].tolist() == [2.0, 6.0]
     assert ServedModel(tmp_path / "second")(inputs)["y"][:, 0].tolist() == [10.0, 30.0]
     assert capfd.readouterr() == ("", "")
+
+
+class WideGraph(ScaleGraph):
+    """Has a weight of 160 kB, whose memory TensorFlow shares while it writes."""
+
+    def __init__(self) -> None:
+        GraphBase.__init__(self, ModelBaseParams())
+        self.dense = keras.layers.Dense(40_000, kernel_initializer="ones")
+
+
+def test_values_are_written_as_by_the_model(tmp_path: Path) -> None:
+    graph = WideGraph()
+    made, later = ServingExporter(scale_graphs(graph)), ServingExporter(scale_graphs(graph))
+    assert not made.writes_values
+    made.write(tmp_path / "first")
+    variables = variables_by_path(graph)
+    # The first bit pattern after 1, and NaN.
+    graph.dense.kernel.assign(np.full((1, 40_000), np.nextafter(np.float32(1), np.float32(2))))
+    graph.dense.bias.assign(np.array([np.nan, 3.0] * 20_000, np.float32))
+    buffer = HostBuffer()
+    values = buffer.hold(variables)
+    later.write(tmp_path / "model")
+    graph.dense.bias.assign(np.zeros(40_000, np.float32))
+    made.write_values(tmp_path / "values", values)
+    by_model, by_values = (read_saved_model(tmp_path / name) for name in ("model", "values"))
+    assert {name: array.tobytes() for name, array in by_values.arrays.items()} == {
+        name: array.tobytes() for name, array in by_model.arrays.items()
+    }
+    files = [{p.relative_to(tmp_path / n) for p in (tmp_path / n).rglob("*")} for n in ("first", "values")]
+    assert files[0] == files[1]
+    hashes = [read_fingerprint(tmp_path / name).checkpoint_hash for name in ("first", "values")]
+    assert hashes[0] != hashes[1]
+
+
+def read_fingerprint(directory: Path) -> Any:
+    import tensorflow as tf
+
+    return tf.saved_model.experimental.read_fingerprint(str(directory))
 
 
 def test_statistics_are_those_of_the_moment(written: tuple[ExportGraphs, Path, Path]) -> None:

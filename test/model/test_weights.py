@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from pathlib import Path
@@ -10,6 +11,7 @@ import keras
 import ml_dtypes
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from tfaip.errors import TfaipError
 from tfaip.model.variables import variables_by_path
@@ -41,6 +43,35 @@ def test_equal_arrays_give_equal_bytes(tmp_path: Path) -> None:
     save_arrays(tmp_path / "first", arrays)
     save_arrays(tmp_path / "second", {name: array.copy() for name, array in reversed(arrays.items())})
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+def test_the_bytes_are_those_of_the_library(tmp_path: Path) -> None:
+    types = [
+        "float32",
+        "float64",
+        "float16",
+        ml_dtypes.bfloat16,
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "bool",
+        "complex64",
+    ]
+    types += ["uint8", "uint16", "uint32", "uint64", ">f4"]
+    arrays = {f"{np.dtype(kind)} é\n": np.arange(6).reshape(2, 3).astype(kind) for kind in types}
+    arrays |= {"": np.array(2.5, np.float32), "none": np.zeros((0, 4), np.int16)}
+    # More than one part, the last one shorter.
+    arrays["large"] = np.arange(2**20 + 5, dtype=np.float64)
+    fingerprint = save_arrays(tmp_path / "file", arrays)
+    written = (tmp_path / "file").read_bytes()
+    assert written == save({name: array.astype(array.dtype.newbyteorder("=")) for name, array in arrays.items()})
+    assert fingerprint == {"size": len(written), "sha256": hashlib.sha256(written).hexdigest()}
+
+
+def test_a_type_that_the_format_lacks_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TfaipError, match=r"wide has the type complex128, expected one of uint64, .*float32"):
+        save_arrays(tmp_path / "file", {"wide": np.zeros(2, np.complex128)})
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "text"])

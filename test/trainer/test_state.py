@@ -149,7 +149,7 @@ def test_metrics_of_the_running_epoch_survive_an_evaluation() -> None:
     before = training.state.evaluation_state()
     running = training.state.metric_arrays()
     training.model.evaluate(({"x": column([9])}, {"y": column([9])}), verbose=0)
-    captured = training.state.capture(before).arrays
+    captured = training.state.capture(before=before).arrays
     assert all(np.array_equal(captured[name], array) for name, array in running.items())
     training.state.assign_metrics(running)
     assert all(np.array_equal(array, running[name]) for name, array in training.state.metric_arrays().items())

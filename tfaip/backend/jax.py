@@ -313,6 +313,12 @@ def to_numpy(value: Any) -> np.ndarray:
     return np.array(value)
 
 
+def host_view(variable: keras.Variable) -> np.ndarray:
+    """Return the value of a variable, a view if it is in memory of the host: drop it before the next step."""
+    # While there is a view, a step that gives the array away cannot use its memory.
+    return np.asarray(variable.value)
+
+
 class Datasets:
     """Makes datasets of equal specs, in the form that `fit` reads fastest: a plain iterator."""
 

@@ -313,6 +313,12 @@ def to_numpy(value: Any) -> np.ndarray:
     return array
 
 
+def host_view(variable: keras.Variable) -> np.ndarray:
+    """Return the value of a variable, a view if it is in memory of the host: drop it before the next step."""
+    # A tensor of TensorFlow and the variable share their memory until the variable is assigned.
+    return np.asarray(tf.convert_to_tensor(variable.value))
+
+
 class Datasets:
     """Makes datasets of equal specs, in the form that `fit` reads fastest: a `tf.data.Dataset`.
 

@@ -72,15 +72,29 @@ class ExportFormats:
             with _advised(advice.on_failure, name):
                 self._exporters[name] = FORMATS[name](graphs)
 
-    def write(self, directory: Path) -> None:
-        """Write every format into the directory of the model, with the current weights.
+    def write(self, directory: Path, weights: Mapping[str, np.ndarray] | None = None) -> None:
+        """Write every format into the directory of the model.
+
+        Args:
+            directory: of the model.
+            weights: the weights by path, if `writes_values`; None: those of the model.
 
         Raises:
             TfaipError: if a graph cannot be expressed in a format.
         """
         for name, exporter in self._exporters.items():
             with _advised(self._advice.on_failure, name):
-                exporter.write(directory / name)
+                if weights is None:
+                    exporter.write(directory / name)
+                else:
+                    assert isinstance(exporter, ServingExporter)  # noqa: S101 (no other writes values)
+                    exporter.write_values(directory / name, weights)
+
+    @property
+    def writes_values(self) -> bool:
+        """True if all formats can be written without the model, with given weights."""
+        exporters = self._exporters.values()
+        return all(isinstance(exporter, ServingExporter) and exporter.writes_values for exporter in exporters)
 
     def check(self, inputs: dict[str, np.ndarray]) -> None:
         """Export into a temporary directory, load, and compare the outputs of one batch.

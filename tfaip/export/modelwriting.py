@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,12 +14,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
 from tfaip.export.formats import NO_ADVICE, Advice, ExportFormats, export_graphs
 from tfaip.export.modeldirectory import ADDED_FORMATS, FORMAT_DIRS, ModelDirectory, shown_names
 from tfaip.model.variables import variables_by_path
-from tfaip.model.weights import WEIGHTS_FILE, save_arrays, variable_arrays
+from tfaip.model.weights import WEIGHTS_FILE, save_arrays
 from tfaip.params import ParamsBase
 from tfaip.params.resource import copy_resources
 from tfaip.params.values.serialization import save_params
@@ -28,6 +31,23 @@ from tfaip.util.text import shorten_text
 from tfaip.version import __version__
 
 log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What was written of a model.
+
+    Args:
+        files: size and checksum of its files, without formats.
+        before: the model that it will replace.
+        is_same: True if both are the same, apart from formats.
+        lost: the reason for each format of the model before that could not be written.
+    """
+
+    files: Mapping[str, Any]
+    before: ModelDirectory
+    is_same: bool
+    lost: Mapping[str, str]
 
 
 class ModelDirectoryWriter:
@@ -65,40 +85,79 @@ class ModelDirectoryWriter:
         Raises:
             TfaipError: if it cannot be written, or `path` is something else than a model.
         """
-        with commit_directory(path, MODEL_MARKS) as directory:
-            self._write_model(directory)
-            before = ModelDirectory.at(path)
-            is_same = before.model_files() == fingerprints(directory)
-            if self.formats is not None:
-                self.formats.write(directory)
-            lost: dict[str, str] = {}
-            for name in before.added_formats:
-                if not (directory / name).exists():
-                    problem = self._add_format(name, before, directory, is_same)
-                    if problem is not None:
-                        lost[name] = problem
-            write_manifest(directory, _origin([name for name in before.added_formats if name not in lost]))
-            removed = [name for name in before.foreign_entries() if not is_same or not _keep(name, path, directory)]
-        for name, problem in lost.items():
-            log.warning(
-                "%s/ of the previous model was removed, the new model cannot be written so: %s", path / name, problem
-            )
-        if removed:
-            log.warning("files of the previous model were removed from %s: %s", path, shown_names(removed))
+        self.begin(path)()
 
-    def _write_model(self, directory: Path) -> None:
+    def begin(self, path: Path, weights: Mapping[str, np.ndarray] | None = None) -> Callable[[], None]:
+        """Write all that is read from the model, see `write`; replace nothing yet.
+
+        Args:
+            path: the directory.
+            weights: the weights by path, if `writes_values`; None: those of the model.
+
+        Returns:
+            A function that replaces `path`, after checksums and the sync with the disk; with given weights it also
+            writes these. It does not need the model, and may be called in another thread. If it is dropped, nothing is
+            left of what was written.
+        """
+        with ExitStack() as stack:
+            directory = stack.enter_context(commit_directory(path, MODEL_MARKS))
+            self._write_params(directory)
+            written = None if weights is not None else self._write_values(path, directory, None)
+            opened = stack.pop_all()
+
+        def commit() -> None:
+            with opened:
+                model = written or self._write_values(path, directory, weights)
+                lost, before = model.lost, model.before
+                kept = [name for name in before.added_formats if name not in lost]
+                write_manifest(directory, _origin(kept), model.files)
+                foreign = before.foreign_entries()
+                removed = [name for name in foreign if not model.is_same or not _keep(name, path, directory)]
+            _warn_of_losses(path, lost, removed)
+
+        return commit
+
+    def writes_values(self, path: Path) -> bool:
+        """Return True if a model can be written to `path` with given weights, without the model."""
+        return (self.formats is None or self.formats.writes_values) and not ModelDirectory.at(path).added_formats
+
+    def _write_values(self, path: Path, directory: Path, weights: Mapping[str, np.ndarray] | None) -> _Written:
+        """Write the weights and all formats; None: the weights of the model."""
+        files = fingerprints(directory, {WEIGHTS_FILE: self._write_weights(directory, weights)})
+        before = ModelDirectory.at(path)
+        is_same = before.model_files() == files
+        if self.formats is not None:
+            self.formats.write(directory, weights)
+        lost: dict[str, str] = {}
+        for name in before.added_formats:
+            if not (directory / name).exists():
+                problem = self._add_format(name, before, directory, is_same, weights is not None)
+                if problem is not None:
+                    lost[name] = problem
+        return _Written(files, before, is_same, lost)
+
+    def _write_params(self, directory: Path) -> None:
         params = copy_resources(self._scenario.params, directory)
         params.scenario_id = self._scenario.scenario_id()
         save_params(directory / SCENARIO_PARAMS_FILE, params)
         for name, further in self._further_params.items():
             save_params(directory / name, further)
-        save_arrays(directory / WEIGHTS_FILE, variable_arrays(variables_by_path(self._scenario.graph)))
 
-    def _add_format(self, name: str, before: ModelDirectory, directory: Path, is_same: bool) -> str | None:
+    def _write_weights(self, directory: Path, weights: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        if weights is None:
+            # Views, which end with this method, before the next step.
+            weights = {path: backend.host_view(v) for path, v in variables_by_path(self._scenario.graph).items()}
+        return save_arrays(directory / WEIGHTS_FILE, weights)
+
+    def _add_format(
+        self, name: str, before: ModelDirectory, directory: Path, is_same: bool, is_trained: bool
+    ) -> str | None:
         """Write a format that was added to the previous model; return why that fails, or None."""
         if is_same and before.damage([name]) is None:
             link_entry(before.path / name, directory / name)
             return None
+        if is_trained:
+            return "it was added while the training wrote the next one"
         try:
             if name not in self._added:
                 self._added[name] = ExportFormats(export_graphs(self._scenario), [name])
@@ -107,6 +166,16 @@ class ModelDirectoryWriter:
             shutil.rmtree(directory / name, ignore_errors=True)
             return shorten_text(str(error), 160)
         return None
+
+
+def _warn_of_losses(path: Path, lost: Mapping[str, str], removed: Sequence[str]) -> None:
+    """Log which formats (with the reason) and which other files of the previous model are gone."""
+    for name, problem in lost.items():
+        log.warning(
+            "%s/ of the previous model was removed, the new model cannot be written so: %s", path / name, problem
+        )
+    if removed:
+        log.warning("files of the previous model were removed from %s: %s", path, shown_names(removed))
 
 
 def _keep(name: str, path: Path, directory: Path) -> bool:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
+from tfaip.backend.keras_private.archives import archive_variables
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.modeldirectory import SERVE_DIR as SERVE_DIR
 from tfaip.export.savedmodelloading import ServedModel, quiet_tensorflow
+from tfaip.export.savedmodeltemplate import SavedModelTemplate
 from tfaip.model.exportgraph import ExportGraphs
+from tfaip.model.variables import variables_by_path
 from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
@@ -42,6 +45,7 @@ class ServingExporter:
             for name, tensor in graphs.inputs.items()
         }
         self._archive: Any = None
+        self._template: SavedModelTemplate | None = None
 
     def write(self, directory: Path) -> None:
         """Create `directory` and write the SavedModel, with the current weights.
@@ -50,7 +54,8 @@ class ServingExporter:
             TfaipError: if TensorFlow cannot write it, for example because the disk is full.
         """
         with quiet_tensorflow():
-            if self._archive is None:
+            is_first = self._archive is None
+            if is_first:
                 self._archive = self._trace()
             elif keras.backend.backend() != "tensorflow":
                 self._update_copies()
@@ -60,6 +65,31 @@ class ServingExporter:
                 self._archive.write_out(str(directory), verbose=False)
             except tf.errors.OpError as error:
                 raise TfaipError(f"{directory} cannot be written: {shorten_text(str(error.message), 160)}") from error
+            if is_first:
+                self._template = SavedModelTemplate.of(directory, archive_variables(self._archive), self._paths())
+
+    @property
+    def writes_values(self) -> bool:
+        """True if `write_values` can be called; before the first `write` it cannot."""
+        return self._template is not None
+
+    def write_values(self, directory: Path, weights: Mapping[str, np.ndarray]) -> None:
+        """Create `directory` as `write` does, with these weights by path; it does not need the model.
+
+        Raises:
+            TfaipError: if TensorFlow cannot write it.
+        """
+        assert self._template is not None  # noqa: S101 (the caller has asked)
+        self._template.write(directory, weights)
+
+    def _paths(self) -> dict[int, str]:
+        """Return the path of each weight by the identity of its variable in the archive."""
+        by_path = variables_by_path(self._graphs.root)
+        if keras.backend.backend() == "tensorflow":
+            variables = {id(variable): path for path, variable in by_path.items()}
+            return variables | {id(variable.value): path for path, variable in by_path.items()}
+        paths = {id(variable): path for path, variable in by_path.items()}
+        return {id(copied): paths[id(original)] for copied, original in self._copies() if id(original) in paths}
 
     @staticmethod
     def load(directory: Path, name: str) -> Callable[[TensorDict], dict[str, np.ndarray]]:
@@ -68,9 +98,13 @@ class ServingExporter:
 
     def _update_copies(self) -> None:
         """Assign the current weights; on TensorFlow the archive has the variables themselves."""
-        originals = [*self._graphs.root.trainable_variables, *self._graphs.root.non_trainable_variables]
-        for copied, original in zip(self._archive.variables, originals, strict=True):
+        for copied, original in self._copies():
             copied.assign(keras.ops.convert_to_numpy(original))
+
+    def _copies(self) -> Iterator[tuple[Any, keras.Variable]]:
+        """Return the variables of the archive, each with the one that it is a copy of; not on TensorFlow."""
+        originals = [*self._graphs.root.trainable_variables, *self._graphs.root.non_trainable_variables]
+        return zip(self._archive.variables, originals, strict=True)
 
     def _trace(self) -> Any:
         archive = keras.export.ExportArchive()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from tfaip.errors import TfaipError, UsageError
+from tfaip.model.hostbuffer import HostBuffer
 from tfaip.util.manifest import MANIFEST_FILE, verify_files
 from tfaip.util.reading import DOCUMENT_BYTES, open_file, parse_json
 from tfaip.util.text import shorten, shorten_text
@@ -25,23 +27,64 @@ _ITEM_BYTES = {
     **{"BOOL": 1, "U8": 1, "I8": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2},
     **{"U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8, "C64": 8},
 }
+# The types that are written, by their name in NumPy, in the order in which the safetensors library writes them.
+_TYPES = {
+    **{"uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32", "uint32": "U32"},
+    **{"int32": "I32", "bfloat16": "BF16", "float16": "F16", "uint16": "U16", "int16": "I16", "int8": "I8"},
+    **{"uint8": "U8", "bool": "BOOL"},
+}
+_ORDER = list(_TYPES)
+_ALIGNMENT = 8
+# What is hashed and written at a time, while other threads run.
+_PART_BYTES = 2**22
 # Also of an array without elements, whose other dimensions no file proves.
 _LARGEST_DIMENSION = 2**40
 _MOST_DIMENSIONS = 32
 
 
-def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write named arrays; equal arrays give equal bytes.
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Write named arrays, part by part; equal arrays give equal bytes, those of the safetensors library.
+
+    Returns:
+        Size and checksum of the file, in the form of a manifest.
 
     Raises:
-        TfaipError: if the file cannot be written, as on a full disk.
+        TfaipError: if the file cannot be written, as on a full disk, or the format has no type for an array.
     """
-    # An array of an accelerator backend may be a view with strides, which the format does not know.
-    contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
+    import hashlib  # loads OpenSSL, which only commands that write or read models need
+
+    digest, size = hashlib.sha256(), 0
     try:
-        save_file(contiguous, path)
-    except (OSError, SafetensorError) as error:
-        raise TfaipError(f"{path} cannot be written: {shorten_text(str(error))}") from error
+        with open(path, "wb") as file:
+            for part in _file_parts(arrays):
+                digest.update(part)
+                file.write(part)
+                size += len(part)
+    except OSError as error:
+        raise TfaipError(f"{path} cannot be written: {shorten_text(error.strerror or str(error))}") from error
+    return {"size": size, "sha256": digest.hexdigest()}
+
+
+def _file_parts(arrays: Mapping[str, np.ndarray]) -> Iterator[bytes | memoryview]:
+    """Yield the content of a safetensors file in parts of limited size."""
+    for name, array in arrays.items():
+        if array.dtype.name not in _TYPES:
+            raise TfaipError(f"{name} has the type {array.dtype}, expected one of {', '.join(_ORDER)}")
+    names = sorted(arrays, key=lambda name: (_ORDER.index(arrays[name].dtype.name), name))
+    header, end = {}, 0
+    for name in names:
+        begin, end = end, end + arrays[name].nbytes
+        kind, shape = _TYPES[arrays[name].dtype.name], list(arrays[name].shape)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-len(text) % _ALIGNMENT)
+    yield len(text).to_bytes(_LENGTH_BYTES, "little") + text
+    for name in names:
+        little_endian = arrays[name].astype(arrays[name].dtype.newbyteorder("<"), copy=False)
+        # An array of an accelerator backend may be a view with strides.
+        content = np.ascontiguousarray(little_endian).reshape(-1).view(np.uint8).data
+        for begin in range(0, len(content), _PART_BYTES):
+            yield content[begin : begin + _PART_BYTES]
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -114,8 +157,7 @@ def load_weights_of(directory: Path) -> dict[str, np.ndarray]:
 
 def variable_arrays(variables: Mapping[str, keras.Variable]) -> dict[str, np.ndarray]:
     """Return copies of the values of named variables."""
-    # On JAX the array would be a view of a buffer that the next step overwrites.
-    return {name: np.array(keras.ops.convert_to_numpy(variable)) for name, variable in variables.items()}
+    return HostBuffer().fill(variables)
 
 
 def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, np.ndarray], source: str) -> None:

@@ -117,6 +117,7 @@ class TrainingEpoch(StepCallbacks):
     def on_step_end(self, step: int) -> bool:
         if time.monotonic() - self._polled >= POLL_EVERY_S:
             self._check_divergence()
+        self._setup.output.check()
         is_save_due = self._is_save_due(step)
         self._agree_on_stop(step)
         self._count_batches(step)
@@ -178,7 +179,7 @@ class TrainingEpoch(StepCallbacks):
         self._progress.position = position
 
     def save_checkpoint(self, before: EvaluationState | None = None) -> None:
-        """Write a checkpoint within the epoch.
+        """Save a checkpoint within the epoch.
 
         Args:
             before: values from before an evaluation that was interrupted.
@@ -186,7 +187,7 @@ class TrainingEpoch(StepCallbacks):
         self._check_divergence()  # before anything is written
         progress, state = self._progress, self._setup.state
         progress.seconds = self.seconds()
-        self._setup.output.save_checkpoint(lambda: state.capture(before), progress.epoch, progress.step)
+        self._setup.output.save_checkpoint(lambda buffer: state.capture(buffer, before), progress.epoch, progress.step)
 
     def seconds(self) -> float:
         """Return the duration of the epoch, without the time between a stop and the resume."""
@@ -204,5 +205,6 @@ class TrainingEpoch(StepCallbacks):
             place = f"after batch {progress.step} of epoch {progress.epoch + 1}"
             if not saved:
                 self.save_checkpoint()
+        self._setup.output.wait()
         log.info("%s: stopped %s%s", received.name, place, self._setup.output.how_to_resume())
         raise TrainingInterrupted(received)

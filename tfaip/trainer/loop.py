@@ -63,6 +63,8 @@ class TrainingLoop:
             epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
             logs = self._run_epoch(epoch)
             metrics = None
+            if self._setup.is_finished() or model.stop_training:
+                self._setup.output.wait()  # a signal that comes meanwhile still stops the run
             epoch.stop_if_asked()
         self._callbacks.on_train_end(logs)
         return logs
@@ -160,6 +162,9 @@ class TrainingLoop:
         3. Callbacks of the user, and the forward pass for TensorBoard, which may draw random
            numbers, come before the checkpoint: it contains what they change.
         4. Files for readers come last.
+
+        Best model, checkpoint and history are written in the background, one after the other. So callbacks find all
+        that was saved before the end of this epoch.
         """
         setup, progress, number = self._setup, self._progress, epoch.number
         logs = self._record(epoch, measured)
@@ -170,9 +175,10 @@ class TrainingLoop:
         progress.begin_epoch_after(number)
         self._params.current_epoch = self._own_number(number)
         self._publish_early_stopping()
+        setup.output.wait()
         with setup.model.optimizer.with_averages():
             if setup.best.is_best(progress.history, number):
-                setup.output.export_best()
+                setup.output.export_best(setup.state.hold_weights)
             layer_values = setup.events.collect()
         self._callbacks.on_epoch_end(number - 1, dict(measured.values))
         setup.output.save_checkpoint(setup.state.capture, number)

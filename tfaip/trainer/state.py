@@ -15,6 +15,7 @@ from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private.randomstate import global_random_state, set_global_random_state
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import TfaipError
+from tfaip.model.hostbuffer import HostBuffer
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import assign_arrays, variable_arrays
@@ -26,6 +27,7 @@ from tfaip.util.text import shorten, shorten_text
 
 T = TypeVar("T")
 
+WEIGHTS = "weights/"
 METRICS = "metrics/"
 BEST_WEIGHTS = "best_weights/"
 # Types of the parts of a checkpoint, besides its arrays.
@@ -160,13 +162,14 @@ class TrainState:
         self._model.optimizer.reset()
         return self.best_weights.epoch
 
-    def capture(self, before: EvaluationState | None = None) -> Checkpoint:
+    def capture(self, buffer: HostBuffer | None = None, before: EvaluationState | None = None) -> Checkpoint:
         """Return a copy of the whole state.
 
         Args:
+            buffer: gets the values of the variables; the copy is valid until it is filled again. None: a new one.
             before: values from before an evaluation, for what it has changed.
         """
-        arrays = variable_arrays(self._variables())
+        arrays = (buffer or HostBuffer()).fill(self._variables())
         if before is not None:
             arrays.update(before.arrays)
         state = {
@@ -180,6 +183,11 @@ class TrainState:
         }
         arrays.update({BEST_WEIGHTS + path: array for path, array in self.best_weights.arrays.items()})
         return Checkpoint(arrays, state)
+
+    def hold_weights(self, buffer: HostBuffer) -> dict[str, np.ndarray]:
+        """Copy all variables of the graph by path, as they are now, to where `capture` copies them to; see `hold`."""
+        variables = {f"{WEIGHTS}{path}": v for path, v in variables_by_path(self._model.graph).items()}
+        return {name.removeprefix(WEIGHTS): array for name, array in buffer.hold(variables).items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Set the whole state.
@@ -207,7 +215,7 @@ class TrainState:
     def evaluation_state(self) -> EvaluationState:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
         untrained = {id(v) for v in self._model.graph.non_trainable_variables}
-        weights = {f"weights/{p}": v for p, v in variables_by_path(self._model.graph).items() if id(v) in untrained}
+        weights = {f"{WEIGHTS}{p}": v for p, v in variables_by_path(self._model.graph).items() if id(v) in untrained}
         return EvaluationState(variable_arrays({**weights, **self._metric_variables()}), _random_state())
 
     def metric_arrays(self) -> dict[str, np.ndarray]:
@@ -220,7 +228,7 @@ class TrainState:
 
     def set_back(self, before: EvaluationState) -> None:
         """Undo what an evaluation has changed."""
-        weights = {f"weights/{path}": v for path, v in variables_by_path(self._model.graph).items()}
+        weights = {f"{WEIGHTS}{path}": v for path, v in variables_by_path(self._model.graph).items()}
         named = {**weights, **self._metric_variables()}
         assign_arrays({name: named[name] for name in before.arrays}, before.arrays, "the model before")
         _set_random_state(before.random)
@@ -230,7 +238,7 @@ class TrainState:
         return self._model.optimizer.named_variables(variables_by_path(self._model.graph))
 
     def _variables(self) -> dict[str, keras.Variable]:
-        named = {f"weights/{name}": v for name, v in variables_by_path(self._model.graph).items()}
+        named = {f"{WEIGHTS}{name}": v for name, v in variables_by_path(self._model.graph).items()}
         named.update({f"optimizer/{name}": v for name, v in self.optimizer_variables().items()})
         named.update(self._metric_variables())
         return named

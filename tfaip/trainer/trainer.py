@@ -244,6 +244,8 @@ class Trainer(Generic[P]):
                 # A run directory belongs to one process: a requeued job must not mix with the one
                 # that it replaces.
                 stack.enter_context(run.directory.locked())
+            stack.enter_context(run.output)
+            if run.directory is not None:
                 self._claim_directory(run.directory, run.output, start, stages)
                 run_log.write_to(run.directory.log_file)
                 run.output.save_history(self._progress.history)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
@@ -17,19 +18,23 @@ MODEL_MARKS = ("scenario_params.json", "weights.safetensors")
 CHECKPOINT_MARKS = ("state.json", "state.safetensors", MANIFEST_FILE)
 
 
-def write_manifest(directory: Path, facts: Mapping[str, Any]) -> None:
+def write_manifest(directory: Path, facts: Mapping[str, Any], known: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Describe every file below a directory that is about to be committed.
 
     Args:
         directory: written completely, except for the manifest.
         facts: further keys of the manifest beside `files` (versions ...), JSON-able.
+        known: size and checksum of files by path, which are not read again.
     """
-    write_json(directory / MANIFEST_FILE, {"files": fingerprints(directory), **facts})
+    write_json(directory / MANIFEST_FILE, {"files": fingerprints(directory, known), **facts})
 
 
-def fingerprints(directory: Path) -> dict[str, Any]:
-    """Return size and checksum of all files below a directory but its manifest, by path."""
-    return {name: _fingerprint(directory / name) for name in _files_below(directory)}
+def fingerprints(directory: Path, known: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Return size and checksum of all files below a directory but its manifest, by path; see `write_manifest`."""
+    found = {}
+    for name in _files_below(directory):
+        found[name] = known[name] if name in known else _fingerprint(directory / name)
+    return found
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

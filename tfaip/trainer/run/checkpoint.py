@@ -8,7 +8,7 @@ links to the best model at that time. `<dir>/latest` names the newest one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,21 +61,32 @@ class CheckpointStore:
             step: trained batches of the running epoch.
             best: directory of the best model; None or missing: there is none yet.
         """
-        name = checkpoint_name(epoch, step)
-        path = self.add(checkpoint, name, best)
-        write_text(self._directory / LATEST_FILE, name + "\n")
-        self._remove_old()
-        return path
+        return self.saving(checkpoint, epoch, step, best)()
+
+    def saving(self, checkpoint: Checkpoint, epoch: int, step: int = 0, best: Path | None = None) -> Callable[[], Path]:
+        """Return a function that saves a checkpoint; until it is called, only the arrays must stay as they are."""
+        state, name = _state_text(checkpoint), checkpoint_name(epoch, step)
+
+        def save() -> Path:
+            path = self._commit(name, checkpoint.arrays, state, best)
+            write_text(self._directory / LATEST_FILE, name + "\n")
+            self._remove_old()
+            return path
+
+        return save
 
     def add(self, checkpoint: Checkpoint, name: str, best: Path | None = None) -> Path:
         """Commit a checkpoint under a name; see `save`."""
+        return self._commit(name, checkpoint.arrays, _state_text(checkpoint), best)
+
+    def _commit(self, name: str, arrays: Mapping[str, np.ndarray], state: str, best: Path | None) -> Path:
         self._directory.mkdir(parents=True, exist_ok=True)
         # Written aside, synced and renamed: a SIGKILL within `model.save` of Keras would lose the
         # previous good file.
         with commit_directory(self._directory / name, CHECKPOINT_MARKS) as directory:
-            save_arrays(directory / ARRAYS_FILE, checkpoint.arrays)
-            (directory / STATE_FILE).write_text(json.dumps(checkpoint.state, indent=1), encoding="utf-8")
-            write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}})
+            known = {ARRAYS_FILE: save_arrays(directory / ARRAYS_FILE, arrays)}
+            (directory / STATE_FILE).write_text(state, encoding="utf-8")
+            write_manifest(directory, {"versions": {"tfaip": __version__, "keras": keras.__version__}}, known)
             if best is not None and best.exists():
                 # After the manifest, which would read it all: a model has a manifest of its own. A
                 # training that continues from this checkpoint must not keep the best model of an
@@ -155,6 +166,10 @@ class CheckpointStore:
 def checkpoint_name(epoch: int, step: int = 0) -> str:
     """Return the name of a checkpoint after a number of epochs, and of batches of the next one."""
     return f"epoch_{epoch:04d}" + (f"_step_{step:06d}" if step else "")
+
+
+def _state_text(checkpoint: Checkpoint) -> str:
+    return json.dumps(checkpoint.state, indent=1)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -1,16 +1,29 @@
-"""Output of a run: checkpoints, history and models."""
+"""Output of a run: checkpoints, history and models.
+
+Best models, checkpoints and the history are committed in the background, in the order in which they are saved. The
+training waits only until they are copied into memory that is kept for the run; if a best model has formats that need
+the model, until its files are written. A checkpoint waits until the one before is committed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
 
 from tfaip.export.modeldirectory import ModelDirectory, shown_names
 from tfaip.export.modelwriting import ModelDirectoryWriter
+from tfaip.model.hostbuffer import HostBuffer
 from tfaip.trainer.history import History
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
+from tfaip.util.background import BackgroundWriter
 from tfaip.util.files import commit_directory, link_tree, remove_directory, write_json
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MODEL_MARKS
@@ -20,7 +33,9 @@ log = logger(__name__)
 
 @dataclass
 class RunOutput:
-    """Output of a run; each method does nothing if its output is switched off.
+    """Output of a run, and the context of its writer; each method does nothing if its output is switched off.
+
+    What the writer could not write is raised by the next method that writes or waits, and by `check`.
 
     Args:
         directory: directory of the run; None: nothing but `history_file` is written.
@@ -37,6 +52,10 @@ class RunOutput:
     best: bool = False
     final: bool = False
     history_file: Path | None = None
+    _writer: BackgroundWriter = field(default_factory=BackgroundWriter, init=False, repr=False)
+    _saved: Future[None] | None = field(default=None, init=False, repr=False)
+    _exported: Future[None] | None = field(default=None, init=False, repr=False)
+    _buffer: HostBuffer = field(default_factory=HostBuffer, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.directory is None:
@@ -44,20 +63,56 @@ class RunOutput:
         elif self.history_file is None:
             self.history_file = self.directory.history_file
 
-    def save_checkpoint(self, capture: Callable[[], Checkpoint], epoch: int, step: int = 0) -> None:
-        """Commit a checkpoint with the content that `capture` returns."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, traceback)
+
+    def check(self) -> None:
+        """Raise the error of what could not be written, if there is one; do not wait.
+
+        Raises:
+            TfaipError: if the disk is full, for example.
+        """
+        self._writer.check()
+
+    def wait(self) -> None:
+        """Wait until all that was saved is written.
+
+        Raises:
+            TfaipError: if it could not be written.
+        """
+        self._writer.wait()
+
+    def save_checkpoint(self, capture: Callable[[HostBuffer], Checkpoint], epoch: int, step: int = 0) -> None:
+        """Write a checkpoint with the content that `capture` returns, which may be in the buffer."""
         if self.store is not None and self.directory is not None:
-            self.store.save(capture(), epoch, step, self.directory.best)
+            if self._saved is not None:
+                self._saved.result()  # until then the buffer is read
+            if self._exported is not None and self._exported.done():
+                self._buffer.release()
+            self._writer.check()
+            checkpoint = capture(self._buffer)
+            self._saved = self._writer.submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
 
     def save_history(self, history: History) -> None:
-        """Replace the history file."""
+        """Replace the history file, after the checkpoints that were saved before."""
         if self.history_file is not None:
-            write_json(self.history_file, history.to_dict())
+            self._writer.submit(partial(write_json, self.history_file, history.to_dict()))
 
-    def export_best(self) -> None:
-        """Replace `best/` by the current model."""
+    def export_best(self, hold: Callable[[HostBuffer], Mapping[str, np.ndarray]]) -> None:
+        """Replace `best/` by the current model, before the checkpoints that are saved later.
+
+        Args:
+            hold: copies the weights into the buffer, and returns them by path.
+        """
         if self.directory is not None and self.models is not None and self.best:
-            self.models.write(self.directory.best)
+            self._writer.wait()  # one is written at a time
+            weights = hold(self._buffer) if self.models.writes_values(self.directory.best) else None
+            self._exported = self._writer.submit(self.models.begin(self.directory.best, weights))
 
     def restore_best(self, kept: Path | None, checkpoint: str, has_best: bool) -> None:
         """Set `best/` back to its content at a checkpoint; later epochs are abandoned.
@@ -79,6 +134,7 @@ class RunOutput:
     def export_final(self) -> None:
         """Replace `export/` by the current model."""
         if self.directory is not None and self.models is not None and self.final:
+            self._writer.wait()
             self.models.write(self.directory.export)
 
     def how_to_resume(self) -> str:

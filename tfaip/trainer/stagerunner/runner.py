@@ -215,7 +215,8 @@ class StageRunner:
         first = self._run.plan[0]
         if first.kind is not StageKind.TRAIN:
             state = beginning(self._run.params, place_of(self._run.plan, first.name))
-            self._run.output.save_checkpoint(lambda: state, 0)
+            self._run.output.save_checkpoint(lambda buffer: state, 0)
+            self._run.output.wait()
 
     def _reached(self) -> PlannedStage:
         """Return the stage that is reached, with its params."""

@@ -1,0 +1,217 @@
+"""Checkpoints that are written while the training continues: their order, and errors of the writer."""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import threading
+from collections.abc import ItemsView, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from test.support.runs import checkpoints, latest
+from test.trainer.line import CallbackOf, LineScenario, line_params, train
+from test.trainer.test_interruption import SignalAt, params_of
+from tfaip.errors import TfaipError
+from tfaip.export.savedmodelvariables import read_saved_model
+from tfaip.model.hostbuffer import HostBuffer
+from tfaip.model.weights import load_arrays
+from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, read_checkpoint
+from tfaip.trainer.run.directory import RunDirectory
+from tfaip.trainer.run.output import RunOutput
+from tfaip.trainer.signals import TrainingInterrupted
+from tfaip.util.manifest import verify_files
+
+pytestmark = pytest.mark.backend
+
+TIMEOUT_S = 60
+
+
+class HeldArrays(dict[str, np.ndarray]):
+    """Arrays that cannot be read before an event."""
+
+    def __init__(self, event: threading.Event) -> None:
+        super().__init__(w=np.ones(3, np.float32))
+        self.event = event
+
+    def items(self) -> ItemsView[str, np.ndarray]:
+        assert self.event.wait(TIMEOUT_S)
+        return super().items()
+
+
+@contextmanager
+def output_of(run: Path) -> Iterator[RunOutput]:
+    directory = RunDirectory(run)
+    with RunOutput(directory, CheckpointStore(directory.checkpoints)) as output:
+        yield output
+
+
+def test_the_training_does_not_wait_and_the_history_comes_after_the_checkpoint(tmp_path: Path) -> None:
+    event, history = threading.Event(), History()
+    state: dict[str, Any] = {"epoch": 1}
+    with output_of(tmp_path) as output:
+        output.save_checkpoint(lambda buffer: Checkpoint(HeldArrays(event), state), 1)
+        output.save_history(history)
+        # What comes later does not change what was saved.
+        state["epoch"] = 2
+        history.record(1, EpochRecord(0.5, {}, {}, None))
+        assert list(tmp_path.glob("checkpoint/epoch_*")) == []
+        assert not (tmp_path / "history.json").exists()
+        event.set()
+        output.wait()
+        assert latest(tmp_path) == "epoch_0001"
+        assert json.loads((tmp_path / "history.json").read_text()) == {}
+    assert read_checkpoint(tmp_path / "checkpoint" / "epoch_0001").state == {"epoch": 1}
+
+
+def test_a_checkpoint_waits_for_the_one_before(tmp_path: Path) -> None:
+    event, seen, buffers = threading.Event(), [], []
+
+    def second(buffer: HostBuffer) -> Checkpoint:
+        seen.append(latest(tmp_path))
+        buffers.append(buffer)
+        return Checkpoint({}, {})
+
+    def first(buffer: HostBuffer) -> Checkpoint:
+        buffers.append(buffer)
+        return Checkpoint(HeldArrays(event), {})
+
+    release = threading.Timer(0.3, event.set)
+    with output_of(tmp_path) as output:
+        output.save_checkpoint(first, 1)
+        release.start()
+        output.save_checkpoint(second, 2)
+    release.join()
+    assert seen == ["epoch_0001"]
+    assert buffers[0] is buffers[1]
+    assert latest(tmp_path) == "epoch_0002"
+
+
+@contextmanager
+def disk() -> Iterator[None]:
+    """Context of a disk that `fill_disk` fills."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def fill_disk() -> None:
+    """Let no file grow beyond 9000 bytes: the state of a checkpoint is longer."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (9000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def test_a_full_disk_ends_the_training_within_the_next_epoch(tmp_path: Path) -> None:
+    """The second epoch has 1000 batches: the checkpoint of the first one has failed long before its end."""
+    batches: list[int] = []
+    run = tmp_path / "run"
+
+    class DiskFills(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            batches.append(batch)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            fill_disk()
+
+    params = line_params([0.0] * 1000, output_dir=run, epochs=3, steps_per_execution=1)
+    params.samples_per_epoch = 1000
+    with disk(), pytest.raises(TfaipError, match=f"^{run}/.*/epoch_0001 cannot be written: .*[Ff]ile too large"):
+        train(params, DiskFills())
+    assert 1000 < len(batches) < 2000
+    assert checkpoints(run) == []
+    assert list(run.rglob(".tmp-*")) == []
+    assert json.loads((run / "history.json").read_text()) == {}
+
+
+def test_the_last_good_checkpoint_stays(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+
+    class DiskFills(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 1:
+                fill_disk()
+
+    with disk(), pytest.raises(TfaipError, match="epoch_0002 cannot be written"):
+        train(line_params([1], output_dir=run, epochs=5), DiskFills())
+    assert (checkpoints(run), latest(run)) == (["epoch_0001"], "epoch_0001")
+    assert list(json.loads((run / "history.json").read_text())) == ["1"]
+    trainer = train(line_params([1], output_dir=run, epochs=5), restore=True)
+    assert trainer.epoch == 5
+
+
+def test_the_line_of_a_stop_comes_after_its_checkpoint(tmp_path: Path) -> None:
+    run, seen = tmp_path / "run", []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "stopped after" in record.getMessage():
+                seen.append(latest(run))
+
+    handler = Lines()
+    logging.getLogger("tfaip").addHandler(handler)
+    try:
+        with pytest.raises(TrainingInterrupted):
+            train(params_of(run), SignalAt("on_epoch_begin", 2))
+    finally:
+        logging.getLogger("tfaip").removeHandler(handler)
+    assert seen == ["epoch_0001_step_000002"]
+
+
+def test_what_callbacks_find(tmp_path: Path) -> None:
+    """At the end of an epoch all checkpoints before it, with their history; at the end of the training all of them."""
+    run, seen = tmp_path / "run", []
+
+    def look(*args: Any) -> None:
+        seen.append((latest(run), len(json.loads((run / "history.json").read_text()))))
+
+    def look_after_the_first(epoch: int, logs: Any = None) -> None:
+        if epoch:
+            look()
+
+    params = params_of(run)
+    params.checkpoint_save_freq = "4"
+    train(params, CallbackOf(on_epoch_end=look_after_the_first, on_train_end=look))
+    assert seen == [("epoch_0001_step_000004", 1), ("epoch_0002_step_000004", 2), ("epoch_0003", 3)]
+
+
+def test_the_best_model_is_that_before_the_callbacks(tmp_path: Path) -> None:
+    """The model is written from the memory of the checkpoint, which has what the callback changes.
+
+    w falls by 1 in each epoch, which is the best one so far, and the callback adds 0.25.
+    """
+    run = tmp_path / "run"
+
+    def change(epoch: int, logs: Any = None) -> None:
+        kernel = trainer.scenario.graph.line.kernel
+        kernel.assign(kernel + 0.25)
+
+    params = line_params([1], output_dir=run, epochs=3, export_best=True, keep_checkpoints=9)
+    params.scenario.export_serve = True
+    trainer = LineScenario.create_trainer(params)
+    trainer.train([CallbackOf(on_epoch_end=change)])
+    for epoch, best in ((1, -1.0), (2, -1.75), (3, -2.5)):
+        checkpoint = run / "checkpoint" / f"epoch_{epoch:04d}"
+        assert read_checkpoint(checkpoint).arrays["weights/line/kernel"].tolist() == [[best + 0.25]]
+        assert load_arrays(checkpoint / "best" / "weights.safetensors")["line/kernel"].tolist() == [[best]]
+        [served] = read_saved_model(checkpoint / "best" / "serve").arrays.values()
+        assert served.tolist() == [[best]]
+        verify_files(checkpoint / "best")
+
+
+def test_an_error_of_a_callback_leaves_the_checkpoint_complete(tmp_path: Path) -> None:
+    def fail(epoch: int, logs: Any = None) -> None:
+        if epoch == 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train(params_of(tmp_path / "run"), CallbackOf(on_epoch_begin=fail))
+    assert latest(tmp_path / "run") == "epoch_0001"
+    assert list(json.loads((tmp_path / "run" / "history.json").read_text())) == ["1"]
