@@ -88,14 +88,16 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After each module, forget what JAX keeps of each function that it has traced, gigabytes in the end."""
+    if "jax" in sys.modules and nextitem is not None and nextitem.path != item.path:
+        sys.modules["jax"].clear_caches()
+
+
+def pytest_runtest_logfinish() -> None:
     """Leave what has come together of a thousand trainings out of the collections of garbage.
 
-    JAX keeps something of each function that it has traced, gigabytes in the end: until the end of the module.
+    Only when the fixtures of a test are gone: what is frozen with its circles is never freed.
     """
-    if nextitem is None:
-        return
-    if "jax" in sys.modules and nextitem.path != item.path:
-        sys.modules["jax"].clear_caches()
     if len(gc.get_objects(generation=2)) > MAX_SEARCHED:
         gc.collect()
         gc.freeze()
