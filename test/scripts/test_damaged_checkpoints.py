@@ -11,7 +11,6 @@ import pytest
 from test.support.commands import CommandResult
 from test.support.runs import assert_same_run, checkpoints, files_below, run_well
 
-pytestmark = pytest.mark.backend
 RunCommand = Callable[..., CommandResult]
 NEWEST, BEFORE = "epoch_0002", "epoch_0001_step_000010"
 FROM_BEFORE = "resuming in epoch 2, after 10 batches"

@@ -13,7 +13,6 @@ from test.scripts.conftest import SEED
 from test.support.commands import CommandResult
 from test.support.runs import assert_same_run, fault, faulty, run_well
 
-pytestmark = pytest.mark.backend
 WORKERS = ["--train.num_processes", "2", "--train.prefetch", "3", "--val.num_processes", "1"]
 
 

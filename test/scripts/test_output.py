@@ -12,7 +12,6 @@ from test.scripts.conftest import read_params
 from test.support.commands import finish_command, start_command
 from test.support.runs import checkpoints, files_below, history, latest, result_lines, run_well, without_durations
 
-pytestmark = pytest.mark.backend
 MODEL = ["manifest.json", "scenario_params.json", "training_data.json", "weights.safetensors"]
 CHECKPOINT = ["manifest.json", "state.json", "state.safetensors", *(f"best/{name}" for name in MODEL)]
 VALUES = ["loss", "loss/mean_epoch", "lr", "mae", "mse", "val_loss", "val_loss/mean_epoch", "val_mae", "val_mse"]

@@ -15,7 +15,6 @@ from test.scripts.conftest import read_params
 from test.support.commands import REPOSITORY, CommandResult, finish_command, start_command
 from test.support.runs import assert_same_run, final_state, history, latest, printed_epochs, result_lines, run_well
 
-pytestmark = pytest.mark.backend
 RunCommand = Callable[..., CommandResult]
 
 
