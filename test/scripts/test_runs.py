@@ -126,6 +126,25 @@ def test_states(runs: Path) -> None:
     assert (result.rc, result.stderr.count("\n")) == (2, 1), result
 
 
+def test_odd_names_take_one_line_and_no_control_characters(trained: Path, tmp_path: Path) -> None:
+    for name in ("a\nb", "\033[31mred", "[bold]x"):
+        shutil.copytree(trained / "adam", tmp_path / name)
+    file = tmp_path / "a\nb" / "history.json"
+    file.write_text(file.read_text().replace("val_mae", "val_\\u001b[2J"))
+    for line in (["."], [".", "--values", "*"], ["compare", "a\nb", "[bold]x", "--values", "*"]):
+        result = list_runs(tmp_path, *line)
+        assert result.rc == 0, result
+        assert "\033" not in result.stdout
+        assert "[bold]x" in result.stdout
+    assert [row.split()[0] for row in list_runs(tmp_path, ".").stdout.splitlines()] == [
+        "run",
+        "?[31mred",
+        "[bold]x",
+        "a",
+    ]
+    assert list(facts(tmp_path, ".")) == ["\033[31mred", "[bold]x", "a\nb"]
+
+
 def test_a_look_does_not_stop_a_training_from_locking(tmp_path: Path) -> None:
     has_ended = threading.Event()
     looks = 0

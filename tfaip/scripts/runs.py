@@ -231,9 +231,9 @@ def _print_csv(lines: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_runs(runs: Sequence[StoredRun], params: Sequence[str], values: Sequence[str]) -> None:
-    header, rows = ["run", *_SUMMARY], [[str(run.path), *_summary(run)] for run in runs]
+    header, rows = ["run", *_SUMMARY], [[_name(run), *_summary(run)] for run in runs]
     for name in values:
-        header.append(name)
+        header.append(shorten_text(name, _CELL))
         for row, run in zip(rows, runs, strict=True):
             row.append(_number(run.values().get(name)))
     titles = _short_names(params)
@@ -241,7 +241,7 @@ def _print_runs(runs: Sequence[StoredRun], params: Sequence[str], values: Sequen
     hidden = _too_wide([header, *rows], {titles[path]: cells for path, cells in columns.items()})
     for path, cells in columns.items():
         if titles[path] not in hidden:
-            header.append(titles[path])
+            header.append(shorten_text(titles[path], _CELL))
             for row, cell in zip(rows, cells, strict=True):
                 row.append(cell)
     print_table(header, rows)
@@ -249,7 +249,7 @@ def _print_runs(runs: Sequence[StoredRun], params: Sequence[str], values: Sequen
         print(f"{len(hidden)} more params differ: {shorten_text(', '.join(hidden), 200)} (--params, --csv)")
     for run in runs:
         if run.problem:
-            print(f"{run.path}: {run.problem}")
+            print(f"{_name(run)}: {run.problem}")
 
 
 _SUMMARY = ["state", "epochs", "best", "epoch", "time"]
@@ -260,8 +260,12 @@ def _summary(run: StoredRun) -> list[str]:
 
     best, epoch = _MISSING, _MISSING
     if run.best is not None:
-        best, epoch = f"{run.best.monitor} {number_text(run.best.value)}", str(run.best.epoch)
+        best, epoch = f"{shorten_text(run.best.monitor, _CELL)} {number_text(run.best.value)}", str(run.best.epoch)
     return [run.state.value, f"{run.epoch}/{run.epochs}", best, epoch, duration_text(run.seconds)]
+
+
+def _name(run: StoredRun) -> str:
+    return shorten_text(str(run.path), 160)
 
 
 def _number(value: float | None) -> str:
@@ -309,11 +313,13 @@ def _too_wide(rows: Sequence[Sequence[str]], columns: Mapping[str, Sequence[str]
 def _print_comparison(runs: Sequence[StoredRun], params: Sequence[str], curves: Mapping[str, Any]) -> None:
     summaries = [_summary(run) for run in runs]
     rows = [[name, *(summary[i] for summary in summaries)] for i, name in enumerate(_SUMMARY)]
-    rows += [[path.removesuffix(".__cls__"), *(_cell(run.params, path) for run in runs)] for path in params]
-    print_table(["", *(str(run.path) for run in runs)], rows)
+    rows += [
+        [shorten_text(path.removesuffix(".__cls__")), *(_cell(run.params, path) for run in runs)] for path in params
+    ]
+    print_table(["", *(_name(run) for run in runs)], rows)
     for name, by_run in _finite(curves).items():
-        print(f"\n{name}")
-        print(text_plot(by_run))
+        print(f"\n{shorten_text(name)}")
+        print(text_plot({shorten_text(run): curve for run, curve in by_run.items()}))
 
 
 def _curves(runs: Sequence[StoredRun], values: Sequence[str]) -> dict[str, dict[str, list[tuple[int, float]]]]:
