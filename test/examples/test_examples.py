@@ -84,3 +84,18 @@ def test_lines(tmp_path: Path) -> None:
     assert len(samples) == 200
     right = [sample["outputs"]["text"] == sample["meta"]["text"] for sample in samples]
     assert sum(right) >= 190
+
+
+@pytest.mark.series
+@pytest.mark.backend
+@pytest.mark.parametrize("name", ["wine", "folder", "lines"])
+def test_the_tests_of_an_example(name: str, tmp_path: Path) -> None:
+    copy = tmp_path / name
+    shutil.copytree(EXAMPLES / name, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    if name == "folder":
+        pytest.importorskip("PIL")
+        made = finish_command(start_python("make_digits.py", "digits", cwd=copy))
+        assert made.rc == 0, made
+    result = finish_command(start_python("-m", "unittest", cwd=copy))
+    assert result.rc == 0, result
+    assert "Ran 6 tests in " in result.stderr
