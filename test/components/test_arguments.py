@@ -1,4 +1,4 @@
-"""Constructors that ask for the data."""
+"""Constructors that ask for the data, and hooks that give further arguments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from test.components.hooks import HookEvaluator, HookEvaluatorParams
+from test.trainer.line import LineData, LineGraph, LineModel, LineScenario, line_params
+from tfaip.trainer.trainer import Trainer
 from tfaip.util.construction import takes
 
 
@@ -47,3 +50,104 @@ class Swallows:
 )
 def test_a_constructor_that_names_the_data_takes_them(cls: type, expected: bool) -> None:
     assert takes(cls, "data") is expected
+
+
+@pytest.mark.backend
+def test_hooks_for_arguments_get_what_they_name() -> None:
+    seen: dict[str, Any] = {}
+
+    class Graph(LineGraph):
+        def __init__(self, params: Any, text: str, **kwargs: Any) -> None:
+            super().__init__(params, **kwargs)
+            seen["graph"] = text
+
+    class Model(LineModel):
+        def __init__(self, params: Any, size: int = 0) -> None:
+            super().__init__(params)
+            seen["model"] = size
+
+        def root_graph_cls(self) -> Any:
+            return Graph
+
+    class Data(LineData):
+        def __init__(self, params: Any, a: int, b: int) -> None:
+            super().__init__(params)
+            self.sum = a + b
+
+    class Evaluator(HookEvaluator):
+        def __init__(self, params: Any, size: int) -> None:
+            super().__init__(params)
+            seen["evaluator"] = size
+
+    class Scenario(LineScenario):
+        data_cls = classmethod(lambda cls: Data)
+        model_cls = classmethod(lambda cls: Model)
+        evaluator_cls = classmethod(lambda cls: Evaluator)
+
+        @classmethod
+        def static_data_kwargs(cls, scenario_params: Any) -> dict[str, int]:
+            return {"a": scenario_params.print_eval_limit}
+
+        @classmethod
+        def additional_data_kwargs(cls, params: Any, data_params: Any, none: int = 4) -> dict[str, int]:
+            assert params is data_params
+            return {"b": none}
+
+        @classmethod
+        def additional_model_kwargs(cls, data: Any, scenario_params: Any) -> dict[str, int]:
+            return {"size": data.sum}
+
+        @classmethod
+        def additional_graph_kwargs(cls, data: Any, scenario_params: Any) -> dict[str, str]:
+            return {"text": f"{data.sum} {scenario_params.model.loss}"}
+
+        @classmethod
+        def additional_evaluator_kwargs(cls, data: Any, **others: Any) -> dict[str, int]:
+            assert others["evaluator_params"] == HookEvaluatorParams()
+            return {"size": data.sum}
+
+    scenario = Scenario(Scenario.default_params())
+    assert scenario.graph.name == "graph"
+    scenario.new_evaluator()
+    assert seen == {"model": 14, "graph": "14 output", "evaluator": 14}
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize(
+    "hook",
+    [
+        classmethod(lambda cls, data, scenario_params: {"size": 3}),
+        staticmethod(lambda scenario_params, data: {"size": 3}),
+        lambda self: {"size": 3},
+        lambda self, *args, **others: {"size": 3},
+        lambda self, *, data, other=3: {"size": other},
+    ],
+    ids=["class", "static", "none", "all", "keyword"],
+)
+def test_hooks_for_arguments_may_take_them_in_any_form(hook: Any) -> None:
+    class Model(LineModel):
+        def __init__(self, params: Any, size: int = 0) -> None:
+            super().__init__(params)
+            self.size = size
+
+    members = {"additional_model_kwargs": hook, "model_cls": classmethod(lambda cls: Model)}
+    scenario: Any = type("Scenario", (LineScenario,), members)(LineScenario.default_params())
+    assert scenario.model.size == 3
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        (lambda self, graph: {}, "Scenario.additional_model_kwargs needs the argument 'graph'; it may take params,"),
+        (lambda self, data: None, "Scenario.additional_model_kwargs gave a NoneType, expected a dict"),
+        (lambda self, data: [("size", 3)], "Scenario.additional_model_kwargs gave a list, expected a dict"),
+        ({"size": 3}, "Scenario.additional_model_kwargs is no method that can be called"),
+        (property(lambda self: {}), "Scenario.additional_model_kwargs is no method that can be called"),
+        (lambda: {}, "Scenario.additional_model_kwargs is no method that can be called"),
+    ],
+)
+def test_hooks_for_arguments_that_cannot_work_are_refused(hook: Any, message: str) -> None:
+    scenario_cls = type("Scenario", (LineScenario,), {"additional_model_kwargs": hook})
+    trainer = Trainer(line_params([1]), scenario_cls(LineScenario.default_params()))
+    with pytest.raises(TypeError, match=message):
+        trainer.train()

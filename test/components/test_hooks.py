@@ -12,7 +12,6 @@ from test.components.hooks import (
     DoublingParams,
     HookCallback,
     HookDataParams,
-    HookEvaluator,
     HookEvaluatorParams,
     HookModelParams,
     HookPipelineParams,
@@ -132,79 +131,6 @@ def test_default_params_of_another_class_are_refused() -> None:
 
     with pytest.raises(TypeError, match="default_params gave LineModelParams, the scenario declares HookDataParams"):
         Other.default_params()
-
-
-def test_hooks_for_arguments_get_what_they_name() -> None:
-    seen: dict[str, Any] = {}
-
-    class Graph(LineGraph):
-        def __init__(self, params: Any, text: str, **kwargs: Any) -> None:
-            super().__init__(params, **kwargs)
-            seen["graph"] = text
-
-    class Model(LineModel):
-        def __init__(self, params: Any, size: int = 0) -> None:
-            super().__init__(params)
-            seen["model"] = size
-
-        def root_graph_cls(self) -> Any:
-            return Graph
-
-    class Data(LineData):
-        def __init__(self, params: Any, a: int, b: int) -> None:
-            super().__init__(params)
-            self.sum = a + b
-
-    class Evaluator(HookEvaluator):
-        def __init__(self, params: Any, size: int) -> None:
-            super().__init__(params)
-            seen["evaluator"] = size
-
-    class Scenario(LineScenario):
-        data_cls = classmethod(lambda cls: Data)
-        model_cls = classmethod(lambda cls: Model)
-        evaluator_cls = classmethod(lambda cls: Evaluator)
-
-        @classmethod
-        def static_data_kwargs(cls, scenario_params: Any) -> dict[str, int]:
-            return {"a": scenario_params.print_eval_limit}
-
-        @classmethod
-        def additional_data_kwargs(cls, params: Any, data_params: Any, none: int = 4) -> dict[str, int]:
-            assert params is data_params
-            return {"b": none}
-
-        @classmethod
-        def additional_model_kwargs(cls, data: Any, scenario_params: Any) -> dict[str, int]:
-            return {"size": data.sum}
-
-        @classmethod
-        def additional_graph_kwargs(cls, data: Any, scenario_params: Any) -> dict[str, str]:
-            return {"text": f"{data.sum} {scenario_params.model.loss}"}
-
-        @classmethod
-        def additional_evaluator_kwargs(cls, data: Any, **others: Any) -> dict[str, int]:
-            assert others["evaluator_params"] == HookEvaluatorParams()
-            return {"size": data.sum}
-
-    scenario = Scenario(Scenario.default_params())
-    assert scenario.graph.name == "graph"
-    scenario.new_evaluator()
-    assert seen == {"model": 14, "graph": "14 output", "evaluator": 14}
-
-
-@pytest.mark.parametrize(
-    ("hook", "message"),
-    [
-        (lambda self, graph: {}, "Scenario.additional_model_kwargs needs the argument 'graph'; it may take params,"),
-        (lambda self, data: None, "Scenario.additional_model_kwargs gave a NoneType, expected a dict"),
-    ],
-)
-def test_hooks_for_arguments_that_cannot_work_are_refused(hook: Any, message: str) -> None:
-    scenario_cls = type("Scenario", (LineScenario,), {"additional_model_kwargs": hook})
-    trainer = Trainer(line_params([1]), scenario_cls(LineScenario.default_params()))
-    with pytest.raises(TypeError, match=message):
-        trainer.train()
 
 
 class OwnNames:

@@ -26,7 +26,7 @@ def further_arguments(scenario: Any, part: str, offered: Mapping[str, Callable[[
             name, so a component is built only for the hooks that use it.
 
     Raises:
-        TypeError: if a hook needs another argument, or returns no dict.
+        TypeError: if a hook is no method, needs another argument, or returns no dict.
     """
     found: dict[str, Any] = {}
     for name in HOOKS[part]:
@@ -43,7 +43,12 @@ def further_arguments(scenario: Any, part: str, offered: Mapping[str, Callable[[
 
 def _taken(hook: Callable[..., Any], offered: Mapping[str, Any], shown: str) -> list[str]:
     """Return the names of the offered values that a hook takes; all if it has `**kwargs`."""
-    parameters = inspect.signature(hook).parameters.values()
+    try:
+        parameters = inspect.signature(hook).parameters.values()
+    except (TypeError, ValueError):  # an attribute or a property, or a method without `self`
+        raise TypeError(
+            f"{shown} is no method that can be called: expected a method that returns a dict of constructor arguments"
+        ) from None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return list(offered)
     for parameter in parameters:
