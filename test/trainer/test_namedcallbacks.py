@@ -8,6 +8,8 @@ import pytest
 
 from test.support.commands import finish_command, start_command
 from test.support.runs import copy_tiny, files_below
+from test.support.tiny.scenario import TinyScenario
+from tfaip.errors import UsageError
 
 pytestmark = pytest.mark.backend
 
@@ -95,3 +97,13 @@ def test_a_stage_has_no_callbacks_of_its_own(project: Path) -> None:
     result = finish_command(start_command("train", "tiny", *flags, cwd=project))
     assert (result.rc, result.stdout) == (2, ""), result
     assert "callbacks is one of the whole run" in result.stderr
+
+
+def test_programs_may_name_any_callback() -> None:
+    params = TinyScenario.default_trainer_params()
+    params.set_flags({"trainer.callbacks": ["keras.callbacks:TerminateOnNaN"]})
+    assert params.callbacks == ["keras.callbacks:TerminateOnNaN"]
+    params.set_flags({"trainer.callbacks": "keras.callbacks:History keras.callbacks:TerminateOnNaN"})
+    assert params.callbacks == ["keras.callbacks:History", "keras.callbacks:TerminateOnNaN"]
+    with pytest.raises(UsageError, match="module that can be imported"):
+        params.set_flags({"trainer.callbacks": ["nothing_there:X"]})

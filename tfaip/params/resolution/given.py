@@ -11,7 +11,7 @@ from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import UntrustedName
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import Group, Leaf, Node, field_default
-from tfaip.params.resolution.sources import Hit
+from tfaip.params.resolution.sources import COMMAND_LINE, Hit
 from tfaip.params.tree.nodes import items_of, node_fields
 from tfaip.params.types.kinds import origin_of
 from tfaip.params.types.objects import ObjectName, is_object_name
@@ -112,7 +112,10 @@ def converted(hit: Hit, leaf: Leaf, trusted: frozenset[str]) -> Any:
         try:
             value = Decoder(trusted).decode(value, leaf.declared, shown)
         except UntrustedName as error:
-            raise UsageError(f"{error.refusal}: name it on the command line, or {error.how_to_trust()}") from error
+            if hit.origin != COMMAND_LINE or not isinstance(value, list):
+                raise UsageError(f"{error.refusal}: name it on the command line, or {error.how_to_trust()}") from error
+            # A program that sets flags may name what a command line may.
+            value = parse_words(Words(value), leaf.declared, shown)
         except UsageError:
             # YAML reads 1e-3 as a string, and the name of an enum is as good as its value.
             if not isinstance(value, str):
