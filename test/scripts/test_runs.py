@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import os
 import shutil
 import subprocess
 import sys
@@ -145,6 +147,30 @@ def test_odd_names_take_one_line_and_no_control_characters(trained: Path, tmp_pa
     assert list(facts(tmp_path, ".")) == ["\033[31mred", "[bold]x", "a\nb"]
 
 
+def test_odd_facts_of_a_run_do_not_hide_the_others(trained: Path, tmp_path: Path) -> None:
+    odd = {"huge": ("seconds", 10**400), "inf": ("seconds", math.inf), "nan": ("stage", math.nan)}
+    for name, (fact, value) in odd.items():
+        shutil.copytree(trained / "adam", tmp_path / name)
+        file = tmp_path / name / "history.json"
+        history = json.loads(file.read_text())
+        for record in history.values():
+            record["meta"][fact] = value
+            record["values"]["a[1]"] = 2.0
+        file.write_text(json.dumps(history))
+        params = tmp_path / name / "trainer_params.json"
+        params.write_text(json.dumps({**json.loads(params.read_text()), "val_every_n": math.nan}))
+    os.rename(tmp_path / "huge", os.fsencode(tmp_path) + b"/huge\xff")
+    table = list_runs(tmp_path, ".", "--values", "a[1]")
+    assert table.rc == 0, table
+    assert [row.split()[:2] for row in table.stdout.splitlines()[1:]] == [[n, "done"] for n in ("huge?", "inf", "nan")]
+    assert [row.split()[-1] for row in table.stdout.splitlines()] == ["a[1]", "2.0000", "2.0000", "2.0000"]
+    listed = facts(tmp_path, ".")
+    assert [run["seconds"] for run in listed.values()][:2] == [0, 0]
+    assert [run["params"] for run in listed.values()] == [{}, {}, {}]  # NaN is no difference
+    result = list_runs(tmp_path, ".", "--csv")
+    assert (result.rc, result.stdout.splitlines()[1][:9]) == (0, r"huge\udcf")
+
+
 def test_a_look_does_not_stop_a_training_from_locking(tmp_path: Path) -> None:
     has_ended = threading.Event()
     looks = 0
@@ -205,6 +231,19 @@ def test_picture(trained: Path, tmp_path: Path) -> None:
     assert result.rc == 0, result
     assert picture.read_bytes().startswith(b"\x89PNG\r\n")
     assert "* adam   o deep/sgd   + early" in result.stdout
+
+
+def test_odd_names_in_pictures(trained: Path, tmp_path: Path) -> None:
+    far = f"{'a' * 60}/{{}}/{'b' * 120}"
+    names = ["$\\frac$x", "_x", far.format("c"), far.format("d")]
+    for name in names:
+        shutil.copytree(trained / "adam", tmp_path / name)
+    result = list_runs(tmp_path, "compare", *names, "--png", "curves.png")
+    assert result.rc == 0, result
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG\r\n")
+    legend = result.stdout.splitlines()[-1].split("   ")
+    assert [entry.split()[0] for entry in legend] == ["*", "o", "+", "x"]
+    assert len({entry[2:] for entry in legend}) == 4
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,9 @@ def test_a_terminal_gets_a_drawn_table(monkeypatch: pytest.MonkeyPatch) -> None:
     text = terminal.getvalue()
     assert "│ acc             │   0.5 │" in text
     assert "│ a [longer] name │" in text  # brackets are no markup
+    print_table(["", "run [red]", "[/x]"], [["acc", "1", "2"]])
+    assert "run [red]" in terminal.getvalue()
+    assert "[/x]" in terminal.getvalue()
 
 
 def test_wide_characters_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,3 +32,17 @@ def test_factors_where_a_line_would_lie_on_the_ground() -> None:
 def test_constant_and_empty_curves() -> None:
     assert text_plot({"a": [(1, 2.0)]}, width=3, height=2).splitlines() == ["  |", "2 |*", "  +---", "   1 1"]
     assert text_plot({"a": []}) == "(nothing to plot)"
+
+
+def test_differences_that_have_no_room_in_a_float() -> None:
+    plot = text_plot({"a": [(1, -1.7e308), (2, 0.0), (3, 1.7e308)]}, width=3, height=3)
+    assert [line.split("|")[1] for line in plot.splitlines()[:3]] == ["  *", " *", "*"]
+
+
+def test_every_curve_has_a_mark_of_its_own() -> None:
+    plot = text_plot({str(i): [(i, float(i))] for i in range(9)}, width=9, height=9)
+    legend = plot.splitlines()[-1].split("   ")
+    assert [entry.split()[1] for entry in legend] == [str(i) for i in range(9)]
+    marks = [entry.split()[0] for entry in legend]
+    assert len(set(marks)) == 9
+    assert [line.split("|")[1].strip() for line in plot.splitlines()[:9]] == marks[::-1]

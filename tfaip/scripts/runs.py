@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
@@ -170,7 +171,7 @@ def _matching(flag: str, patterns: Sequence[str], known: Mapping[str, None]) -> 
 
     chosen: dict[str, None] = {}
     for pattern in patterns:
-        found = [name for name in known if fnmatchcase(name, pattern)]
+        found = [name for name in known if name == pattern or fnmatchcase(name, pattern)]  # a name may contain brackets
         if not found:
             raise UsageError(f"{flag} {shorten(pattern)}: no run has it{did_you_mean(pattern, list(known))}")
         chosen.update(dict.fromkeys(found))
@@ -225,9 +226,12 @@ def _with_null(value: Any) -> Any:
 
 def _print_csv(lines: Sequence[Mapping[str, Any]]) -> None:
     if lines:
-        writer = csv.DictWriter(sys.stdout, list(lines[0]), lineterminator="\n")
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
+        # File names may contain bytes that are no text.
+        print(text.getvalue().encode("utf-8", "backslashreplace").decode("utf-8"), end="")
 
 
 def _print_runs(runs: Sequence[StoredRun], params: Sequence[str], values: Sequence[str]) -> None:
@@ -266,6 +270,15 @@ def _summary(run: StoredRun) -> list[str]:
 
 def _name(run: StoredRun) -> str:
     return shorten_text(str(run.path), 160)
+
+
+def _distinct(paths: Iterable[str]) -> list[str]:
+    """Return the names of runs as they are shown; those that are equal without their middles get a number."""
+    shown: dict[str, None] = {}
+    for path in paths:
+        name = shorten_text(path, 160)
+        shown[name if name not in shown else f"{name} ({len(shown) + 1})"] = None
+    return list(shown)
 
 
 def _number(value: float | None) -> str:
@@ -319,7 +332,7 @@ def _print_comparison(runs: Sequence[StoredRun], params: Sequence[str], curves: 
     print_table(["", *(_name(run) for run in runs)], rows)
     for name, by_run in _finite(curves).items():
         print(f"\n{shorten_text(name)}")
-        print(text_plot({shorten_text(run): curve for run, curve in by_run.items()}))
+        print(text_plot(dict(zip(_distinct(by_run), by_run.values(), strict=True))))
 
 
 def _curves(runs: Sequence[StoredRun], values: Sequence[str]) -> dict[str, dict[str, list[tuple[int, float]]]]:

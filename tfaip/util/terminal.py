@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+import string
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import cycle
 from typing import TypeVar
 
 T = TypeVar("T")
 Curve = Sequence[tuple[float, float]]
 
 REFRESH_S = 0.2
-MARKS = "*o+x"
+MARKS = "*o+x" + "#@%&" + string.ascii_letters.replace("o", "").replace("x", "")
 WIDTH = 80
 BOLD, GREEN = "1", "1;32"
 
@@ -110,11 +112,11 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table()
+        table = Table()  # of texts: brackets in others would be read as markup
         for position, name in enumerate(header):
-            table.add_column(name, justify="right" if position else "left")
+            table.add_column(Text(name), justify="right" if position else "left")
         for row in rows:
-            table.add_row(*map(Text, row))  # as text: brackets would be read as markup
+            table.add_row(*map(Text, row))
         Console().print(table)
         return
     widths = [max(map(text_width, column)) for column in zip(header, *rows, strict=True)]
@@ -170,7 +172,7 @@ def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) ->
     low, high, begin, end = min(ys), max(ys), min(xs), max(xs)
     scale = math.log if needs_log_scale(ys) else float
     rows = [[" "] * width for _ in range(height)]
-    for mark, curve in reversed(list(zip(MARKS, curves.values(), strict=False))):
+    for mark, curve in reversed(list(zip(cycle(MARKS), curves.values(), strict=False))):
         for x, y in curve:
             row = _cell(scale(y), scale(low), scale(high), height)
             rows[height - 1 - row][_cell(x, begin, end, width)] = mark
@@ -184,7 +186,7 @@ def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) ->
     lines.append(f"{'':>{indent}} +{'-' * width}")
     lines.append(f"{'':>{indent}}  {first}{last:>{width - len(first)}}")
     if len(curves) > 1:
-        lines.append("   ".join(f"{mark} {name}" for mark, name in zip(MARKS, curves, strict=False)))
+        lines.append("   ".join(f"{mark} {name}" for mark, name in zip(cycle(MARKS), curves, strict=False)))
     return "\n".join(lines)
 
 
@@ -195,4 +197,6 @@ def needs_log_scale(values: Sequence[float]) -> bool:
 
 def _cell(value: float, low: float, high: float, cells: int) -> int:
     """Return the index of the cell that a value falls into."""
+    if math.isinf(high - low):
+        value, low, high = value / 2, low / 2, high / 2
     return round((value - low) / (high - low) * (cells - 1)) if high > low else 0

@@ -30,16 +30,19 @@ def write_png(path: Path, x_label: str, panels: Mapping[str, Mapping[str, Curve]
         from matplotlib.ticker import MaxNLocator
     except ImportError as error:
         raise UsageError("--png needs matplotlib: pip install 'tfaip[plot]'") from error
+    if not panels:
+        raise UsageError("--png has nothing to draw: no run has such values")
     figure = Figure(figsize=(8.0, 2.7 * len(panels) + 0.4), layout="constrained")
     axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
     for (label, curves), axis in zip(panels.items(), axes, strict=True):
         for i, (name, curve) in enumerate(curves.items()):
             # A later curve is thinner, so that both are visible where they are equal.
             marker = "." if len(curve) < _FEW else ""
-            axis.plot([x for x, _ in curve], [y for _, y in curve], marker=marker, lw=2.5 / (i + 1), label=name)
-        if needs_log_scale([y for curve in curves.values() for _, y in curve]):
+            axis.plot([x for x, _ in curve], [y for _, y in curve], marker=marker, lw=2.5 / (i + 1), label=_label(name))
+        values = [y for curve in curves.values() for _, y in curve]
+        if values and needs_log_scale(values):
             axis.set_yscale("log")
-        axis.set_ylabel(label)
+        axis.set_ylabel(_label(label))
         axis.grid(alpha=0.3)
         axis.legend()
     axes[-1].set_xlabel(x_label)
@@ -48,3 +51,11 @@ def write_png(path: Path, x_label: str, panels: Mapping[str, Mapping[str, Curve]
         figure.savefig(path, format="png", dpi=100)
     except OSError as error:
         raise UsageError(f"{shorten_text(str(path), 160)} cannot be written: {error.strerror}") from error
+    except ValueError as error:  # differences of numbers that have no room in a float
+        raise UsageError(f"--png cannot draw these curves: {shorten_text(str(error), 120)}") from error
+
+
+def _label(name: str) -> str:
+    """Return a name as matplotlib shows it: without formulas between dollars, and not hidden for its first letter."""
+    text = shorten_text(name, 160).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text

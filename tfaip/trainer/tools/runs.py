@@ -25,6 +25,8 @@ from tfaip.util.text import shorten, shorten_text
 
 # Directories below the given one in which runs are searched.
 MAX_DEPTH = 8
+# Of an epoch; a file may contain any number.
+_MOST_SECONDS = 10**9
 # Params that say where a run is and how it was started, not what it does.
 _PLACES = ("output_dir", "overwrite", "import_root", "current_epoch", VERSION_KEY, PACKAGE_KEY)
 
@@ -89,7 +91,7 @@ class StoredRun:
     def seconds(self) -> float:
         """Time of all epochs so far, without that of starts."""
         times = (self.history[epoch].meta.get("seconds") for epoch in self.history.epochs)
-        return sum(float(time) for time in times if isinstance(time, int | float) and time > 0)
+        return sum(float(time) for time in times if isinstance(time, int | float) and 0 < time < _MOST_SECONDS)
 
     def values(self) -> dict[str, float]:
         """Return the values of the best epoch, or else of the last one."""
@@ -179,7 +181,8 @@ def _best_of(history: History) -> BestValue | None:
     if not isinstance(told, dict) or told.get("mode") not in ("min", "max"):
         return None
     monitor, mode = str(told.get("monitor")), told["mode"]
-    first = next(epoch for epoch in trained if history[epoch].meta.get("stage") == last.get("stage"))
+    stage = shorten(last.get("stage"))  # as text, since NaN differs from itself
+    first = next(epoch for epoch in trained if shorten(history[epoch].meta.get("stage")) == stage)
     epoch = history.best_epoch(monitor, mode, first=first)
     return None if epoch is None else BestValue(monitor, mode, epoch, history[epoch].values[monitor])
 
@@ -215,4 +218,8 @@ def differing_params(runs: Sequence[StoredRun]) -> list[str]:
     for run in runs:
         for path, value in run.params.items():
             values.setdefault(path, []).append(value)
-    return [path for path, found in values.items() if any(value != found[0] for value in found)]
+    return [path for path, found in values.items() if any(_differ(value, found[0]) for value in found)]
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return bool(a != b) and repr(a) != repr(b)  # NaN differs from itself
