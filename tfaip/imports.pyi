@@ -14,10 +14,12 @@ from tfaip.data.generators.csvfile import (
     CsvGenerator as CsvGenerator,
     CsvGeneratorParams as CsvGeneratorParams,
 )
+from tfaip.data.generators.imagefolder import ImageFolder as ImageFolder
 from tfaip.data.generators.listsfile import (
     ListsFileGenerator as ListsFileGenerator,
     ListsFileGeneratorParams as ListsFileGeneratorParams,
 )
+from tfaip.data.generators.mixed import Mixed as Mixed
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator as DataGenerator,
     Generator as Generator,

@@ -1,1 +1,1 @@
-"""Ready data generators: arrays in memory, list files, CSV files."""
+"""Ready data generators: arrays in memory, list files, CSV files, image folders, mixes of generators."""
