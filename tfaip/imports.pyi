@@ -22,6 +22,7 @@ from tfaip.data.generators.listsfile import (
     ListsFileGeneratorParams as ListsFileGeneratorParams,
 )
 from tfaip.data.generators.mixed import Mixed as Mixed
+from tfaip.data.generators.sequence import SequenceGenerator as SequenceGenerator
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator as DataGenerator,
     Generator as Generator,
