@@ -10,14 +10,19 @@ from tfaip.data.databaseparams import (
     DataPipelineParams as DataPipelineParams,
 )
 from tfaip.data.generators.arrays import ArrayDataGenerator as ArrayDataGenerator
+from tfaip.data.generators.arrow import Parquet as Parquet
 from tfaip.data.generators.csvfile import (
     CsvGenerator as CsvGenerator,
     CsvGeneratorParams as CsvGeneratorParams,
 )
+from tfaip.data.generators.hdf5 import Hdf5 as Hdf5
+from tfaip.data.generators.imagefolder import ImageFolder as ImageFolder
 from tfaip.data.generators.listsfile import (
     ListsFileGenerator as ListsFileGenerator,
     ListsFileGeneratorParams as ListsFileGeneratorParams,
 )
+from tfaip.data.generators.mixed import Mixed as Mixed
+from tfaip.data.generators.sequence import SequenceGenerator as SequenceGenerator
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator as DataGenerator,
     Generator as Generator,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams, _scaled
+from tfaip.data.generators.listsfile import ListsFileGenerator, ListsFileGeneratorParams, scaled_sizes
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 
@@ -70,7 +70,7 @@ def test_ratios_count_only_in_training(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.integers(1, 1000), st.floats(0.1, 10)), min_size=1, max_size=5))
 def test_scaled_sizes_have_the_ratios_and_lose_no_line(lists: list[tuple[int, float]]) -> None:
     sizes, ratios = [size for size, _ in lists], [ratio for _, ratio in lists]
-    scaled = _scaled(sizes, ratios)
+    scaled = scaled_sizes(sizes, ratios)
     assert all(new >= old for new, old in zip(scaled, sizes, strict=True))
     assert any(new == old for new, old in zip(scaled, sizes, strict=True))
     units = [new / ratio for new, ratio in zip(scaled, ratios, strict=True)]

@@ -1,1 +1,1 @@
-"""Ready data generators: arrays in memory, list files, CSV files."""
+"""Ready data generators: arrays, lists, tables, image folders, and mixes of generators."""

@@ -16,7 +16,7 @@ from tfaip.params import option
 from tfaip.params.limits import FieldError, check_fields
 
 # More than anybody lists; their order takes 8 bytes each.
-_MAX_SAMPLES = 10**9
+MAX_SAMPLES = 10**9
 
 
 class ListsFileGeneratorParams(DataGeneratorParams, cls=":ListsFileGenerator"):
@@ -63,9 +63,9 @@ class ListsFileGenerator(DataGenerator[P]):
             if len(ratios) != len(self.params.lists):
                 raise FieldError("list_ratios", ratios, f"one number for each of the {len(self.params.lists)} lists")
             if self.mode is PipelineMode.TRAINING:
-                sizes = _scaled(sizes, ratios)
-                if sum(sizes) > _MAX_SAMPLES:
-                    expected = f"ratios that give a pass at most {_MAX_SAMPLES:,} samples, with every line in it"
+                sizes = scaled_sizes(sizes, ratios)
+                if sum(sizes) > MAX_SAMPLES:
+                    expected = f"ratios that give a pass at most {MAX_SAMPLES:,} samples, with every line in it"
                     raise FieldError("list_ratios", ratios, expected)
         return list(accumulate(sizes))
 
@@ -94,8 +94,8 @@ def _read_lines(path: Path, ignore_prefix: str) -> Sequence[str]:
     return lines
 
 
-def _scaled(sizes: list[int], ratios: list[float]) -> list[int]:
+def scaled_sizes(sizes: list[int], ratios: list[float]) -> list[int]:
     """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100."""
     unit = max(size / ratio for size, ratio in zip(sizes, ratios, strict=True))
-    scaled = [min(unit * ratio, _MAX_SAMPLES) for ratio in ratios]
+    scaled = [min(unit * ratio, MAX_SAMPLES) for ratio in ratios]
     return [max(size, round(wanted)) for size, wanted in zip(sizes, scaled, strict=True)]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import contextlib
+import struct
+import zlib
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from PIL import Image
+
+from tfaip.data.generators.decoding import decode_class, decode_image, decode_json, decode_npy, decode_text
+from tfaip.data.generators.imagefolder import ImageFolder
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.errors import UsageError
+
+
+def write(path: Path, value: int, shape: tuple[int, ...] = (2, 3, 3)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full(shape, value, np.uint8)).save(path)
+
+
+def read(folder: Path | str, mode: PipelineMode = PipelineMode.TRAINING, **params: Any) -> list[Sample]:
+    generator = ImageFolder(folder=str(folder), **params).create(mode)
+    assert len(generator) == len(list(generator.generate()))
+    return list(generator.generate())
+
+
+def test_directories_are_classes(tmp_path: Path) -> None:
+    write(tmp_path / "dog" / "a.png", 10)
+    write(tmp_path / "cat" / "more" / "b.PNG", 20)
+    write(tmp_path / "cat" / ".hidden.png", 20)
+    (tmp_path / "cat" / "notes.txt").write_text("no image")
+    first, second = read(tmp_path)
+    assert (first.meta, second.meta) == (str(tmp_path / "cat" / "more" / "b.PNG"), str(tmp_path / "dog" / "a.png"))
+    assert first.inputs["image"].dtype == np.uint8
+    assert first.inputs["image"].tolist() == np.full((2, 3, 3), 20).tolist()
+    assert [first.targets, second.targets] == [{"class": [0]}, {"class": [1]}]
+    # Named classes have their numbers in each folder, whichever of them it has.
+    assert [sample.targets["class"] for sample in read(tmp_path, classes=["bird", "dog", "cat"])] == [[2], [1]]
+    with pytest.raises(UsageError, match="has the directory 'dog', which is not in classes: cat$"):
+        read(tmp_path, classes=["cat"])
+
+
+def test_a_folder_without_classes_has_no_targets(tmp_path: Path) -> None:
+    write(tmp_path / "b.png", 1, (4, 4))
+    (sample,) = read(tmp_path, PipelineMode.PREDICTION, channels=1, image_size=[2, 6])
+    assert sample.targets is None
+    assert sample.inputs["image"].tolist() == np.full((2, 6, 1), 1).tolist()
+
+
+def test_a_damaged_image_is_named_and_costs_one_sample(tmp_path: Path) -> None:
+    write(tmp_path / "a.png", 1)
+    (tmp_path / "b.png").write_bytes((tmp_path / "a.png").read_bytes()[:40])
+    (tmp_path / "c.png").symlink_to("missing")
+    (tmp_path / "d.jpg").write_text("<svg/>")
+    generator = ImageFolder(folder=str(tmp_path)).create(PipelineMode.TRAINING)
+    assert generator[0].inputs["image"].shape == (2, 3, 3)  # type: ignore[index]
+    for index, name in ((1, "b.png"), (2, "c.png"), (3, "d.jpg")):
+        with pytest.raises(UsageError, match=rf"^cannot read the image file \S*{name}: ") as caught:
+            generator[index]  # type: ignore[index]
+        assert "\n" not in str(caught.value)
+        assert "0x" not in str(caught.value)
+
+
+def test_unusable_folders_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="^no folder of images is given for the training: .* --train.folder DIR$"):
+        read("")
+    with pytest.raises(UsageError, match="has no image"):
+        read(tmp_path)
+    for name in (tmp_path / "missing", "a\0b", "x" * 5000):
+        with pytest.raises(UsageError, match="^cannot read the image file ") as caught:
+            read(name)
+        assert len(str(caught.value)) <= 320
+    with pytest.raises(UsageError, match="^image_size is .*, expected height and width"):
+        read(tmp_path, image_size=[3])
+
+
+def png_header(width: int, height: int) -> bytes:
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+
+
+def npy(header: str, content: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + content
+
+
+@pytest.mark.parametrize(
+    ("decode", "content", "message"),
+    [
+        (decode_image, png_header(2**31 - 1, 2**31 - 1), "no image that can be read: "),
+        (decode_image, png_header(10, 10), "no image that can be read: "),
+        (decode_image, b"%!PS-Adobe-3.0 EPSF-3.0\n", "no image that can be read: cannot identify image file"),
+        (decode_npy, npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,)}", b"1234"), "declares"),
+        (decode_npy, npy("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1)}", bytes(8)), "declares"),
+        (decode_npy, npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", b"cos\n"), "Python objects"),
+        (decode_npy, npy("__import__('os')"), "no .npy array that can be read"),
+        (decode_npy, b"cposix\nsystem\n", "no .npy array that can be read"),
+        (decode_class, b"-1", "expected the number of a class, got '-1'"),
+        (decode_class, b"9" * 1000, "expected the number of a class"),
+        (decode_text, b"\xff", "no text in UTF-8"),
+        (decode_json, b"[1]", "expected a JSON object"),
+        (decode_json, b'{"a":' + b"[" * 100_000, "JSON"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_hostile_values_are_refused_with_one_line(decode: Any, content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        decode(content)
+    assert len(str(caught.value)) < 250
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "array", [np.arange(6.0).reshape(2, 3), np.asfortranarray(np.eye(3)), np.zeros((0, 2)), np.array(3)]
+)
+def test_arrays_are_read_as_numpy_does(array: np.ndarray[Any, Any]) -> None:
+    stream = BytesIO()
+    np.save(stream, array)
+    np.testing.assert_array_equal(decode_npy(stream.getvalue()), array)
+
+
+@given(st.data())
+def test_a_changed_byte_gives_a_value_or_an_error_of_one_class(data: st.DataObject) -> None:
+    stream = BytesIO()
+    if decode := data.draw(st.sampled_from([decode_image, decode_npy])):
+        Image.new("RGB", (5, 4)).save(stream, "PNG") if decode is decode_image else np.save(stream, np.eye(3))
+    content = bytearray(stream.getvalue())
+    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(ValueError):
+        assert decode(bytes(content[: data.draw(st.integers(0, len(content)))])).dtype.kind in "biufcSUVmM"

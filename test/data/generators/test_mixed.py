@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from test.data.support import IterableRowsParams, epoch, make_pipeline, row
+from tfaip.data.generators.mixed import Mixed
+from tfaip.data.pipeline.datagenerator import DataGeneratorParams, Generator, RawDataGeneratorParams
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.errors import UsageError
+
+
+class Numbers(Generator):
+    """The rows of the numbers from `first` on."""
+
+    first: int = 0
+    count: int = 3
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Sample:
+        if index >= self.count:
+            raise IndexError(index)
+        if self.first + index == 13:
+            raise ValueError("13 is damaged")
+        return row(self.first + index)
+
+
+SMALL, LARGE = Numbers(), Numbers(first=100, count=6)
+
+
+def values(mode: PipelineMode = PipelineMode.TRAINING, **params: Any) -> list[int]:
+    generator = Mixed(**params).create(mode)
+    found = [sample.meta["id"] for sample in generator.generate()]
+    if not isinstance(params["sources"][0], IterableRowsParams):
+        assert len(generator) == len(found)
+    return found
+
+
+def test_without_weights_each_sample_comes_once() -> None:
+    assert values(sources=[SMALL, LARGE]) == [0, 1, 2, 100, 101, 102, 103, 104, 105]
+
+
+def test_weights_repeat_the_sources_that_are_too_small() -> None:
+    found = Counter(values(sources=[SMALL, LARGE], weights=[2.0, 1.0]))
+    assert found == Counter({0: 4, 1: 4, 2: 4, **{100 + number: 1 for number in range(6)}})
+    assert values(sources=[SMALL, LARGE], weights=[1.0, 0.0]) == [0, 1, 2]
+    assert len(values(PipelineMode.EVALUATION, sources=[SMALL, LARGE], weights=[1.0, 0.0])) == 9
+
+
+def test_sources_that_can_only_be_iterated_come_in_turns() -> None:
+    stream = IterableRowsParams(count=6)
+    # Of each three samples two are of the small source, which is repeated; the end is that of the stream.
+    found = values(sources=[stream, Numbers(first=100)], weights=[1.0, 2.0])
+    assert found[:9] == [100, 0, 101, 102, 1, 100, 101, 2, 102]
+    assert [value for value in found if value < 100] == [0, 1, 2, 3, 4, 5]
+    assert values(sources=[stream, SMALL]) == [0, 1, 2, 3, 4, 5, 0, 1, 2]
+
+
+@pytest.mark.parametrize("source", [LARGE, IterableRowsParams(count=6)])
+def test_batches_and_resume_with_any_number_of_workers(source: DataGeneratorParams) -> None:
+    params = Mixed(sources=[Numbers(first=10), source], weights=[1.0, 1.0])
+    options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0, "on_error": "skip"}
+    whole = epoch(make_pipeline(params, num_processes=0, **options), num_samples=24)
+    for workers in (1, 2):
+        assert epoch(make_pipeline(params, num_processes=workers, **options), num_samples=24) == whole
+    for place in (0, 2):
+        rest = epoch(make_pipeline(params, num_processes=0, **options), whole[place][1], 24 - 4 * (place + 1))
+        assert rest == whole[place + 1 :]
+
+
+def test_a_sample_that_fails_costs_one_sample() -> None:
+    params = Mixed(sources=[Numbers(first=12), LARGE])
+    pipeline = make_pipeline(params, num_processes=0, batch_size=8, on_error="skip")
+    (first, _), (_, position) = epoch(pipeline, num_samples=9)  # the ninth is of the next pass
+    assert {meta["id"] for meta in first[-1]} == {12, 14, *range(100, 106)}
+    assert position.pass_index == 1
+    assert position.dropped[:2] == (0, 0)
+    assert 1 <= position.dropped[2] <= 2
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"sources": []}, "^Mixed has no source: name at least one in sources$"),
+        ({"sources": [SMALL], "weights": [1.0, 2.0]}, r"^weights is .*, expected one number for each of the 1 sources"),
+        ({"sources": [SMALL], "weights": [0.0]}, r"^weights is .*, expected at least one above 0"),
+        ({"sources": [SMALL, LARGE], "weights": [1e-300, 1.0]}, r"^weights is .* at most 1,000,000,000 samples"),
+        ({"sources": [Numbers(count=0)]}, "^Numbers, a source of Mixed, has no sample$"),
+        ({"sources": [SMALL], "weights": [-1.0]}, "^weights.* is .*-1"),
+    ],
+)
+def test_what_cannot_be_mixed_is_refused(params: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        len(Mixed(**params).create(PipelineMode.TRAINING))
+
+
+def test_a_source_that_can_be_read_once_is_not_repeated() -> None:
+    once = RawDataGeneratorParams(samples=iter([row(1)]))
+    with pytest.raises(UsageError, match="^RawIterableGenerator can be read only once"):
+        values(sources=[IterableRowsParams(count=9), once], weights=[1.0, 1.0])

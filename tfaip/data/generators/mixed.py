@@ -1,0 +1,139 @@
+"""One source made of several: joined, or mixed by weights."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, ClassVar
+
+from tfaip.data.generators.listsfile import MAX_SAMPLES, scaled_sizes
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, Generator, RandomAccess
+from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.errors import UsageError
+from tfaip.params import option
+from tfaip.params.limits import FieldError, check_fields
+
+
+class Mixed(Generator):
+    """The samples of several generators, which a training shuffles together.
+
+    With random access in all of them, the samples of a pass are a function of the seed, the pass and
+    the weights. If one can only be iterated, they are taken in turns by their weights.
+    """
+
+    sources: list[DataGeneratorParams] = option([], "Generators of the samples", common=True)
+    weights: list[float] | None = option(
+        None,
+        "Share of each source in the training samples, e.g. 1 3: a source that is too small for its share is "
+        "repeated, and every sample of the others is used at least once per pass; 0 leaves a source out (None: "
+        "every sample once)",
+        low=0,
+        common=True,
+    )
+
+    def create(self, mode: PipelineMode) -> DataGenerator[Any]:
+        """Build the generator, with random access if all sources have it.
+
+        Raises:
+            UsageError: if there is no source, if only some yield batches, or if the weights do not fit.
+        """
+        if not self.sources:
+            raise UsageError(f"{type(self).__name__} has no source: name at least one in sources")
+        parts = [source.create(mode) for source in self.sources]
+        if len({part.yields_batches() for part in parts}) > 1:
+            names = ", ".join(type(part).__name__ for part in parts)
+            raise UsageError(f"of the sources {names} some yield batches and some samples: mix those of one kind")
+        weights = self._weights_of(mode)
+        shares = [(part, weight) for part, weight in zip(parts, weights, strict=True) if weight > 0]
+        has_access = all(isinstance(part, RandomAccess) for part, _ in shares)
+        created = super().create(mode) if has_access else _MixedStream(mode, self)
+        vars(created).update(_shares=shares, shuffle=all(part.shuffle for part, _ in shares))
+        return created
+
+    def _weights_of(self, mode: PipelineMode) -> list[float]:
+        if self.weights is None:
+            return [1.0] * len(self.sources)
+        check_fields(self)  # they may have been set after the constructor
+        if len(self.weights) != len(self.sources):
+            expected = f"one number for each of the {len(self.sources)} sources"
+            raise FieldError("weights", self.weights, expected)
+        if not any(self.weights):
+            raise FieldError("weights", self.weights, "at least one above 0")
+        return self.weights if mode is PipelineMode.TRAINING else [1.0] * len(self.sources)
+
+    def yields_batches(self) -> bool:
+        """Return True if the sources do."""
+        return bool(self._shares[0][0].yields_batches())
+
+    def in_memory(self) -> bool:
+        """Return True if all sources are."""
+        return all(part.in_memory() for part, _ in self._shares)
+
+    _shares: ClassVar[list[tuple[Any, float]]] = []  # of the object that works: generators and their weights
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """For each source the index after its last sample."""
+        sizes = [len(part) for part, _ in self._shares]
+        for (part, _), size in zip(self._shares, sizes, strict=True):
+            if not size:
+                raise UsageError(f"{type(part).__name__}, a source of {type(self).__name__}, has no sample")
+        if self.weights is not None and self.mode is PipelineMode.TRAINING:
+            sizes = scaled_sizes(sizes, [weight for _, weight in self._shares])
+            if sum(sizes) > MAX_SAMPLES:
+                expected = f"weights that give a pass at most {MAX_SAMPLES:,} samples, with every sample in it"
+                raise FieldError("weights", self.weights, expected)
+        return list(accumulate(sizes))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, index: int) -> Sample:
+        number = bisect_right(self._ends, index)
+        part = self._shares[number][0]
+        begin = self._ends[number - 1] if number else 0
+        sample: Sample = part[(index - begin) % len(part)]
+        return sample
+
+
+class _MixedStream(DataGenerator[Mixed]):
+    """The same for sources of which one can only be iterated."""
+
+    _shares: ClassVar[list[tuple[DataGenerator[Any], float]]] = []
+
+    def __len__(self) -> int:
+        if self.params.weights is not None and self.mode is PipelineMode.TRAINING:
+            return super().__len__()  # raises
+        return sum(len(part) for part, _ in self._shares)
+
+    def yields_batches(self) -> bool:
+        return self._shares[0][0].yields_batches()
+
+    def generate(self) -> Iterable[Sample]:
+        if self.params.weights is not None and self.mode is PipelineMode.TRAINING:
+            return self._in_turns()
+        return (sample for part, _ in self._shares for sample in part.generate())
+
+    def _in_turns(self) -> Iterator[Sample]:
+        """Yield from the source that is furthest behind its share; one that ends early begins again."""
+        streams = [iter(part.generate()) for part, _ in self._shares]
+        counts, unfinished = [0] * len(streams), set(range(len(streams)))
+        while True:
+            number = min(range(len(streams)), key=lambda place: (counts[place] + 1) / self._shares[place][1])
+            sample = next(streams[number], None)
+            if sample is None:
+                unfinished.discard(number)
+                if not unfinished:
+                    return
+                if not counts[number]:
+                    raise UsageError(f"{type(self._shares[number][0]).__name__}, a source of Mixed, has no sample")
+                streams[number] = iter(self._shares[number][0].generate())
+                sample = next(streams[number], None)
+                if sample is None:
+                    raise UsageError(
+                        f"{type(self._shares[number][0]).__name__} can be read only once: a mix by weights repeats it"
+                    )
+            counts[number] += 1
+            yield sample

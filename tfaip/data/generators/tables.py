@@ -1,0 +1,118 @@
+"""Samples that are the rows of tables in files: what Parquet, Arrow and HDF5 have in common."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Protocol
+
+from tfaip.data.generators.decoding import DECODERS, expected_decoder
+from tfaip.data.pipeline.datagenerator import Generator, missing_file, unreadable_file
+from tfaip.data.pipeline.definitions import Sample
+from tfaip.errors import UsageError
+from tfaip.params import option
+from tfaip.params.limits import FieldError
+from tfaip.util.text import shorten_text
+
+
+class Table(Protocol):
+    """An open file."""
+
+    def __len__(self) -> int: ...
+
+    def row(self, index: int) -> dict[str, Any]:
+        """Return the values of a row by column.
+
+        Raises:
+            OSError: if they cannot be read.
+            ValueError: likewise, or if a value is missing.
+        """
+        ...
+
+
+class TableGenerator(Generator):
+    """Generator with one sample per row of some files. The files must not change while they are read.
+
+    The keys are the names of the columns. `meta` is `{"file": ..., "row": ...}`, rows counted from 0.
+    """
+
+    files: list[str] = option([], "Files with the same columns", common=True)
+    input_columns: list[str] = option([], "Columns that are inputs", common=True)
+    target_columns: list[str] = option([], "Columns that are targets", common=True)
+    decode: dict[str, str] = option(
+        {}, f"Decoders of columns of bytes, e.g. picture=image; there are: {', '.join(DECODERS)}", common=True
+    )
+
+    def open_table(self, path: str, columns: list[str]) -> Table:
+        """Open a file; override it.
+
+        Raises:
+            OSError: if it cannot be read.
+            ValueError: likewise.
+            UsageError: if it lacks a column.
+        """
+        raise NotImplementedError
+
+    @cached_property
+    def _tables(self) -> list[Table]:
+        if not self.files:
+            raise missing_file(type(self).__name__, self.mode, "files")
+        columns = list(dict.fromkeys([*self.input_columns, *self.target_columns]))
+        if not columns:
+            raise UsageError(f"{type(self).__name__} has no column: name some in input_columns and target_columns")
+        for name, decoder in self.decode.items():
+            if expected := expected_decoder(decoder):
+                raise FieldError(f"decode[{name}]", decoder, expected)
+        tables = []
+        for path in self.files:
+            try:
+                tables.append(self.open_table(path, columns))
+            except (OSError, ValueError) as error:
+                raise error if isinstance(error, UsageError) else self._unreadable(path, error) from error
+        return tables
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """For each file the index after its last row."""
+        return list(accumulate(len(table) for table in self._tables))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def __getitem__(self, index: int) -> Sample:
+        number = bisect_right(self._ends, index)
+        row = index - (self._ends[number - 1] if number else 0)
+        path = self.files[number]
+        try:
+            values = self._tables[number].row(row)
+            for name in self.decode.keys() & values.keys():
+                values[name] = self._decoded(name, values[name])
+        except (OSError, ValueError) as error:
+            raise self._unreadable(f"{shorten_text(path, 120)}, row {row}", error) from error
+        return Sample(
+            inputs={name: values[name] for name in self.input_columns},
+            targets={name: values[name] for name in self.target_columns},
+            meta={"file": path, "row": row},
+        )
+
+    def _decoded(self, name: str, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):  # images of Hugging Face datasets
+            value = value["bytes"]
+        if not isinstance(value, bytes):
+            raise ValueError(f"column {name}: expected bytes to decode, got {type(value).__name__}")
+        try:
+            return DECODERS[self.decode[name]](value)
+        except ValueError as error:
+            raise ValueError(f"column {name}: {error}") from error
+
+    def _unreadable(self, place: str, error: Exception) -> UsageError:
+        return unreadable_file(type(self).__name__, place, error)
+
+
+def missing_columns(path: str, missing: list[str], found: list[str]) -> UsageError:
+    """Return the error of a file that lacks columns."""
+    return UsageError(
+        f"the file {shorten_text(path, 150)} has no column {shorten_text(', '.join(missing), 80)}: it has "
+        f"{shorten_text(', '.join(found) or 'nothing', 120)}"
+    )
