@@ -121,7 +121,7 @@ def test_what_two_devices_stopped_they_go_on_with_bit_for_bit(
 
 
 def test_a_checkpoint_that_left_the_rest_to_the_next_epoch_goes_on(curves: dict[int, dict[str, Result]]) -> None:
-    # As checkpoints of several devices did up to version 2.0.
+    # As several devices did in earlier versions.
     assert_same_curve(curves[2]["second epoch after it"], curves[1]["second epoch after it"])
     assert len(curves[2]["second epoch after it"]["epochs"]) == 1
 
