@@ -7,7 +7,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from test.support.tiny.model import TinyGraph
+from test.support.tiny.model import TinyGraph, TinyModel
 from test.support.tiny.scenario import TinyModelParams, TinyScenario
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.evaluator import EvaluatorBase
@@ -16,7 +16,7 @@ from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.layers.specaugment import SpecAugment
 from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.layers.weightnoise import WeightNoise
-from tfaip.util.typing import TensorDict
+from tfaip.util.typing import Tensor, TensorDict
 
 
 class RandomLayersParams(TinyModelParams):
@@ -37,6 +37,41 @@ class RandomLayersGraph(TinyGraph):
         frames = keras.ops.repeat(inputs["x"][..., None], 3, axis=2)
         x = keras.ops.reshape(self.augment(frames, training=training), (-1, 12))
         return {"y": self.out(self.block(self.noisy(x, training=training), training=training))}
+
+
+class NormalizedParams(TinyModelParams):
+    @staticmethod
+    def cls() -> type:
+        return ScalarLossModel
+
+    def graph_cls(self) -> type:
+        return NormalizedGraph
+
+
+class ScalarLossModel(TinyModel):
+    """A loss that is one number for the batch, and a metric that is no mean."""
+
+    def __init__(self, params: NormalizedParams) -> None:
+        super().__init__(params)
+        self.score = keras.metrics.R2Score(name="r2")
+
+    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
+        return {"mse": keras.ops.mean(keras.ops.square(targets["y"] - outputs["y"]))}
+
+    def _metric(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> list[Tensor]:
+        return [self.error(targets["y"], outputs["y"]), self.score(targets["y"], outputs["y"])]
+
+
+class NormalizedGraph(TinyGraph):
+    """Normalized over the whole batch."""
+
+    def __init__(self, params: NormalizedParams, **kwargs: Any) -> None:
+        super().__init__(params, **kwargs)
+        # JAX always takes the whole batch, and refuses the argument.
+        self.normalize = keras.layers.BatchNormalization(synchronized=keras.backend.backend() == "tensorflow")
+
+    def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
+        return {"y": self.out(self.normalize(self.hidden(inputs["x"]), training=training))}
 
 
 class Distance(EvaluatorBase[EvaluatorParams]):

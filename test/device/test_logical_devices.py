@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import keras
 import pytest
@@ -47,15 +48,24 @@ CASES: dict[str, Case] = {
     },
 }
 
+# 90 batches, the last one of 13; of buckets, a batch of 3 at the end of each pass.
+MANY = {"gen.train.samples": 1437, "samples_per_epoch": 1437, "gen.setup.train.batch_size": 16}
+OF_BUCKETS = {"gen.train.samples": 31, "gen.setup.train.batch_size": 14, "gen.setup.train.bucket_boundaries": [2]}
+CASES["1437 samples"] = {
+    "set": {**CASES["all"]["set"], **MANY, "gen.setup.val.batch_size": 16, "optimizer.gradient_noise.stddev": 0.01}
+}
+CASES["normalization"] = {"set": {"scenario.model": "NormalizedParams"}}
+CASES["buckets"] = {"set": {**CASES["all"]["set"], **OF_BUCKETS}}
+
 HALF: dict[str, Case] = {
     name: {"set": {"device.precision": name, "lav_every_n": 1, "lav_silent": True}}
     for name in ("mixed_float16", "mixed_bfloat16")
 }
 
 
-def with_checkpoints(directory: Path, epochs: int, restore: bool = False) -> Case:
+def with_checkpoints(directory: Path, epochs: int, restore: bool = False, more: dict[str, Any] | None = None) -> Case:
     """A training that writes to, or goes on from, a directory."""
-    fields = {"output_dir": str(directory / "run"), "write_checkpoints": True, "epochs": epochs}
+    fields = {"output_dir": str(directory / "run"), "write_checkpoints": True, "epochs": epochs, **(more or {})}
     return {"set": {**CASES["all"]["set"], **fields}, "restore": restore}
 
 
@@ -63,11 +73,23 @@ def with_checkpoints(directory: Path, epochs: int, restore: bool = False) -> Cas
 def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Result]]:
     """Results by number of devices and name of the case; of one device in this process."""
     directory = tmp_path_factory.mktemp("devices")
-    cases = {**CASES, **HALF, "first epoch": with_checkpoints(directory, 1)}
+    left_rest = {"gen.setup.train.batch_drop_remainder": True}
+    cases = {
+        **CASES,
+        **HALF,
+        "first epoch": with_checkpoints(directory, 1),
+        # Stopped right before the last batch of the first epoch, and at its end.
+        "stopped after 3": {**with_checkpoints(directory / "3", 2), "stop": 3},
+        "stopped after 4": {**with_checkpoints(directory / "4", 2), "stop": 4},
+        "first epoch, rest left": with_checkpoints(directory / "left", 1, more=left_rest),
+        "second epoch after it": with_checkpoints(directory / "left", 2, restore=True),
+    }
     on_two = start_cases(directory, list(cases.values()), keras.backend.backend(), 2)
     one = {name: train(case) for name, case in {**CASES, **HALF}.items()}
     two = dict(zip(cases, finish_cases(*on_two), strict=True))
     one["second epoch"] = train(with_checkpoints(directory, 2, restore=True))
+    train(with_checkpoints(directory / "left on one", 1, more=left_rest))
+    one["second epoch after it"] = train(with_checkpoints(directory / "left on one", 2, restore=True))
     return {1: one, 2: two}
 
 
@@ -89,6 +111,19 @@ def test_half_precision_is_the_same_up_to_its_rounding(curves: dict[int, dict[st
 def test_what_two_devices_began_one_goes_on_with(curves: dict[int, dict[str, Result]]) -> None:
     epochs = [*curves[2]["first epoch"]["epochs"], *curves[1]["second epoch"]["epochs"]]
     assert_same_curve({"epochs": epochs}, curves[1]["all"])
+
+
+@pytest.mark.parametrize("batches", [3, 4])
+def test_what_two_devices_stopped_they_go_on_with_bit_for_bit(
+    curves: dict[int, dict[str, Result]], batches: int
+) -> None:
+    assert curves[2][f"stopped after {batches}"] == curves[2]["all"]
+
+
+def test_a_checkpoint_that_left_the_rest_to_the_next_epoch_goes_on(curves: dict[int, dict[str, Result]]) -> None:
+    # As several devices did in earlier versions.
+    assert_same_curve(curves[2]["second epoch after it"], curves[1]["second epoch after it"])
+    assert len(curves[2]["second epoch after it"]["epochs"]) == 1
 
 
 def test_each_case_is_another_training(curves: dict[int, dict[str, Result]]) -> None:

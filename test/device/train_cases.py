@@ -1,16 +1,18 @@
 """Trains the tiny scenario in several ways, in a process of its own: `python -m test.device.train_cases CASES RESULTS`.
 
-`CASES` is a JSON file: a list of `{"set": {dotted path of the trainer params: value}, "restore": bool}`; a group of the
-optimizer is a dict with the name of an optimizer class, a stage one with the name of its class, schedules are points by
-target, a model is the name of its params. `RESULTS` gets the values of each epoch and a checksum of the weights, for
-each. `TEST_LOGICAL_DEVICES` splits the CPU.
+`CASES` is a JSON file: a list of `{"set": {dotted path of the trainer params: value}, "restore": bool, "stop": n}`; a
+group of the optimizer is a dict with the name of an optimizer class, a stage one with the name of its class, schedules
+are points by target, a model is the name of its params. A training that is to stop after n batches is resumed at once.
+`RESULTS` gets the values of each epoch and a checksum of the weights, for each. `TEST_LOGICAL_DEVICES` splits the CPU.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -20,7 +22,8 @@ from typing import Any
 SHARED: dict[str, Any] = {
     "random_seed": 1,
     "epochs": 2,
-    "samples_per_epoch": 48,
+    # A last batch of 11 that neither two nor three devices can share equally.
+    "samples_per_epoch": 47,
     "steps_per_execution": None,
     "write_checkpoints": False,
     "export_best": False,
@@ -98,6 +101,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
     from test.device.scored import ScoredScenario
     from tfaip.device.devices import prepare_devices
     from tfaip.params.tree.paths import get_path, set_path
+    from tfaip.trainer.signals import TrainingInterrupted
 
     params = ScoredScenario.default_trainer_params()
     for path, value in {**SHARED, **case["set"]}.items():
@@ -112,6 +116,17 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
 
     epochs: list[dict[str, float]] = []
     keep = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: epochs.append(dict(logs or {})))
+    if "stop" in case:
+
+        class Stop(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+                if batch + 1 == case["stop"]:
+                    signal.raise_signal(signal.SIGTERM)
+
+        with contextlib.suppress(TrainingInterrupted):
+            trainer.train([keep, Stop()])
+            raise RuntimeError("the training did not stop")
+        trainer = ScoredScenario.create_trainer(params, restore=True)
     trainer.train([keep])
     weights = [keras.ops.convert_to_numpy(variable) for variable in trainer.scenario.graph.variables]
     digest = hashlib.sha256(b"".join(weight.tobytes() for weight in weights)).hexdigest()

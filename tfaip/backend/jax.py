@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfaip.backend.elements import packed
 from tfaip.backend.execution import Execution
 from tfaip.backend.jaxloop import LoopedSteps
 from tfaip.backend.keras_private.randomstate import forget_global_random_state
@@ -284,9 +285,38 @@ def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
     return gradients
 
 
-def can_evaluate(batch_size: int, num_shares: int) -> bool:
-    """Return True if `evaluate` can share a batch of this size among the devices."""
-    return batch_size % num_shares == 0
+def mark(rows: int, copies: int, is_whole: bool) -> np.ndarray:
+    """Return what tells the steps, by its shape, whether every device has the whole batch."""
+    return np.zeros(2 * copies if is_whole else copies, np.int8)
+
+
+def run_step(model: Any, step: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Run a step of `fit` or `evaluate`."""
+    return step(*arguments)
+
+
+def with_whole_batches(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what `fit` or `evaluate` calls for each execution, given batches that a device may have as a whole."""
+    if keras.distribution.distribution() is None:
+        return function
+    return lambda state, iterator: function(state, map(_as_one_device_has_it, iterator))
+
+
+def _as_one_device_has_it(data: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a batch without its mark; a whole one with the rows that it has on one device, the same on all."""
+    if len(data) == 1:
+        return data
+    batch, marked = data
+    if marked.shape[0] == marked.sharding.num_devices:
+        return (batch,)
+
+    def of_all(copies: Any) -> Any:
+        # No bytes are moved: each device has its copy.
+        own = [part.data for part in copies.addressable_shards]
+        sharding = jax.sharding.NamedSharding(copies.sharding.mesh, jax.sharding.PartitionSpec())
+        return jax.make_array_from_single_device_arrays(own[0].shape, sharding, own)
+
+    return (jax.tree.map(of_all, batch),)
 
 
 # Data of `fit` and `evaluate`
@@ -327,7 +357,7 @@ class Datasets:
 
     def reading(self, elements: Callable[[], Iterator[Element]]) -> Any:
         """Return a dataset that can be read once."""
-        return ((element,) for element in elements())
+        return (packed(element) for element in elements())
 
     def release(self) -> None:
         """Do nothing: an iterator belongs to whoever reads it."""
@@ -335,7 +365,7 @@ class Datasets:
 
 def consume(data: Any) -> None:
     """Read all batches of a dataset, as `fit` does, and do nothing with them."""
-    for (element,) in data:
+    for element in data:
         jax.block_until_ready(jax.device_put(element))
 
 

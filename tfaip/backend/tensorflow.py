@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from tfaip.backend.elements import packed
 from tfaip.backend.execution import Execution
 from tfaip.util.typing import Element, Tensor, TensorDict
 
@@ -277,8 +279,10 @@ def num_replicas() -> int:
 def replica_number() -> Any:
     """Return which part of a batch this replica has, from 0; 0 also where nothing is split."""
     context = tf.distribute.get_replica_context()
-    # There is none while the model is built.
-    return 0 if context is None else context.replica_id_in_sync_group
+    if context is None:  # while the model is built
+        return 0
+    number, is_whole = context.replica_id_in_sync_group, _is_whole.get()
+    return number if is_whole is None else tf.where(is_whole, 0, number)
 
 
 def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
@@ -289,9 +293,53 @@ def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
     return list(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
 
 
-def can_evaluate(batch_size: int, num_shares: int) -> bool:
-    """Return True if `evaluate` can share a batch of this size among the devices."""
-    return True  # a replica gets fewer rows, or none
+def mark(rows: int, copies: int, is_whole: bool) -> np.ndarray:
+    """Return what tells the steps whether every device has the whole batch; it is split as the batch is.
+
+    Args:
+        rows: of all copies of the batch together.
+        copies: number of devices of this process.
+        is_whole: the batch has so many copies, one for each device.
+    """
+    return np.full(rows, is_whole)
+
+
+# True in a step whose replicas all have the whole batch, a boolean tensor; replicas are threads.
+_is_whole: ContextVar[Any] = ContextVar("is_whole", default=None)
+
+
+def run_step(model: Any, step: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Run a step of `fit` or `evaluate`. A batch that all replicas have as a whole is measured by the first one alone.
+
+    Args:
+        model: whose `metrics_variables` measure.
+        step: that of Keras.
+        arguments: its own; the batch may come with what `mark` has returned.
+    """
+    data = arguments[-1]
+    if len(data) == 1:
+        return step(*arguments)
+    batch, marked = data
+    is_whole = marked[0]
+    before = [(variable, tf.identity(variable.value)) for variable in model.metrics_variables]
+    token = _is_whole.set(is_whole)
+    try:
+        logs = step((batch,))
+    finally:
+        _is_whole.reset(token)
+
+    def forget() -> None:
+        for variable, value in before:
+            variable.assign(value)
+
+    number = tf.distribute.get_replica_context().replica_id_in_sync_group
+    ops.cond(tf.logical_and(is_whole, number > 0), forget, lambda: None)
+    return logs
+
+
+def with_whole_batches(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what `fit` or `evaluate` calls for each execution, given batches that a device may have as a whole."""
+    return function  # `run_step` deals with them
 
 
 # Data of `fit` and `evaluate`
@@ -352,7 +400,7 @@ class Datasets:
         signature = tuple(_chunk_specs(part) for part in self._specs)
         chunks = tf.data.Dataset.from_generator(self._opened, output_signature=signature)
         batches = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(
-            lambda inputs, targets: tf.data.Dataset.from_tensor_slices(((inputs, targets),))
+            lambda *parts: tf.data.Dataset.from_tensor_slices(packed(parts))
         )
         options = tf.data.Options()
         # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up: epochs of
@@ -393,9 +441,8 @@ def _chunks(elements: Iterable[Element]) -> Iterator[Element]:
 
 
 def _stacked(chunk: list[Element]) -> Element:
-    inputs = {name: np.stack([element[0][name] for element in chunk]) for name in chunk[0][0]}
-    targets = {name: np.stack([element[1][name] for element in chunk]) for name in chunk[0][1]}
-    return inputs, targets
+    parts = zip(*chunk, strict=True)
+    return tuple({name: np.stack([part[name] for part in same]) for name in same[0]} for same in parts)
 
 
 # Operations

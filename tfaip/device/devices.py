@@ -86,9 +86,9 @@ class Devices:
         return 1 if self.strategy is None else len(self.names)
 
     @property
-    def shard(self) -> tuple[int, int]:
-        """The share of each batch that this process gets: (rank, n)."""
-        return self.process_id, self.num_processes
+    def shard(self) -> tuple[int, int, int]:
+        """The share of each batch that this process gets: number of the process, of processes, of all devices."""
+        return self.process_id, self.num_processes, self.num_shares
 
     def describe(self) -> str:
         """Return a description, such as `2 devices (cpu:0, cpu:1), mixed_bfloat16`."""

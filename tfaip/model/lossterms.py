@@ -1,4 +1,4 @@
-"""Terms of the total loss: weighted, as a share of a replica."""
+"""Terms of the total loss, weighted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfaip.backend.active import backend
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.util.typing import Tensor
 
@@ -48,13 +47,3 @@ def with_sample_weights(value: Tensor, sample_weight: Tensor | None) -> Tensor:
 
 def batch_size_of(x: Any) -> Tensor:
     return ops.shape(keras.tree.flatten(x)[0])[0]
-
-
-def share_of_mean(mean: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean over the rows of this replica of a distribution strategy.
-
-    Args:
-        mean: of a loss; not a number if the replica got no rows, as happens with the last batch of an evaluation.
-        rows: number of rows, an integer scalar.
-    """
-    return mean if backend.num_replicas() == 1 else ops.where(rows > 0, mean, ops.zeros_like(mean))

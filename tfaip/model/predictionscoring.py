@@ -167,38 +167,6 @@ class EvaluationStep:
         return self._model.values()
 
 
-class UnevenBatches:
-    """Batches of a validation that cannot be split equally on several devices: each device gets them whole.
-
-    They are kept back until all others are evaluated.
-
-    Args:
-        num_shares: parts that a batch is split into.
-    """
-
-    def __init__(self, num_shares: int) -> None:
-        self._num_shares = num_shares
-        self.batches: list[Batch] = []
-
-    def is_split(self, batch: Batch) -> bool:
-        """Return True if the batch can be split; else keep it for `evaluate`."""
-        if backend.can_evaluate(batch.size, self._num_shares):
-            return True
-        self.batches.append(batch)
-        return False
-
-    def evaluate(self, model: TrainingModel) -> Logs:
-        """Continue the evaluation that `model.evaluate` has begun; return the values of all batches."""
-        step = _compiled(model)
-        step.read()
-        for batch in self.batches:
-            # NumPy arrays of a compiled function are the same on all devices.
-            step(batch.inputs, batch.targets)
-        step.write_variables()
-        step.write_accumulators()
-        return model.values_so_far()
-
-
 def _compiled(model: TrainingModel, run_eagerly: bool = False) -> backend.CompiledStep:
     variables = [*model.trainable_variables, *model.non_trainable_variables]
     return backend.CompiledStep(model.score_batch, variables, model.metrics_variables, run_eagerly)

@@ -18,7 +18,7 @@ from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.lossnames import INPUT_GRADIENT, OWN_LOSS, REGULARIZATION, TOTAL_LOSS, check_losses, check_names_differ
-from tfaip.model.lossterms import batch_size_of, is_zero, share_of_mean, sum_of_zeros, with_sample_weights, with_weight
+from tfaip.model.lossterms import batch_size_of, is_zero, sum_of_zeros, with_sample_weights, with_weight
 from tfaip.model.metriccalls import called_metrics, update_metrics
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.shapeerrors import FailuresNamed, shapes_named, shapes_text
@@ -224,7 +224,7 @@ class TrainingModel(BuiltModel):
         """Train one batch, within `fit`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
         if self._values.changes is not None:
             args = backend.before_step(self, args, self._values.changes.begin_step)
-        return super().train_step(*args)
+        return backend.run_step(self, super().train_step, args)
 
     def choose_execution(self, data: Any) -> Any:
         """Decide, unless it is decided, how `fit` executes the steps; call it before `fit`.
@@ -243,7 +243,21 @@ class TrainingModel(BuiltModel):
     def test_step(self, *args: Any) -> Any:
         """Evaluate one batch, within `evaluate`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
         with backend.after_the_data(args[-1]):
-            return super().test_step(*args)
+            return backend.run_step(self, super().test_step, args)
+
+    def make_train_function(self, force: bool = False) -> None:
+        """Compile what `fit` calls, unless it was chosen."""
+        before = self.train_function
+        super().make_train_function(force)
+        if self.train_function is not before:
+            self.train_function = backend.with_whole_batches(self.train_function)
+
+    def make_test_function(self, force: bool = False) -> None:
+        """Compile what `evaluate` calls."""
+        before = self.test_function
+        super().make_test_function(force)
+        if self.test_function is not before:
+            self.test_function = backend.with_whole_batches(self.test_function)
 
     def failures_named(self) -> FailuresNamed:
         """Return a context in which compiled steps run: their errors name the loss or metric that failed."""
@@ -290,7 +304,7 @@ class TrainingModel(BuiltModel):
             # Of a constant TensorFlow has no gradient: Keras would refuse to train.
             total = total + sum_of_zeros(self.trainable_variables)
         for name, (weight, value) in losses.items():
-            mean = share_of_mean(ops.mean(value), batch_size)
+            mean = ops.mean(value)
             if name != TOTAL_LOSS or len(losses) > 1:
                 logged = OWN_LOSS if name == TOTAL_LOSS else name
                 self._values.mean_of(logged).update_state(mean, sample_weight=batch_size)
@@ -301,7 +315,7 @@ class TrainingModel(BuiltModel):
             self._values.mean_of(REGULARIZATION).update_state(layer_losses, sample_weight=batch_size)
             total = total + layer_losses
         if self._penalty is not None and training:
-            penalty = share_of_mean(self._penalty.estimate(self._sample_losses_with(x[1]), x[0]), batch_size)
+            penalty = self._penalty.estimate(self._sample_losses_with(x[1]), x[0])
             self._values.mean_of(INPUT_GRADIENT).update_state(penalty, sample_weight=batch_size)
             total = total + self._penalty.weight * penalty
         replicas = backend.num_replicas()

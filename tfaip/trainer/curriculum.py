@@ -31,17 +31,15 @@ class Curriculum:
         params: the trainer params, with a seed.
         scenario: creates the pipelines.
         devices: the batches of every epoch can be shared among them.
-        drops_rest: drop the last batch of an epoch if it is smaller, whatever the params say.
 
     Raises:
         FieldError: if a target or a value cannot be; its path begins at the trainer params.
     """
 
-    def __init__(self, params: Params, scenario: Any, devices: Devices, drops_rest: bool) -> None:
+    def __init__(self, params: Params, scenario: Any, devices: Devices) -> None:
         schedules = [schedule for schedule in schedules_of(params) if schedule.is_of_data]
         self._schedules = DataSchedules(schedules, params) if schedules else None
         self._scenario = scenario
-        self._drops_rest = drops_rest
         self._current: dict[str, float] | None = None
         self._opened = ExitStack()
         for schedule in schedules:
@@ -70,7 +68,7 @@ class Curriculum:
         data = self._scenario.data
         if changed.scenario is not self._schedules.params.scenario:
             data = data.with_params(changed.scenario.data)
-        pipeline = create_training_pipeline(changed, self._scenario, self._drops_rest, data)
+        pipeline = create_training_pipeline(changed, self._scenario, data)
         shown = ", ".join(f"{name} {value:g}" for name, value in self._schedules.logged(epoch).items())
         log.info("data of epoch %d: %s", epoch, shown)
         self._opened.enter_context(pipeline)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from tfaip.components.scenario import ScenarioComponents
@@ -34,7 +33,6 @@ Scenario = ScenarioComponents[Any, Any]
 def create_training_pipeline(
     params: Params,
     scenario: Scenario,
-    drop_remainder: bool = False,
     data: DataBase[Any] | None = None,
 ) -> DataPipeline:
     """Return the pipeline of the training data, with the seed of the run.
@@ -42,13 +40,9 @@ def create_training_pipeline(
     Args:
         params: the trainer params, with a seed.
         scenario: creates the pipeline.
-        drop_remainder: drop the last batch of an epoch if it is smaller, whatever the params say.
         data: in the place of that of the scenario; None: that.
     """
     pipeline = _with_seed(params.gen.train_data(data or scenario.data), params, PipelineMode.TRAINING)
-    if drop_remainder:
-        # Before preloading, which belongs to the params of the pipeline.
-        pipeline = pipeline.with_params(replace(pipeline.params, batch_drop_remainder=True))
     return _preloaded(pipeline, params)
 
 

@@ -9,13 +9,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+
 from tfaip.backend.active import backend
+from tfaip.backend.elements import MARK
 from tfaip.backend.selection import compiles_each_shape
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.bucketing import LengthPadding
 from tfaip.data.pipeline.definitions import SampleSpecs
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.prefetch import Prefetcher
+from tfaip.data.specs import TensorSpec
 from tfaip.util.typing import Element
 
 OpenBatches = AbstractContextManager[Iterator[tuple[Batch, Position | None]]]
@@ -26,11 +30,14 @@ class Feeder:
 
     Args:
         data: gives the specs of inputs and targets.
+        devices: devices of this process, if several share the batches; 0: there is one.
     """
 
-    def __init__(self, data: SampleSpecs) -> None:
+    def __init__(self, data: SampleSpecs, devices: int = 0) -> None:
         self._data = data
-        self._datasets = backend.Datasets((data.input_layer_specs(), data.target_layer_specs()))
+        self._devices = devices
+        marks = [{MARK: TensorSpec((), "bool")}] if devices else []
+        self._datasets = backend.Datasets((data.input_layer_specs(), data.target_layer_specs(), *marks))
 
     def feed(self, batches: OpenBatches, lengths: Sequence[int] = ()) -> Feed:
         """Return a feed, a context; the one before has ended.
@@ -40,7 +47,7 @@ class Feeder:
             lengths: variable dimensions are padded up to the next of these if each shape is compiled (JAX).
         """
         padding = LengthPadding(self._data, lengths) if lengths and compiles_each_shape() else None
-        return Feed(batches, padding, self._datasets)
+        return Feed(batches, padding, self._datasets, self._devices)
 
 
 class Feed:
@@ -50,10 +57,14 @@ class Feed:
         batches: opens the stream.
         padding: of the variable dimensions; None: as they are.
         datasets: makes what `fit` and `evaluate` read, the attribute `dataset`.
+        devices: see `Feeder`.
     """
 
-    def __init__(self, batches: OpenBatches, padding: LengthPadding | None, datasets: backend.Datasets) -> None:
+    def __init__(
+        self, batches: OpenBatches, padding: LengthPadding | None, datasets: backend.Datasets, devices: int
+    ) -> None:
         self._padding = padding
+        self._devices = devices
         self._datasets = datasets
         self._positions: deque[Position | None] = deque()
         self._released = 0
@@ -100,13 +111,26 @@ class Feed:
                     return
                 batch, position = item
                 self._positions.append(position)
-            yield batch.inputs, batch.targets
+            yield self._element(batch)
+
+    def _element(self, batch: Batch) -> Element:
+        element: Any = batch.inputs, batch.targets
+        if self._padding is not None:
+            element = self._padding(element)
+        if not self._devices:
+            return element
+        rows = batch.size
+        if batch.is_whole:
+            rows *= self._devices
+            element = [{key: self._copies(array) for key, array in part.items()} for part in element]
+        return (*element, {MARK: backend.mark(rows, self._devices, batch.is_whole)})
+
+    def _copies(self, array: np.ndarray) -> np.ndarray:
+        return np.concatenate([array] * self._devices)
 
     def _prepared(self) -> Iterator[Element]:
         """Return the elements as the backend reads them."""
         elements: Iterator[Any] = self._elements()
-        if self._padding is not None:
-            elements = map(self._padding, elements)
         waiting = backend.num_waiting_batches()
         if waiting:
             ahead = Prefetcher(map(backend.to_device, elements), waiting)

@@ -192,7 +192,7 @@ def set_up_training(
     if run.output.directory is not None:
         run.output.models = _create_model_writer(params, scenario, data.samples if kept is None else None)
         run.output.best, run.output.final = run.exports_best(stage), params.export_final
-    feeder = Feeder(scenario.data)
+    feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
     return TrainingSetup(
         stage=stage,
         params=params,
@@ -235,10 +235,8 @@ class _Data:
 
 def _set_up_data(params: Params, scenario: Scenario, devices: Devices) -> _Data:
     check_batch_sizes(params, devices)
-    # A rest cannot be split equally; the next epoch begins with the samples that this one leaves out.
-    drops_rest = devices.num_shares > 1
-    curriculum = Curriculum(params, scenario, devices, drops_rest)
-    train = create_training_pipeline(params, scenario, drops_rest)
+    curriculum = Curriculum(params, scenario, devices)
+    train = create_training_pipeline(params, scenario)
     val = create_validation_pipeline(params, scenario)
     return _Data(train, val, train.to_mode(PipelineMode.EVALUATION) if val is None else val, curriculum)
 

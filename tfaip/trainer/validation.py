@@ -17,7 +17,6 @@ from tfaip.device.devices import Devices
 from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
 from tfaip.model.lossnames import INPUT_GRADIENT, TOTAL_LOSS
-from tfaip.model.predictionscoring import UnevenBatches
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree.places import flag_of
@@ -132,9 +131,8 @@ class EpochEvaluation:
         assert self.val is not None  # noqa: S101 (asked by the caller)
         self.display.start("Validation", None, 0)
         steps = ValidationSteps(self.model, self.display, self._is_asked_to_stop, callbacks.for_batches)
-        uneven = UnevenBatches(self.devices.num_shares)
         try:
-            batches = _without_positions(self.val, uneven, self.devices.shard)
+            batches = _without_positions(self.val, self.devices.shard)
             lengths = self.val.params.bucket_lengths()
             with (
                 self.feeder.feed(batches, lengths) as feed,
@@ -145,8 +143,6 @@ class EpochEvaluation:
                 # that has no class of its own: only the text tells it from others.
                 warnings.filterwarnings("ignore", message="Your input ran out of data")
                 values = self.model.evaluate(feed.dataset, verbose=0, callbacks=steps, return_dict=True)
-            if uneven.batches:
-                values = uneven.evaluate(self.model)
         finally:
             self.display.stop()
         if self._is_asked_to_stop():
@@ -205,8 +201,6 @@ def _is_due(epoch: int, every_n: int, last: int) -> bool:
 
 
 @contextlib.contextmanager
-def _without_positions(
-    pipeline: DataPipeline, uneven: UnevenBatches, shard: Shard
-) -> Iterator[Iterator[tuple[Batch, None]]]:
+def _without_positions(pipeline: DataPipeline, shard: Shard) -> Iterator[Iterator[tuple[Batch, None]]]:
     with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        yield ((shard_batch(batch, shard), None) for batch in batches if uneven.is_split(batch))
+        yield ((shard_batch(batch, shard), None) for batch in batches)

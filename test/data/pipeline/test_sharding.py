@@ -44,7 +44,7 @@ def pipeline(*processors: Any, data: type[RowData] = EvenData, size: int = 10, *
 def test_the_rows_together_are_the_whole_batches(workers: int) -> None:
     # Batches of 6 from passes of 10: they begin anywhere in a pass.
     whole = epoch(pipeline(NoiseParams()), UNSHARDED)
-    parts = [epoch(pipeline(NoiseParams(), num_processes=workers), (rank, 3)) for rank in range(3)]
+    parts = [epoch(pipeline(NoiseParams(), num_processes=workers), (rank, 3, 3)) for rank in range(3)]
     assert len(whole) == 4
     for number, (targets, position) in enumerate(whole):
         assert sum((part[number][0] for part in parts), []) == targets
@@ -54,9 +54,9 @@ def test_the_rows_together_are_the_whole_batches(workers: int) -> None:
 
 
 def test_it_goes_on_from_any_batch() -> None:
-    everything = epoch(pipeline(NoiseParams()), (1, 2))
+    everything = epoch(pipeline(NoiseParams()), (1, 2, 2))
     _, position = everything[1]
-    assert epoch(pipeline(NoiseParams()), (1, 2), 12, position) == everything[2:]
+    assert epoch(pipeline(NoiseParams()), (1, 2, 2), 12, position) == everything[2:]
 
 
 def test_only_own_samples_are_processed() -> None:
@@ -64,22 +64,22 @@ def test_only_own_samples_are_processed() -> None:
     dropped = []
     for rank in range(3):
         made = pipeline(DropParams(every=100))
-        assert all(0 not in targets for targets, _ in epoch(made, (rank, 3)))
+        assert all(0 not in targets for targets, _ in epoch(made, (rank, 3, 3)))
         dropped.append(made.dropped.invalid)
     assert sum(dropped) == sum(targets.count(0) for targets, _ in epoch(pipeline(), UNSHARDED)) > 1
 
 
 def test_a_dropped_sample_is_replaced_by_one_of_its_rows() -> None:
-    plain = epoch(pipeline(shuffle_buffer_size=0), (0, 3))
+    plain = epoch(pipeline(shuffle_buffer_size=0), (0, 3, 3))
     assert [targets for targets, _ in plain] == [[0, 1], [6, 7], [2, 3], [8, 9]]
-    kept = epoch(pipeline(DropParams(every=2), shuffle_buffer_size=0), (0, 3))
+    kept = epoch(pipeline(DropParams(every=2), shuffle_buffer_size=0), (0, 3, 3))
     assert [targets for targets, _ in kept] == [[1, 1], [7, 7], [3, 3], [9, 9]]
     assert [position for _, position in kept] == [position for _, position in plain]
 
 
 def test_nothing_left_of_the_own_rows_is_an_error() -> None:
     with pytest.raises(TfaipError, match="all 2 samples that process 2 has in a batch were dropped"):
-        epoch(pipeline(DropParams(every=1)), (2, 3))
+        epoch(pipeline(DropParams(every=1)), (2, 3, 3))
 
 
 @pytest.mark.parametrize(
@@ -94,29 +94,44 @@ def test_what_depends_on_the_whole_batch_is_cut_from_it(
     processors: tuple[Any, ...], data: type[RowData], params: dict[str, Any]
 ) -> None:
     whole = epoch(pipeline(*processors, data=data, **params), UNSHARDED)
-    parts = [epoch(pipeline(*processors, data=data, **params), (rank, 3)) for rank in range(3)]
+    parts = [epoch(pipeline(*processors, data=data, **params), (rank, 3, 3)) for rank in range(3)]
     for number, (targets, position) in enumerate(whole):
-        assert sum((part[number][0] for part in parts), []) == targets
+        own = [part[number][0] for part in parts]
+        # What is left in the buckets at the end of a pass cannot be split.
+        assert sum(own, []) == targets if len(targets) % 3 == 0 else own == [targets] * 3
         assert all(part[number][1] == position for part in parts)
 
 
-def test_rows_of_a_batch_that_cannot_be_split_equally() -> None:
+@pytest.mark.parametrize("shard", [(0, 1, 2), (0, 3, 3), (2, 3, 3), (1, 2, 4)])
+def test_a_batch_that_cannot_be_split_equally_is_given_whole(shard: Shard) -> None:
     batch = Batch({"x": np.arange(5)}, {}, list("abcde"))
-    parts = [shard_batch(batch, (rank, 3)) for rank in range(3)]
-    assert [part.inputs["x"].tolist() for part in parts] == [[0], [1, 2], [3, 4]]
-    assert [part.meta for part in parts] == [["a"], ["b", "c"], ["d", "e"]]
+    part = shard_batch(batch, shard)
+    assert (part.inputs["x"].tolist(), part.meta, part.is_whole) == ([0, 1, 2, 3, 4], batch.meta, True)
     assert shard_batch(batch, UNSHARDED) is batch
+    assert not batch.is_whole
+
+
+@pytest.mark.parametrize("processors", [(NoiseParams(),), (PairParams(),), ()])
+def test_every_process_has_all_rows_of_a_last_batch_that_cannot_be_split(processors: tuple[Any, ...]) -> None:
+    # Own rows alone are made, whole batches are, or rows are taken from arrays.
+    whole = epoch(pipeline(*processors), UNSHARDED, 17)
+    parts = [epoch(pipeline(*processors), (rank, 3, 3), 17) for rank in range(3)]
+    assert [len(targets) for targets, _ in whole] == [6, 6, 5]
+    assert all(part[-1][0] == whole[-1][0] for part in parts)
+    assert sum((part[1][0] for part in parts), []) == whole[1][0]
+    with pipeline(*processors).training_batches(Position(), 17, (1, 3, 3)) as batches:
+        assert [batch.is_whole for batch, _ in batches] == [False, False, True]
 
 
 def test_each_process_counts_the_samples_of_its_own_rows_that_failed() -> None:
     faults = [FaultParams(fault="raise", at=at) for at in (1, 5, 9)]
     made = pipeline(*faults, size=12, shuffle_buffer_size=0, on_error="skip:2")
     # Of batches of 6 the second process has the rows 3 to 5 and 9 to 11.
-    positions = [position for _, position in epoch(made, (1, 2))]
+    positions = [position for _, position in epoch(made, (1, 2, 2))]
     assert [position.failed for position in positions] == [((5,),)] + 3 * [((5,), (9,))]
-    assert epoch(made, (1, 2), 6, positions[2])[0][1] == positions[3]
+    assert epoch(made, (1, 2, 2), 6, positions[2])[0][1] == positions[3]
     with pytest.raises(ZeroDivisionError, match="bad pixel"):
-        epoch(pipeline(*faults, size=12, shuffle_buffer_size=0, on_error="skip:1"), (1, 2))
+        epoch(pipeline(*faults, size=12, shuffle_buffer_size=0, on_error="skip:1"), (1, 2, 2))
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -133,7 +148,7 @@ def test_nothing_is_read_behind_the_last_batch(workers: int) -> None:
         samples, [NoiseParams()], data=EvenData, batch_size=6, shuffle_buffer_size=0, num_processes=workers
     )
     with made:
-        position = epoch(made, (1, 2))[-1][1]
+        position = epoch(made, (1, 2, 2))[-1][1]
         assert read == list(range(24))
-        epoch(made, (1, 2), 12, position)
+        epoch(made, (1, 2, 2), 12, position)
     assert read == list(range(36))

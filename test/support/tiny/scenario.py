@@ -25,6 +25,7 @@ class TinyData(Data):
 
     inputs = {"x": Spec(4)}
     targets = {"y": Spec(1)}
+    length_of = "x"
 
 
 class Jitter(Processor):

@@ -11,7 +11,7 @@ from tfaip.data.pipeline.datagenerator import BatchAccess
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.sampler import Indices, Sampler
-from tfaip.data.pipeline.sharding import UNSHARDED, Shard, shard_bounds
+from tfaip.data.pipeline.sharding import UNSHARDED, Shard, is_whole, shard_bounds
 from tfaip.errors import TfaipError
 
 
@@ -60,4 +60,6 @@ def array_batches(
             return
         rows = picked[0] if len(picked) == 1 else np.concatenate(picked)  # most batches are of one pass
         begin, end = shard_bounds(len(rows), shard)
-        yield batcher.from_stacked(generator.get_batch(rows[begin:end])), position
+        batch = batcher.from_stacked(generator.get_batch(rows[begin:end]))
+        batch.is_whole = is_whole(len(rows), shard)
+        yield batch, position

@@ -20,11 +20,13 @@ class Batch:
         inputs: arrays of shape `[size, ...]` by key.
         targets: the same for the targets; empty if there are none.
         meta: `sample.meta` of each sample.
+        is_whole: several devices get all of it each, since it cannot be split equally.
     """
 
     inputs: dict[str, Array]
     targets: dict[str, Array]
     meta: list[Any]
+    is_whole: bool = False
 
     @property
     def size(self) -> int:

@@ -279,8 +279,8 @@ class DataPipeline:
         Args:
             start: position of the stream, `Position()` at the beginning of a training.
             num_samples: size of the epoch (or what is left of it).
-            shard: (index, count): only the rows of one of several processes that train together;
-                their number must divide the batches.
+            shard: (index, count, devices): only the rows of one of several processes that train
+                together; all rows of a batch that their devices cannot share equally.
 
         Returns:
             the batches, or the own rows of them, each with the position after it.

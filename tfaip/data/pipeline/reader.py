@@ -18,7 +18,7 @@ from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.data.pipeline.sampler import Sampler
-from tfaip.data.pipeline.sharding import UNSHARDED, Shard, ShardedStream, shard_batch
+from tfaip.data.pipeline.sharding import Shard, ShardedStream, shard_batch
 from tfaip.data.pipeline.stream import SampleStream
 from tfaip.data.pipeline.workers.spec import WorkerSpec
 from tfaip.errors import UsageError
@@ -151,10 +151,11 @@ class PipelineReader:
 
     def sharded_batches(self, start: Position, sizes: Iterable[int], shard: Shard) -> Batches:
         """Yield the rows of a shard of an endless stream; only these are read if possible."""
-        arrays = self._arrays()
-        if shard != UNSHARDED and arrays is not None:
+        has_part = shard[1] > 1
+        arrays = self._arrays() if has_part else None
+        if arrays is not None:
             return array_batches(arrays, self.sampler, self.batcher, start, sizes, True, shard)
-        if shard != UNSHARDED and self._rows_are_independent():
+        if has_part and self._rows_are_independent():
             stream = ShardedStream(self.sampler, self.executor, self.filter, shard)
             return stream.batches(start, sizes, self.stack)
         return ((shard_batch(batch, shard), position) for batch, position in self.batches(start, sizes, True))

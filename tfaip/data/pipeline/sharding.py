@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from itertools import cycle, islice, tee
 
 from tfaip.data.pipeline.batching import Batch
@@ -15,21 +16,30 @@ from tfaip.data.pipeline.sampler import Sampler
 from tfaip.data.pipeline.stream import Cursor
 from tfaip.errors import TfaipError
 
-Shard = tuple[int, int]
-"""(index, count): the rows of process `index`, from 0, of `count` processes that train together."""
+Shard = tuple[int, int, int]
+"""(index, count, devices): the rows of process `index`, from 0, of `count` that have so many devices together."""
 
-UNSHARDED: Shard = (0, 1)
+UNSHARDED: Shard = (0, 1, 1)
+
+
+def is_whole(size: int, shard: Shard) -> bool:
+    """Return True if a batch of this size cannot be split equally: every device gets all of it."""
+    return size % shard[2] > 0
 
 
 def shard_bounds(size: int, shard: Shard) -> tuple[int, int]:
     """Return the first row of a shard in a batch of this size, and the first one after it."""
-    index, count = shard
+    if is_whole(size, shard):
+        return 0, size
+    index, count, _ = shard
     return size * index // count, size * (index + 1) // count
 
 
 def shard_batch(batch: Batch, shard: Shard) -> Batch:
-    """Return the rows of a shard, consecutive ones; the sizes of shards differ by at most 1."""
-    if shard == UNSHARDED:
+    """Return the rows of a shard, consecutive ones; all rows of a batch that cannot be split equally."""
+    if is_whole(batch.size, shard):
+        return replace(batch, is_whole=True)
+    if shard[1] == 1:
         return batch
     begin, end = shard_bounds(batch.size, shard)
     inputs = {key: array[begin:end] for key, array in batch.inputs.items()}
@@ -76,10 +86,12 @@ class ShardedStream:
         own = (_part(block, *shard_bounds(block.size, self._shard)) for block in parts)
         for result in self._executor.execute(own, self._sampler.seed, as_batches=True):
             # Every process continues after the whole batch, not after its own rows.
-            last = next(whole).segments[-1]
+            block = next(whole)
+            last = block.segments[-1]
             batch = result.batch
             if batch is None:
                 batch = stack(self._filled(result))
+            batch.is_whole = is_whole(block.size, self._shard)
             cursor.pass_index = last.pass_index
             cursor.consumed = cursor.emitted = last.first + len(last.items)
             yield batch, cursor.position()
