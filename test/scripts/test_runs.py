@@ -17,6 +17,7 @@ import pytest
 
 from test.support.commands import CommandResult, finish_command, run_several, start_command
 from test.support.runs import copy_tiny, files_below, make_once
+from tfaip.trainer.tools.runs import find_runs
 from tfaip.util.files import is_locked, locked_directory
 
 MONITOR = "val_loss/mean_epoch"
@@ -169,6 +170,15 @@ def test_odd_facts_of_a_run_do_not_hide_the_others(trained: Path, tmp_path: Path
     assert [run["params"] for run in listed.values()] == [{}, {}, {}]  # NaN is no difference
     result = list_runs(tmp_path, ".", "--csv")
     assert (result.rc, result.stdout.splitlines()[1][:9]) == (0, r"huge\udcf")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_directories_that_may_not_be_read_are_passed_over(tmp_path: Path) -> None:
+    for name in ("closed", "open"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "trainer_params.json").write_text("{}")
+    (tmp_path / "closed").chmod(0o444)
+    assert find_runs(tmp_path) == [tmp_path / "open"]
 
 
 def test_a_look_does_not_stop_a_training_from_locking(tmp_path: Path) -> None:

@@ -110,6 +110,13 @@ def test_a_save_that_fails_leaves_the_old_ones(store: CheckpointStore, tmp_path:
     assert value(restored(store)) == 3
 
 
+def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "checkpoint"
+    file.touch()
+    with pytest.raises(TfaipError, match=r"checkpoint cannot be written: File exists$"):
+        CheckpointStore(file).save(checkpoint(1), 1)
+
+
 def test_restore_by_name_drops_newer_ones(store: CheckpointStore, tmp_path: Path) -> None:
     assert value(restored(store, "epoch_0002")) == 2
     assert names(tmp_path) == ["epoch_0001", "epoch_0002", "latest"]

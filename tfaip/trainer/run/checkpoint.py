@@ -19,7 +19,15 @@ import numpy as np
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME, LATEST_FILE
-from tfaip.util.files import commit_directory, is_ours, link_tree, remove_directory, remove_temporaries, write_text
+from tfaip.util.files import (
+    commit_directory,
+    failures_named,
+    is_ours,
+    link_tree,
+    remove_directory,
+    remove_temporaries,
+    write_text,
+)
 from tfaip.util.logging import logger
 from tfaip.util.manifest import CHECKPOINT_MARKS, read_json_object, verify_files, write_manifest
 from tfaip.util.reading import RECORDS_BYTES
@@ -68,9 +76,10 @@ class CheckpointStore:
         state, name = _state_text(checkpoint), checkpoint_name(epoch, step)
 
         def save() -> Path:
-            path = self._commit(name, checkpoint.arrays, state, best)
-            write_text(self._directory / LATEST_FILE, name + "\n")
-            self._remove_old()
+            with failures_named(self._directory):
+                path = self._commit(name, checkpoint.arrays, state, best)
+                write_text(self._directory / LATEST_FILE, name + "\n")
+                self._remove_old()
             return path
 
         return save

@@ -131,7 +131,7 @@ def find_runs(root: Path) -> list[Path]:
 
 
 def _runs_below(directory: Path, depth: int) -> Iterator[Path]:
-    if (directory / names.PARAMS_FILE).is_file():
+    if os.path.isfile(directory / names.PARAMS_FILE):  # False also if this user may not look into the directory
         yield directory
         return
     if depth == MAX_DEPTH:
