@@ -208,7 +208,7 @@ def other_values(value: Any, declared: Any) -> Iterator[Any]:
             yield [item, item]
             yield [item, item, item]
     elif get_origin(declared) is dict:
-        yield from ({"a": 0.5}, {1: 0.5})
+        yield from ({"a": 0.5}, {1: 0.5}, {"a": "text"})
     else:
         for member in members or [declared]:
             yield from other_values({int: 1, float: 0.25, bool: False, str: ""}.get(member), member)

@@ -105,8 +105,8 @@ def test_a_process_reads_its_own_rows_alone(start: Position) -> None:
     # Batches of 6 of passes of 10; the data without arrays are cut behind their batches.
     for rank in range(3):
         arrays, single = pipelines(10, 3, batch_size=6)
-        made = epoch(arrays, start, 30, (rank, 3))
-        assert made == epoch(single, start, 30, (rank, 3))
+        made = epoch(arrays, start, 30, (rank, 3, 3))
+        assert made == epoch(single, start, 30, (rank, 3, 3))
         assert (arrays.generator.batches_read, arrays.generator.rows_read) == (5, 10)
 
 
