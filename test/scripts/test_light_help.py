@@ -1,4 +1,4 @@
-"""The help of commands, which imports neither NumPy nor a backend: that would take longer than all the rest."""
+"""The help of commands: that of a scenario imports no NumPy and no backend, a usage text not even the params."""
 
 import subprocess
 import sys
@@ -14,6 +14,8 @@ for name, *line in lines:
         importlib.import_module(f"tfaip.scripts.{name}").main(line)
     assert printed.getvalue().startswith("usage: "), (name, printed.getvalue()[:80])
     heavy = {"numpy", "yaml", "rich", "keras", "tensorflow", "jax"} & set(sys.modules)
+    if len(line) == 1:
+        heavy |= {"argcomplete", "dataclasses", "tfaip.params"} & set(sys.modules)
     assert not heavy, (line, heavy)
 print(len(lines))
 """

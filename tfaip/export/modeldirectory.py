@@ -8,13 +8,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tfaip.errors import TfaipError
+from tfaip.export.formatnames import FORMAT_DIRS
 from tfaip.util.manifest import MANIFEST_FILE, MODEL_MARKS, read_manifest, verify_files
 from tfaip.util.text import shorten_text
 
 # Entry of a manifest: formats that were not written by the training but later, on demand.
 ADDED_FORMATS = "added_formats"
-# Directories of the formats (`tfaip.export.formats.FORMATS`).
-SERVE_DIR, KERAS_DIR, ONNX_DIR = FORMAT_DIRS = ("serve", "keras", "onnx")
 _USUAL_ENTRIES = (*MODEL_MARKS, *FORMAT_DIRS, "training_data.json", "resources")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfaip.backend.keras_private.archives import archive_variables
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.modeldirectory import SERVE_DIR as SERVE_DIR
+from tfaip.export.formatnames import SERVE_DIR as SERVE_DIR
 from tfaip.export.savedmodelloading import ServedModel, quiet_tensorflow
 from tfaip.export.savedmodeltemplate import SavedModelTemplate
 from tfaip.model.exportgraph import ExportGraphs

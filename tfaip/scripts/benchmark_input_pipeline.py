@@ -6,16 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.device.devices import prepare_devices
 from tfaip.errors import UsageError
-from tfaip.params.commandline.flagtexts import described
-from tfaip.params.values.storable import flags_of
 from tfaip.scripts.common import command
-from tfaip.scripts.common.exportedmodels import read_data
-from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.train import open_scenario, parse_without_output
-from tfaip.util.construction import construct
 
 PROG = "tfaip-benchmark-input-pipeline"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -34,6 +27,10 @@ written), and:
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Measure the input pipeline of a scenario."""
+    from tfaip.device.devices import prepare_devices
+    from tfaip.params.values.storable import flags_of
+    from tfaip.util.construction import construct
+
     scenario_cls = open_scenario(name)
     args = _parse(f"{PROG} {name}", scenario_cls, flags)
     with flags_of(args.trainer, "trainer", "device"):
@@ -48,6 +45,9 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
+    from tfaip.params.commandline.flagtexts import described
+    from tfaip.scripts.common.parser import CommandParser
+
     description = f"Measure the input pipeline of {described(scenario)}"
     parser = CommandParser(prog, description, scenario.declared_packages(), scenario=scenario)
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
@@ -59,6 +59,9 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
 
 def _plan(scenario: Any, args: Any) -> None:
     """Read the first batch, and print what would be read."""
+    from tfaip.data.pipeline.definitions import PipelineMode
+    from tfaip.scripts.common.exportedmodels import read_data
+
     gen = args.trainer.gen
     setup = gen.setup.train
     data = read_data(scenario, setup, gen.train_gen(), PipelineMode.TRAINING)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfaip.backend.selection import import_backend
 from tfaip.errors import UsageError
-from tfaip.export.modeldirectory import FORMAT_DIRS
+from tfaip.export.formatnames import FORMAT_DIRS
 from tfaip.scripts.common import command
-from tfaip.scripts.common.exportedmodels import open_verified
-from tfaip.scripts.common.parser import CommandParser
-from tfaip.scripts.common.results import write_results
-from tfaip.util.construction import construct
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, shorten_text
 
@@ -37,6 +31,13 @@ SavedModel is a program: check only what you trust.
 @command.entry_point(USAGE, "model", choices={"--dry_run": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
     """Check an exported model."""
+    from dataclasses import asdict
+
+    from tfaip.backend.selection import import_backend
+    from tfaip.scripts.common.exportedmodels import open_verified
+    from tfaip.scripts.common.results import write_results
+    from tfaip.util.construction import construct
+
     models = open_verified(Path(name), flags)
     args = _parse(f"{PROG} {name}", models.flags)
     import_backend()
@@ -59,6 +60,8 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _parse(prog: str, flags: Sequence[str]) -> Any:
+    from tfaip.scripts.common.parser import CommandParser
+
     parser = CommandParser(prog, "Check an exported model.", writes=["out"])
     parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
     parser.add_option(

@@ -6,14 +6,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfaip.backend.selection import import_backend
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common import command
-from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.train import open_scenario, parse_without_output
 from tfaip.util.text import shorten_text
 
@@ -54,6 +51,10 @@ class FindingsError(TfaipError):
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Check the code of a scenario."""
+    from dataclasses import asdict
+
+    from tfaip.scripts.common.parser import CommandParser
+
     scenario = open_scenario(name)
     description = f"Check the code of {scenario.__name__}."
     # If its default params fail, which is a finding below, only its own package is trusted.
@@ -80,6 +81,8 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _check(scenario: type, params: Any) -> list[Finding]:
+    from tfaip.backend.selection import import_backend
+
     import_backend()
     from tfaip.scenario.checking.check import check_scenario
 
@@ -102,6 +105,8 @@ def _print_plan(scenario: type) -> None:
 
 def shortened(finding: Finding) -> Finding:
     """Return a finding with the path of its file from the working directory, if it is below that."""
+    from dataclasses import replace
+
     path = Path(finding.file)
     if path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from argcomplete import shellcode
-
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.scripts.common.completing import SHELLS
 
 PROG = "tfaip-completion"
 USAGE = f"""usage: {PROG} SHELL
@@ -24,6 +21,10 @@ switch it on, add one of these lines to ~/.bashrc, ~/.zshrc or ~/.config/fish/co
 @command.entry_point(USAGE, "shell", choices={})
 def main(shell: str, flags: list[str]) -> None:
     """Print the code for a shell."""
+    from argcomplete import shellcode
+
+    from tfaip.scripts.common.completing import SHELLS
+
     if shell not in SHELLS or flags:
         raise UsageError(f"expected one of {', '.join(SHELLS)}, got {' '.join([shell, *flags])}")
     print(shellcode(_commands(), shell=shell))

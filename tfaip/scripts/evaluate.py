@@ -7,15 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
-from tfaip.components.userlogs import user_logs
 from tfaip.errors import UsageError
-from tfaip.evaluator.evaluator import result_of
 from tfaip.scripts.common import command
-from tfaip.scripts.common.exportedmodels import exported_model
-from tfaip.scripts.common.parser import CommandParser
-from tfaip.scripts.common.results import print_results, write_results
-from tfaip.util.construction import construct
 from tfaip.util.text import shorten, shorten_text
 
 PROG = "tfaip-evaluate"
@@ -36,6 +29,11 @@ or a scenario as in tfaip-train.
 @command.entry_point(USAGE, "scenario", "--scenario")
 def main(names: list[str], flags: list[str]) -> None:
     """Evaluate predicted samples."""
+    from tfaip.components.userlogs import user_logs
+    from tfaip.evaluator.evaluator import result_of
+    from tfaip.scripts.common.results import print_results, write_results
+    from tfaip.util.construction import construct
+
     if len(names) > 1:
         raise UsageError(f"--scenario takes one scenario, got {shorten_text(' '.join(names))}")
     trusted, flags = command.take_trusted(flags)
@@ -62,7 +60,9 @@ def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
     """Return the scenario class that a user named, and its params."""
     from tfaip.backend.selection import select_backend
     from tfaip.components.loading import load_scenario
+    from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
     from tfaip.export.modelloading import load_exported_params
+    from tfaip.scripts.common.exportedmodels import exported_model
 
     select_backend()  # before the code of the scenario, which may import Keras
     model = exported_model(Path(name))
@@ -73,6 +73,8 @@ def _load_scenario(name: str, trusted: Sequence[str]) -> tuple[Any, Any]:
 
 
 def _parse(prog: str, scenario: Any, params: Any, flags: Sequence[str], trusted: Sequence[str]) -> Any:
+    from tfaip.scripts.common.parser import CommandParser
+
     trusted = [*scenario.declared_packages(), *trusted]
     parser = CommandParser(prog, "Evaluate predicted samples.", trusted, ["out"], scenario)
     parser.add_option("--prediction", type=str | None, help="File of predicted samples (required)")

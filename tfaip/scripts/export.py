@@ -7,17 +7,15 @@ import difflib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tfaip.backend.selection import import_backend, prefer_backend
-from tfaip.components.scenarioparamsfile import require_model
 from tfaip.errors import UsageError
-from tfaip.export.modeldirectory import FORMAT_DIRS
+from tfaip.export.formatnames import FORMAT_DIRS
 from tfaip.scripts.common import command
-from tfaip.scripts.common.exportedmodels import Models, exported_model, open_verified
-from tfaip.util.construction import construct
-from tfaip.util.files import locked_directory
-from tfaip.util.paths import require_creatable
 from tfaip.util.text import shorten_text
+
+if TYPE_CHECKING:
+    from tfaip.scripts.common.exportedmodels import Models
 
 PROG = "tfaip-export"
 USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
@@ -36,6 +34,9 @@ graph is rebuilt from the code of the scenario; each written format is loaded an
 @command.entry_point(USAGE, "model", choices={"--format": FORMAT_DIRS, "--dry_run": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
     """Write further formats of a model."""
+    from tfaip.backend.selection import prefer_backend
+    from tfaip.scripts.common.exportedmodels import exported_model, open_verified
+
     is_dry = "--dry_run" in flags
     flags = [flag for flag in flags if flag != "--dry_run"]
     formats, flags = command.take_words("--format", f"one of {', '.join(FORMAT_DIRS)}", flags)
@@ -68,6 +69,9 @@ def _locked(path: Path) -> Iterator[None]:
     Raises:
         UsageError: if another process may be about to replace the model.
     """
+    from tfaip.components.scenarioparamsfile import require_model
+    from tfaip.util.files import locked_directory
+
     require_model(path)
     with contextlib.ExitStack() as stack:
         try:
@@ -81,11 +85,15 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
+    from tfaip.backend.selection import import_backend
+
     import_backend()
     from tfaip.export.formats import Advice, ExportFormats, export_graphs
     from tfaip.export.modelloading import load_weights
     from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
+    from tfaip.util.construction import construct
+    from tfaip.util.paths import require_creatable
 
     advice = Advice("leave {} out of --format", "leave {} out of --format")
     scenario, path = construct(models.scenario, models.params), models.paths[0]

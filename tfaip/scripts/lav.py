@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-from tfaip.components.userlogs import user_logs
-from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.device.devices import prepare_devices
 from tfaip.errors import UsageError
-from tfaip.lav.params import LAVParams
-from tfaip.params.commandline.flagtexts import described
-from tfaip.params.metadata import COMMON
-from tfaip.params.values.storable import flags_of
 from tfaip.scripts.common import command
-from tfaip.scripts.common.dataflags import generator_of_flags
-from tfaip.scripts.common.exportedmodels import Models, choose_data, open_models, plan_for_models
-from tfaip.scripts.common.parser import CommandParser
-from tfaip.scripts.common.results import print_results, write_results
-from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
-
-log = logger(__name__)
 
 PROG = "tfaip-lav"
 FLAG = "--export_dir"
@@ -44,6 +25,10 @@ data that the training validated on.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load a model and validate it."""
+    from tfaip.scripts.common.evaluation import parse_flags, plan, run_lav
+    from tfaip.scripts.common.exportedmodels import open_models
+    from tfaip.scripts.common.results import print_results, write_results
+
     if len(directories) > 1:
         given = shorten_text(" ".join(directories))
         raise UsageError(f"{FLAG} takes one directory, got {given}; tfaip-multi-lav takes several")
@@ -57,78 +42,6 @@ def main(directories: list[str], flags: list[str]) -> None:
     print_results(results)
     benchmark = lav.benchmark_results.to_dict()
     write_results(args.out, {"model": str(models.paths[0]), "results": results, "benchmark": benchmark})
-
-
-def parse_flags(prog: str, models: Models, print_samples: bool = True) -> tuple[SimpleNamespace, list[Any]]:
-    """Return the flags of an evaluation and its generators; imports the backend at the end.
-
-    Args:
-        prog: how the command was called, for `--help`.
-        models: to evaluate.
-        print_samples: print the first samples unless a flag says otherwise.
-    """
-    defaults: list[Any] = []
-    if models.training_data is not None:
-        defaults = list(models.training_data.gen.lav_gen())
-    lav = LAVParams(model_path=str(models.paths[0]), print_samples=print_samples)
-    models.use_training_pipeline(lav)
-    parser = CommandParser(
-        prog,
-        f"Load and validate {described(models.scenario)}",
-        models.all_trusted(),
-        writes=["out", "dump", "tensorboard"],
-        scenario=models.scenario,
-    )
-    parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
-    parser.add_params("lav", LAVParams, default=lav, metadata={"fix_dc": True})
-    default = generator_of_flags(models.flags, next(iter(defaults), None))
-    parser.add_params("data", DataGeneratorParams, default=default, metadata=COMMON)
-    for name in ("pipeline", "device"):
-        parser.accept_former(f"lav.{name}", name)
-    args = parser.parse(models.flags)
-    generators = choose_data(args.data, defaults)
-    with flags_of(args.lav, "lav", "device"):
-        prepare_devices(args.lav.device, alone=True)
-    return args, generators
-
-
-def plan(args: SimpleNamespace, models: Models, generators: list[Any]) -> None:
-    """Check models and data, and print what an evaluation would do."""
-    data = [(args.lav.pipeline, generator, PipelineMode.EVALUATION) for generator in generators]
-    plan_for_models(models, "validate {} on", data, [args.out, args.dump, args.tensorboard])
-
-
-def _log_what_is_left_out(pipeline: Any) -> None:
-    """Log which samples are not evaluated, by limits of the validation or of the user."""
-    if pipeline.limit > 0:
-        log.info("pipeline.limit %d: the first samples are evaluated, the others are left out", pipeline.limit)
-    if pipeline.max_element_length is not None:
-        log.info("pipeline.max_element_length %d: longer samples are left out", pipeline.max_element_length)
-
-
-def run_lav(lav: Any, args: SimpleNamespace, models: Models, generators: list[Any]) -> dict[str, Any]:
-    """Return the results of each generator (MultiLAV: of each model and their vote) by name.
-
-    Args:
-        lav: the `LAV` or `MultiLAV`.
-        args: the flags.
-        models: to evaluate.
-        generators: params of the data.
-    """
-    from tfaip.lav import callbacks
-    from tfaip.predict.samplefile import SampleWriter
-
-    _log_what_is_left_out(args.lav.pipeline)
-    with ExitStack() as stack:
-        stack.enter_context(user_logs(models.scenario, models.params, *generators))
-        called: list[callbacks.LAVCallback] = []
-        if args.dump is not None:
-            writer = stack.enter_context(SampleWriter(Path(args.dump), args.dump_inputs))
-            called.append(callbacks.DumpCallback(writer))
-        if args.tensorboard is not None:
-            called.append(callbacks.TensorBoardCallback(Path(args.tensorboard)))
-        results = list(lav.run(generators, called, args.run_eagerly))
-    return {f"lav_l{number}": one for number, one in enumerate(results)}
 
 
 if __name__ == "__main__":

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tfaip.scripts import lav
 from tfaip.scripts.common import command
-from tfaip.scripts.common.exportedmodels import open_models
-from tfaip.scripts.common.results import print_results, write_results
 
 PROG = "tfaip-multi-lav"
 FLAG = "--export_dirs"
@@ -26,14 +23,18 @@ dump, and the events for TensorBoard, are those of the vote.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load models, validate them and their vote."""
+    from tfaip.scripts.common.evaluation import parse_flags, plan, run_lav
+    from tfaip.scripts.common.exportedmodels import open_models
+    from tfaip.scripts.common.results import print_results, write_results
+
     models = open_models(directories, flags)
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
-    args, generators = lav.parse_flags(prog, models, print_samples=False)
+    args, generators = parse_flags(prog, models, print_samples=False)
     if args.dry_run:
-        lav.plan(args, models, generators)
+        plan(args, models, generators)
         return
     multi_lav = models.scenario.create_multi_lav(args.lav, models.paths, models.trusted)
-    results = lav.run_lav(multi_lav, args, models, generators)
+    results = run_lav(multi_lav, args, models, generators)
     for name, columns in results.items():
         print(name)
         print_results(columns)

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tfaip.components.userlogs import user_logs
-from tfaip.data.databaseparams import DataGeneratorParams
-from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.device.devices import prepare_devices
-from tfaip.params.commandline.flagtexts import described
-from tfaip.params.metadata import COMMON
-from tfaip.params.values.storable import flags_of
-from tfaip.predict.params import PredictorParams
 from tfaip.scripts.common import command
-from tfaip.scripts.common.dataflags import generator_of_flags
-from tfaip.scripts.common.exportedmodels import Models, choose_data, open_models, plan_for_models
-from tfaip.scripts.common.parser import CommandParser
-from tfaip.util.logging import logger
+
+if TYPE_CHECKING:
+    from types import SimpleNamespace
+
+    from tfaip.scripts.common.exportedmodels import Models
 
 PROG = "tfaip-predict"
 FLAG = "--export_dir"
@@ -39,6 +30,12 @@ predicted samples.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Apply models to data."""
+    from tfaip.components.userlogs import user_logs
+    from tfaip.device.devices import prepare_devices
+    from tfaip.params.values.storable import flags_of
+    from tfaip.scripts.common.exportedmodels import open_models
+    from tfaip.util.logging import logger
+
     models = open_models(directories, flags)
     args, generator = _parse(models)
     with flags_of(args.predict, "predict", "device"):
@@ -60,6 +57,16 @@ def main(directories: list[str], flags: list[str]) -> None:
 
 
 def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
+    from dataclasses import replace
+
+    from tfaip.data.databaseparams import DataGeneratorParams
+    from tfaip.params.commandline.flagtexts import described
+    from tfaip.params.metadata import COMMON
+    from tfaip.predict.params import PredictorParams
+    from tfaip.scripts.common.dataflags import generator_of_flags
+    from tfaip.scripts.common.exportedmodels import choose_data
+    from tfaip.scripts.common.parser import CommandParser
+
     defaults = _default_data(models)
     predict = PredictorParams()
     models.use_training_pipeline(predict)
@@ -88,6 +95,9 @@ def _default_data(models: Models) -> list[Any]:
 
 def _plan(args: SimpleNamespace, models: Models, generator: Any) -> None:
     """Check models and data, and print what would be predicted."""
+    from tfaip.data.pipeline.definitions import PipelineMode
+    from tfaip.scripts.common.exportedmodels import plan_for_models
+
     mode = PipelineMode.PREDICTION
     if args.predict.include_targets:
         mode = PipelineMode.EVALUATION

@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
-from tfaip.params.values.storable import flags_of
 from tfaip.scripts.common import command
-from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.train import open_scenario, parse_without_output
-from tfaip.trainer.historyreading import read_history
-from tfaip.util.construction import construct
 from tfaip.util.terminal import text_plot
 
 if TYPE_CHECKING:
@@ -46,6 +42,8 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.backend.selection import import_backend
 
     import_backend()
+    from tfaip.params.values.storable import flags_of
+    from tfaip.trainer.historyreading import read_history
     from tfaip.trainer.stages.plan import plan_stages
     from tfaip.trainer.stages.table import plan_table
     from tfaip.trainer.tools.rates import preview_schedules, preview_stages
@@ -103,6 +101,9 @@ def _rated_stages(plan: Sequence[PlannedStage], scenario_cls: Any) -> list[Rated
 
 def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
     """Return the batches of an epoch, and the graph, if the rate of an update may depend on it."""
+    from tfaip.params.values.storable import flags_of
+    from tfaip.util.construction import construct
+
     scenario, rule = construct(scenario_cls, params.scenario), params.learning_rate
     train = params.gen.train_data(scenario.data)
     with flags_of(params, "trainer"):
@@ -114,6 +115,8 @@ def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
 
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
+    from tfaip.scripts.common.parser import CommandParser
+
     description = f"Show the learning rate of a training of {scenario.__name__}."
     parser = CommandParser(prog, description, scenario.declared_packages(), ["png"], scenario)
     args = parse_without_output(parser, scenario, flags)

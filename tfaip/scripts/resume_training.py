@@ -6,18 +6,17 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
-from tfaip.params.values.former import is_former
 from tfaip.scripts.common import command
 from tfaip.scripts.common.commandline import take_words
-from tfaip.scripts.common.parser import CommandParser
-from tfaip.scripts.common.storedtraining import StoredTraining, load_trainer_params
 from tfaip.scripts.train import add_trainer_params
 from tfaip.util.logging import logger
-from tfaip.util.reading import read_json
 from tfaip.util.text import shorten_text
+
+if TYPE_CHECKING:
+    from tfaip.scripts.common.storedtraining import StoredTraining
 
 PROG = "tfaip-resume-training"
 FROM_STAGE = "--from_stage"
@@ -37,6 +36,7 @@ checkpoint directory, or one checkpoint in it. Flags change params of the run (e
 @command.entry_point(USAGE, "run")
 def main(name: str, flags: list[str]) -> None:
     """Continue a run."""
+    from tfaip.scripts.common.storedtraining import load_trainer_params
     from tfaip.trainer.run.directory import RunDirectory, find_run
 
     root, checkpoint = find_run(Path(name))
@@ -66,6 +66,9 @@ def main(name: str, flags: list[str]) -> None:
 
 def _require_resumable(params_file: Path) -> None:
     """Raise if a run was trained by tfaip 1.2, whose checkpoints hold another state."""
+    from tfaip.params.values.former import is_former
+    from tfaip.util.reading import read_json
+
     if is_former(read_json(params_file)):
         run = shorten_text(str(params_file.parent), 100)
         raise UsageError(
@@ -106,6 +109,8 @@ def _leave_out_history(stored: StoredTraining, root: Path) -> None:
 
 
 def _parse(prog: str, stored: StoredTraining, flags: Sequence[str]) -> Any:
+    from tfaip.scripts.common.parser import CommandParser
+
     trusted = [*stored.scenario.declared_packages(), *stored.permission.packages]
     parser = CommandParser(prog, "Continue a training.", trusted, scenario=stored.scenario)
     add_trainer_params(parser, type(stored.params), stored.params)

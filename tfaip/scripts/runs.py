@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.scripts.common.parser import CommandParser
 from tfaip.util.terminal import Curve, is_terminal, print_table, terminal_width, text_plot
 from tfaip.util.text import number_text, shorten, shorten_text
 
@@ -64,6 +63,8 @@ def main(first: str, flags: list[str]) -> None:
 
 
 def _parse(flags: Sequence[str]) -> SimpleNamespace:
+    from tfaip.scripts.common.parser import CommandParser
+
     parser = CommandParser(PROG, "List or compare runs.", writes=["png"])
     parser.add_option("--sort", type=str, default="name", help="Order of the runs")
     parser.add_option("--params", type=list[str], default=[], help="Params to show")

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from tfaip.scripts.common import command
-from tfaip.scripts.common.storedtraining import load_trainer_params
 from tfaip.scripts.train import train_with_flags
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten
@@ -27,6 +26,8 @@ of a run may name a new directory itself.
 @command.entry_point(USAGE, "params file")
 def main(name: str, flags: list[str]) -> None:
     """Train with stored params."""
+    from tfaip.scripts.common.storedtraining import load_trainer_params
+
     trusted, flags = command.take_trusted(flags)
     scenario, params, permission = load_trainer_params(Path(name), trusted)
     if _is_of_run(Path(name)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tfaip.errors import TfaipError
 
@@ -28,8 +28,7 @@ _KERAS_CALL = re.compile(r"Exception encountered when calling .*?\x1b\[1m(.*?)\x
 _KERAS_SHAPES = re.compile(r"Could not automatically infer the output shape .*? Error encountered:\s+", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A line of the user's code.
 
     Args:

@@ -1,8 +1,11 @@
-"""Short, single-line forms of values for messages."""
+"""Short, single-line forms of values for messages, and the character that no argument may hold."""
 
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Sequence
+
+from tfaip.errors import UsageError
 
 MESSAGE_LIMIT = 80
 # Of the text of another error inside a message.
@@ -64,3 +67,10 @@ def shorten_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
         return line
     head = (limit - 3) * 2 // 3
     return f"{line[:head]}...{line[head + 3 - limit :]}"
+
+
+def refuse_nul(argv: Sequence[str]) -> None:
+    """Raise a UsageError if an argument holds a NUL character, which only a Python program can pass."""
+    for word in argv:
+        if "\0" in word:
+            raise UsageError(f"the argument {shorten(word)} holds a NUL character")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from tfaip.errors import UsageError
 from tfaip.params.values.words import Words
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import refuse_nul, shorten, shorten_text
 
 _FLAG = re.compile(r"--[A-Za-z_]")
 # -inf and -nan are values.
@@ -23,13 +23,6 @@ def is_flag_word(word: str) -> bool:
 def is_value_word(word: str) -> bool:
     """Return True for a word that can be a value."""
     return not is_flag_word(word) and _DASH_WORD.match(word) is None
-
-
-def refuse_nul(argv: Sequence[str]) -> None:
-    """Raise a UsageError if an argument holds a NUL character, which only a Python program can pass."""
-    for word in argv:
-        if "\0" in word:
-            raise UsageError(f"the argument {shorten(word)} holds a NUL character")
 
 
 def split_arguments(
