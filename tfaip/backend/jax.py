@@ -372,6 +372,11 @@ def consume(data: Any) -> None:
 # Operations
 
 
+def fused(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a function of element-wise operations that runs as one loop over the elements: XLA does that by itself."""
+    return function
+
+
 def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the largest values of the last axis, the largest first, and their indices."""
     # An export traces with a batch of any size. TensorFlow cannot run JAX's `top_k`; sorting takes ten times as long.

@@ -448,6 +448,13 @@ def _stacked(chunk: list[Element]) -> Element:
 # Operations
 
 
+@cache
+def fused(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a function of element-wise operations that runs as one loop over the elements."""
+    # On a GPU, XLA needs parts of CUDA that the package of TensorFlow does not bring.
+    return tf.function(function, jit_compile=not tf.config.list_logical_devices("GPU"), autograph=False)
+
+
 def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the largest values of the last axis, the largest first, and their indices.
 

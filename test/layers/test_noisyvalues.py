@@ -1,0 +1,90 @@
+"""Normal numbers that are functions of seed and position: by integers of Python, and their distribution."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from keras import ops
+
+from tfaip.backend.active import backend
+from tfaip.layers.noisyvalues import normal
+
+pytestmark = pytest.mark.backend
+
+MASK = 2**32 - 1
+
+
+def drawn(first: int, second: int, size: int) -> np.ndarray:
+    seed = ops.convert_to_tensor(np.array([first, second], "uint32"))
+    return np.asarray(ops.convert_to_numpy(backend.fused(normal)(seed, size)), "float64")
+
+
+def scrambled(bits: int) -> int:
+    bits = (bits ^ bits >> 16) * 0x7FEB352D & MASK
+    bits = (bits ^ bits >> 15) * 0x846CA68B & MASK
+    return bits ^ bits >> 16
+
+
+def reference(first: int, second: int, position: int) -> float:
+    """The definition, in integers without limits and numbers of 64 bits."""
+    start = scrambled(scrambled(first + 0x9E3779B9 & MASK) + second & MASK)
+    step = scrambled(start + 0x9E3779B9 & MASK) | 1
+    bits = scrambled(position * step + start & MASK)
+    more = scrambled(bits + 0x9E3779B9 & MASK)
+    variance = 8 + 2 / 12
+    x = (bits.bit_count() + ((more >> 16) + (more & 0xFFFF)) / 2**16 - (17 - 2**-16)) / math.sqrt(variance)
+    return x + (4 + 2 / 120) / variance**2 / 24 * (x**3 - 3 * x)
+
+
+@pytest.mark.parametrize("seed", [(0, 0), (3, 7), (2**32 - 1, 2**31)])
+def test_numbers_are_those_of_the_definition(seed: tuple[int, int]) -> None:
+    expected = [reference(*seed, position) for position in range(1000)]
+    # Sums up to 40 in steps of 2^-16 are exact in float32; what follows rounds a few times.
+    np.testing.assert_allclose(drawn(*seed, 1000), expected, rtol=0, atol=2e-6)
+
+
+def test_the_distribution() -> None:
+    size = 1_000_000
+    numbers = np.sort(drawn(1, 0, size))
+    # The mean of n normal numbers has a deviation of 1 / sqrt(n), their variance one of sqrt(2 / n).
+    assert abs(numbers.mean()) < 4 / math.sqrt(size)
+    assert numbers.var() == pytest.approx(0.9997, abs=4 * math.sqrt(2 / size))
+    for limit in (-3.0, -2.0, -1.0, -0.3, 0.0, 0.3, 1.0, 2.0, 3.0):
+        share = NormalDist().cdf(limit)
+        found = np.searchsorted(numbers, limit) / size
+        assert found == pytest.approx(share, abs=0.0002 + 4 * math.sqrt(share * (1 - share) / size))
+    # Expected are 57.6 beyond 4, with a deviation of 7.6.
+    assert 57.6 - 4 * 7.6 < np.sum(np.abs(numbers) > 4) < 57.6 + 4 * 7.6
+    assert np.abs(numbers).max() < 6.44
+    # Sums of whole 2^-16: of a million draws about half are different numbers.
+    assert len(np.unique(numbers)) > 0.5 * size
+
+
+def test_no_draw_depends_on_another() -> None:
+    size = 250_000
+    numbers, next_update, other_seed = drawn(1, 0, size), drawn(1, 1, size), drawn(2, 0, size)
+    pairs = [(numbers, next_update), (numbers, other_seed), (next_update, other_seed)]
+    pairs += [(numbers[step:], numbers[:-step]) for step in (1, 2, 3, 128, 1000)]
+    for a, b in pairs:
+        for power in (1, 2):
+            # The correlation of n independent pairs has a deviation of 1 / sqrt(n).
+            assert abs(np.corrcoef(a**power, b**power)[0, 1]) < 4 / math.sqrt(len(a))
+
+
+def test_each_seed_has_other_numbers_at_each_position() -> None:
+    rows = np.stack([drawn(first, second, 20) for first in range(10) for second in range(10)])
+    # Two numbers are equal with a chance of 1.5e-6 (steps of 2^-16 / 2.86): 0.15 of the 99,000 pairs at equal positions.
+    equal = sum(100 - len(set(column.tolist())) for column in rows.T)
+    assert equal <= 2
+
+
+def test_one_weight_over_the_updates() -> None:
+    updates = np.stack([drawn(5, number, 500) for number in range(1000)])
+    assert updates.std(axis=0).mean() == pytest.approx(1.0, abs=0.005)
+    assert abs(np.mean(updates[1:] * updates[:-1])) < 4 / math.sqrt(updates.size)
+    # The sum of 1000 normal numbers, by its deviation.
+    sums = updates.sum(axis=0) / math.sqrt(1000)
+    assert sums.std() == pytest.approx(1.0, abs=4 / math.sqrt(2 * 500))
