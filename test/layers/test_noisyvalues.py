@@ -76,7 +76,7 @@ def test_no_draw_depends_on_another() -> None:
 
 def test_each_seed_has_other_numbers_at_each_position() -> None:
     rows = np.stack([drawn(first, second, 20) for first in range(10) for second in range(10)])
-    # Two numbers are equal with a chance of 1.5e-6 (steps of 2^-16 / 2.86): 0.15 of the 99,000 pairs at equal positions.
+    # Two numbers are equal with a chance of 1.5e-6 (steps of 2^-16 / 2.86): 0.15 of the 99,000 pairs at one position.
     equal = sum(100 - len(set(column.tolist())) for column in rows.T)
     assert equal <= 2
 
