@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.history import EpochRecord, History, HistoryDict
 from tfaip.trainer.historyreading import read_history
 from tfaip.trainer.scheduler import NewbobRelParams
 from tfaip.trainer.tools.rates import replay
@@ -280,3 +280,44 @@ def test_epochs_that_held_the_rate_are_not_those_of_a_control() -> None:
     assert history.controlled().epochs == [1, 3]
     assert History.from_dict(history.to_dict()).controlled().epochs == [1, 3]
     assert history.of_epochs(2, 3).epochs == [2, 3]
+
+
+def test_the_text_has_a_line_for_each_epoch() -> None:
+    history = History({2: EpochRecord(0.5, {"loss": NAN}, {"stage": "main"}, 0.25)})
+    assert history.to_dict().text() == (
+        '{\n"2": {"lr": 0.5, "effective_lr": 0.25, "values": {"loss": NaN}, "meta": {"stage": "main"}}\n}'
+    )
+    assert History().to_dict().text() == "{}"
+
+
+def test_what_was_asked_for_before_never_tells_in_what_is_returned() -> None:
+    """Random changes, each followed by questions, against a history that was made anew with the same records."""
+    rng = np.random.default_rng(1)
+    history = History()
+    kept: list[tuple[HistoryDict, str]] = []
+    for _ in range(400):
+        epoch, values = int(rng.integers(1, 40)), {str(rng.choice(["a", "b"])): float(rng.integers(9))}
+        if rng.random() < 0.3:
+            history.set_default_rate(epoch, float(rng.random()))
+        elif rng.random() < 0.5:
+            history.set_values(epoch, values)
+        else:
+            history.record(epoch, EpochRecord(0.1, values, {"rate_control": bool(rng.random() < 0.9)}))
+        fresh = History({e: history[e] for e in history.epochs})
+        before = int(rng.integers(1, 50))
+        assert history.scores("a") == fresh.scores("a")
+        assert list(history.scores("a", before).items()) == list(fresh.scores("a", before).items())
+        form = history.to_dict()
+        assert list(form) == [str(e) for e in history.epochs]
+        assert (dict(form), form.text()) == (dict(fresh.to_dict()), fresh.to_dict().text())
+        assert json.loads(form.text()) == form
+        kept.append((form, form.text()))
+    for form, text in kept:  # later changes did not reach them
+        assert form.text() == text
+        assert json.loads(text) == form
+
+
+def test_scores_that_were_returned_are_the_callers() -> None:
+    history = scores(1.0, 2.0)
+    history.scores("s").clear()
+    assert history.scores("s") == {1: 1.0, 2: 2.0}

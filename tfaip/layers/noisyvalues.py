@@ -16,9 +16,10 @@ from tfaip.util.typing import Tensor
 _FACTORS = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 # Between the two hashes of a number.
 _STEP = np.uint32(0x9E3779B9)
-# Of a count of 32 random bits and two uniform numbers below 1: mean, variance, and excess kurtosis.
-_MEAN, _VARIANCE = 16 + 1 - 2**-16, 8 + 2 / 12
+# Of a count of 32 random bits and two uniform numbers below 1: variance, excess kurtosis, and mean, in units of 2^-24.
+_VARIANCE = 8 + 2 / 12
 _EXCESS = -(4 + 2 / 120) / _VARIANCE**2
+_MEAN = np.int32(17 * 2**24 - 128)
 
 
 def add_noise(values: Sequence[Tensor], deviation: Tensor, generator: keras.random.SeedGenerator) -> list[Tensor]:
@@ -57,10 +58,12 @@ def normal(seed: Tensor, size: int) -> Tensor:
     step = _scrambled(start + _STEP) | np.uint32(1)
     first = _scrambled(ops.cast(ops.arange(size, dtype="int32"), "uint32") * step + start)
     second = _scrambled(first + _STEP)
-    uniform = ops.cast(ops.right_shift(second, np.uint32(16)) + (second & np.uint32(0xFFFF)), "int32")
-    # In units of 2^-16, so that the sum is exact.
-    ones = ops.cast(ops.left_shift(_ones(first), np.uint32(16)), "int32")
-    x = ops.cast(ones + uniform, "float32") * np.float32(2**-16 * _VARIANCE**-0.5) - np.float32(_MEAN * _VARIANCE**-0.5)
+    uniform = ops.right_shift(second, np.uint32(16)) + (second & np.uint32(0xFFFF))
+    # In units of 2^-24, so that the sum is exact; below 2^-16 some bits of the first number do.
+    units = (
+        ops.left_shift(_ones(first), np.uint32(24)) + ops.left_shift(uniform, np.uint32(8)) + (first & np.uint32(0xFF))
+    )
+    x = ops.cast(ops.cast(units, "int32") - _MEAN, "float32") * np.float32(2**-24 * _VARIANCE**-0.5)
     return x - np.float32(_EXCESS / 24) * (x * x * x - 3 * x)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,13 +41,37 @@ class EpochRecord:
         return self.meta.get("rate_control") is False
 
 
+class HistoryDict(dict[str, Any]):
+    """JSON form of a history: epoch (as text) -> {lr, effective_lr, values, meta}.
+
+    Args:
+        records: of the epochs, ascending.
+        lines: their JSON texts, each behind its epoch.
+    """
+
+    def __init__(self, records: Mapping[str, Any], lines: Sequence[str]) -> None:
+        super().__init__(records)
+        self._lines = lines
+
+    def text(self) -> str:
+        """Return the JSON text, a line for each epoch."""
+        return "{\n" + ",\n".join(self._lines) + "\n}" if self._lines else "{}"
+
+
 class History:
-    """Records of epochs, counted from 1."""
+    """Records of epochs, counted from 1. They change only through its methods.
+
+    What a training does with it in each epoch takes time for the new record, not for all of them.
+    """
 
     def __init__(self, records: Mapping[int, EpochRecord] | None = None) -> None:
         self._records = dict(sorted((records or {}).items()))
         self._epochs = list(self._records)
         self._held = {epoch for epoch, record in self._records.items() if record.is_held}
+        # What was asked for before: JSON forms and texts of the first epochs, values by name and epoch.
+        self._forms: dict[str, dict[str, Any]] = {}
+        self._lines: dict[str, str] = {}
+        self._scores: dict[str, dict[int, float]] = {}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -79,8 +104,17 @@ class History:
         self._records[epoch] = record
         if record.is_held:
             self._held.add(epoch)
-        if epoch != self._epochs[-1]:
+        if epoch == self._epochs[-1]:
+            self._forms.pop(str(epoch), None)
+            self._lines.pop(str(epoch), None)
+        else:
             self._records = {known: self._records[known] for known in self._epochs}
+            for known_before in (self._forms, self._lines, self._scores):
+                known_before.clear()
+        for name, scores in self._scores.items():
+            scores.pop(epoch, None)
+            if name in record.values:
+                scores[epoch] = record.values[name]
 
     def set_default_rate(self, epoch: int, rate: float) -> float:
         """Set the learning rate of an epoch unless it has one; return the resulting rate."""
@@ -119,11 +153,14 @@ class History:
 
     def scores(self, name: str, before: int | None = None) -> dict[int, float]:
         """Return one value by epoch, ascending, where it was logged; only of epochs below `before`, if given."""
-        return {
-            epoch: record.values[name]
-            for epoch, record in self._records.items()
-            if name in record.values and (before is None or epoch < before)
-        }
+        if name not in self._scores:
+            self._scores[name] = {
+                e: record.values[name] for e, record in self._records.items() if name in record.values
+            }
+        scores = self._scores[name].copy()
+        while before is not None and scores and next(reversed(scores)) >= before:
+            scores.popitem()
+        return scores
 
     def last_epoch(self, before: int) -> int | None:
         """Return the last recorded epoch below `before`, or None."""
@@ -257,12 +294,15 @@ class History:
         """Return the rates alone, as choices for epochs to come."""
         return History({e: EpochRecord(r.lr) for e, r in self._records.items() if r.lr is not None})
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form: epoch (as text) -> {lr, effective_lr, values, meta}."""
-        return {
-            str(e): {"lr": r.lr, "effective_lr": r.effective_lr, "values": dict(r.values), "meta": dict(r.meta)}
-            for e, r in self._records.items()
-        }
+    def to_dict(self) -> HistoryDict:
+        """Return the JSON form, whose records later changes do not reach."""
+        for epoch in self._epochs[len(self._forms) :]:
+            record = self._records[epoch]
+            form: dict[str, Any] = {"lr": record.lr, "effective_lr": record.effective_lr}
+            form |= {"values": dict(record.values), "meta": dict(record.meta)}
+            self._forms[str(epoch)] = form
+            self._lines[str(epoch)] = f'"{epoch}": {json.dumps(form)}'
+        return HistoryDict(self._forms, list(self._lines.values()))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> History:

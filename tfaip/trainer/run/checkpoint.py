@@ -18,6 +18,7 @@ import numpy as np
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays, save_arrays
+from tfaip.trainer.history import HistoryDict
 from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME, LATEST_FILE
 from tfaip.util.files import (
     commit_directory,
@@ -178,7 +179,11 @@ def checkpoint_name(epoch: int, step: int = 0) -> str:
 
 
 def _state_text(checkpoint: Checkpoint) -> str:
-    return json.dumps(checkpoint.state, indent=1)
+    history = checkpoint.state.get("history")
+    if not isinstance(history, HistoryDict):
+        return json.dumps(checkpoint.state, indent=1)
+    others = {name: value for name, value in checkpoint.state.items() if name != "history"}
+    return json.dumps(others, indent=1).removesuffix("\n}") + f',\n "history": {history.text()}\n}}'
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -24,7 +24,7 @@ from tfaip.trainer.history import History
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.util.background import BackgroundWriter
-from tfaip.util.files import commit_directory, link_tree, remove_directory, write_json
+from tfaip.util.files import commit_directory, link_tree, remove_directory, write_text
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MODEL_MARKS
 
@@ -101,7 +101,7 @@ class RunOutput:
     def save_history(self, history: History) -> None:
         """Replace the history file, after the checkpoints that were saved before."""
         if self.history_file is not None:
-            self._writer.submit(partial(write_json, self.history_file, history.to_dict()))
+            self._writer.submit(partial(write_text, self.history_file, history.to_dict().text() + "\n"))
 
     def export_best(self, hold: Callable[[HostBuffer], Mapping[str, np.ndarray]]) -> None:
         """Replace `best/` by the current model, before the checkpoints that are saved later.

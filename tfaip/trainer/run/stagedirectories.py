@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
+from tfaip.trainer.history import History
 from tfaip.trainer.run.names import DONE_FILE, HISTORY_FILE, REPEAT_FILE, STAGE_FILE, STAGE_STATE_DIR
-from tfaip.util.files import commit_directory, link_tree, remove_directory, remove_temporaries, write_json
+from tfaip.util.files import commit_directory, link_tree, remove_directory, remove_temporaries, write_json, write_text
 from tfaip.util.manifest import CHECKPOINT_MARKS
 from tfaip.util.reading import read_bytes, read_json
 from tfaip.util.text import shorten
@@ -79,9 +80,9 @@ class StageDirectories:
         _sync(path)
         write_json(path / DONE_FILE, dict(facts))
 
-    def keep_history(self, name: str, history: Mapping[str, Any]) -> None:
+    def keep_history(self, name: str, history: History) -> None:
         """Write the epochs of a stage to its directory."""
-        write_json(self.path(name) / HISTORY_FILE, dict(history))
+        write_text(self.path(name) / HISTORY_FILE, history.to_dict().text() + "\n")
 
     def keep_state(self, name: str, checkpoint: Path) -> None:
         """Keep a checkpoint as the state at the end of a stage, as links that take no space as long as it exists."""
