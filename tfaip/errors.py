@@ -2,8 +2,14 @@
 
 import signal
 
-SIGNAL_EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-"""Exit codes of a process that a signal has ended, as shells give them: 128 + number."""
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that end a command, and a training after a checkpoint."""
+
+PREEMPTION_SIGNALS = tuple(signal.Signals[name] for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
+"""Signals that a training can be told to end at like that, since schedulers send them before a job's time is over."""
+
+SIGNAL_EXIT_CODES = {number: 128 + number for number in (*STOP_SIGNALS, *PREEMPTION_SIGNALS)}
+"""Exit codes of a process that a signal has ended, as shells give them."""
 
 
 class TfaipError(Exception):

@@ -220,9 +220,9 @@ def test_output_dir_that_cannot_be_made(place: Path, run_command: RunCommand) ->
     assert contents(place) == before
 
 
-def test_resume_without_a_checkpoint(place: Path, whole: Path, run_command: RunCommand) -> None:
-    (place / "run").mkdir()
-    shutil.copy(whole / "run" / "trainer_params.json", place / "run")
+def test_resume_of_a_run_that_lost_its_checkpoints(place: Path, whole: Path, run_command: RunCommand) -> None:
+    """It has epochs, which must not be replaced."""
+    shutil.copytree(whole / "run", place / "run", ignore=shutil.ignore_patterns("checkpoint", "export"))
     before = contents(place)
     refused(run_command("resume_training", "run", cwd=place), "no checkpoint in run/checkpoint: nothing to resume")
     assert contents(place) == before

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from test.scripts.conftest import SEED
-from test.support.commands import CommandResult, finish_command
+from test.support.commands import REPOSITORY, CommandResult, environment, finish_command
 from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, printed_epochs, run_well
 
 pytestmark = pytest.mark.backend
@@ -104,3 +106,57 @@ def wait_for_line(process: subprocess.Popen[str], beginning: str) -> None:
         if line.startswith(beginning):
             return
     raise AssertionError(f"the command ended without a line {beginning!r}: {finish_command(process)}")
+
+
+def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_path: Path) -> None:
+    """The batch script of the documents, with stand-ins for the commands of Slurm."""
+    (script,) = re.findall(
+        r"```bash\n(#!/bin/bash\n.*?)```", (REPOSITORY / "docs" / "devices.md").read_text(), re.DOTALL
+    )
+    assert script.count("my.scenario") == 1
+    job, tools = tmp_path / "job.sh", tmp_path / "tools"
+    job.write_text(script.replace("my.scenario", " ".join(["tiny", *SEED])))
+    tools.mkdir()
+    commands = {name: f'exec {sys.executable} -P -m tfaip.scripts.{name} "$@"' for name in ("train", "resume_training")}
+    stand_ins = {"srun": 'exec "$@"', "scontrol": 'echo "$@" >> requeued'}
+    for name, line in {
+        **stand_ins,
+        **{f"tfaip-{name.replace('_', '-')}": line for name, line in commands.items()},
+    }.items():
+        (tools / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tools / name).chmod(0o755)
+    directory = tmp_path / "work"
+    shutil.copytree(workplace / "tiny", directory / "tiny")
+    run = directory / "runs" / "digits"
+
+    def submit(*faults: list[object]) -> CommandResult:
+        job_variables = {"SLURM_JOB_NAME": "digits", "SLURM_JOB_ID": "17", "PATH": f"{tools}:{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["/bin/bash", job],
+            cwd=directory,
+            env=environment(faulty(*faults) | job_variables),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        return CommandResult(done.returncode, done.stdout, done.stderr)
+
+    # Before its first checkpoint is written, so that it begins again, and then in the second epoch.
+    early = submit(
+        fault("SIGUSR1", "os.rename", r"/trainer_params\.json"), fault("SIGKILL", "os.rename", "epoch_0000_step_")
+    )
+    assert early.rc == 137, early
+    between_best_and_checkpoint = submit(fault("SIGKILL", "os.rename", "/epoch_0001 "))
+    assert between_best_and_checkpoint.rc == 137, between_best_and_checkpoint
+    assert (run / "best" / "weights.safetensors").exists()
+    assert not (directory / "requeued").exists()
+    stopped = submit(fault("SIGUSR1", "tiny.sample", "training", 25))
+    assert stopped.rc == 0, stopped
+    assert f"{run.relative_to(directory)} was stopped before its first checkpoint: it begins again" in stopped.stdout
+    assert stopped_line(stopped).startswith("SIGUSR1: stopped after ")
+    assert (directory / "requeued").read_text() == "requeue 17\n"
+    finished = submit()
+    assert (finished.rc, finished.stderr) == (0, ""), finished
+    assert (directory / "requeued").read_text() == "requeue 17\n"
+    assert_same_run(run, whole / "run")

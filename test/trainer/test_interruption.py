@@ -89,8 +89,25 @@ with StopRequest() as stop:
     assert (result.rc, result.stdout) == (code, f"first {number.name}\n")
 
 
+def test_the_signal_of_a_scheduler_only_asks_however_often_it_comes() -> None:
+    script = """
+import os, signal
+from tfaip.device.devices import Devices
+from tfaip.trainer.signals import StopRequest
+with StopRequest().for_devices(Devices(), "SIGUSR1") as stop:
+    for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM, signal.SIGUSR1):
+        os.kill(os.getpid(), number)
+    print(stop.received.name)
+os.kill(os.getpid(), signal.SIGUSR1)
+print("survived")
+"""
+    result = finish_command(start_python("-c", script), timeout_s=50)
+    assert (result.rc, result.stdout) == (-signal.SIGUSR1, "SIGUSR1\n")
+
+
 def test_exit_codes() -> None:
     assert TrainingInterrupted(signal.SIGINT).exit_code == 130
+    assert TrainingInterrupted(signal.SIGUSR1).exit_code == 138
     assert str(TrainingInterrupted(signal.SIGTERM)) == "training stopped by SIGTERM"
 
 
@@ -212,6 +229,21 @@ def test_checkpoints_within_an_epoch(tmp_path: Path, uninterrupted: Any) -> None
     train(params, Names())
     # Every 3 updates, at the next border of two batches.
     assert saved == ["epoch_0000_step_000004", "epoch_0001_step_000004", "epoch_0002_step_000004"]
+    assert finished(tmp_path / "run") == uninterrupted
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(1e-9, 4), (1e9, 0)])
+def test_checkpoints_by_their_age(seconds: float, steps: int, tmp_path: Path, uninterrupted: Any) -> None:
+    """Those of 1e-9 s are due at each border of two batches, those of 30 years never."""
+    params = params_of(tmp_path / "run")
+    params.checkpoint_every_s, params.keep_checkpoints = seconds, 99
+    train(params)
+    names = sorted(path.name for path in (tmp_path / "run" / "checkpoint").glob("epoch_0000*"))
+    expected = [f"epoch_0000_step_{step:06d}" for step in (2, 4)] if steps else []
+    assert names == expected
+    params = params_of(tmp_path / "run")
+    if steps:
+        LineScenario.create_trainer(params, restore=True, checkpoint="epoch_0000_step_000002").train()
     assert finished(tmp_path / "run") == uninterrupted
 
 

@@ -31,6 +31,13 @@ class Precision(StrEnum):
     MIXED_BFLOAT16 = "mixed_bfloat16"
 
 
+class PreemptionSignal(StrEnum):
+    """Signal with which a scheduler announces the end of a job."""
+
+    SIGUSR1 = "SIGUSR1"
+    SIGUSR2 = "SIGUSR2"
+
+
 def _expected_address(address: str) -> str | None:
     host, _, port = address.rpartition(":")
     is_valid = bool(host) and port.isdecimal() and 0 < int(port) < 2**16
@@ -68,6 +75,11 @@ class DeviceConfigParams(ParamsBase):
     process_id: int | None = option(None, "Number of this process, from 0 (0: the chief, which writes)", low=0)
     coordinator: str | None = option(
         None, "host:port at which all processes can reach process 0", text=_expected_address
+    )
+    preemption_signal: PreemptionSignal | None = option(
+        None,
+        "Signal at which a training writes a checkpoint and ends, besides SIGTERM and SIGINT: that with which the "
+        "scheduler announces the end of the job (exit code: SIGUSR1 138, SIGUSR2 140)",
     )
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ USAGE = f"""usage: {PROG} OUTPUT_DIR [flags]
 
 Continue a training from its newest checkpoint. OUTPUT_DIR is the directory of the run, its
 checkpoint directory, or one checkpoint in it. Flags change params of the run (e.g. --trainer.epochs
-20); the changes are printed.
+20); the changes are printed. A run that was stopped before its first checkpoint begins again.
 
   --from_stage NAME      run all stages again from this one on, with the state that it began with
   --dry_run              verify the checkpoint, print what would be done, write nothing
@@ -55,10 +55,24 @@ def main(name: str, flags: list[str]) -> None:
 
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device, alone=args.dry_run)
-    trainer = stored.scenario.create_trainer(args.trainer, restore=True, checkpoint=checkpoint, from_stage=from_stage)
+    begins_again = checkpoint is None and from_stage is None and args.trainer.run_directory().may_begin_again()
+    if begins_again:
+        logger(__name__).info(
+            "%s was stopped before its first checkpoint: it begins again, with its stored params",
+            shorten_text(str(root), 160),
+        )
+        args.trainer.overwrite = True
+        trainer = stored.scenario.create_trainer(args.trainer)
+    else:
+        trainer = stored.scenario.create_trainer(
+            args.trainer, restore=True, checkpoint=checkpoint, from_stage=from_stage
+        )
     trainer.permission = stored.permission
     if args.dry_run:
-        _plan(trainer, stored.scenario)
+        if begins_again:
+            trainer.dry_run()
+        else:
+            _plan(trainer, stored.scenario)
         return
     with user_logs(stored.scenario, args.trainer):
         trainer.train()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfaip.backend.active import backend
+from tfaip.device.collectives import broadcast
 from tfaip.errors import TfaipError
 from tfaip.params.tree.places import flag_of
 from tfaip.trainer.feed import Feed
@@ -161,10 +162,21 @@ class TrainingEpoch(StepCallbacks):
 
     def _is_save_due(self, step: int) -> bool:
         every = self._save_every
-        return every is not None and step // every > self._progress.step // every
+        if every is not None and step // every > self._progress.step // every:
+            return True
+        if not self._setup.params.checkpoint_every_s:
+            return False
+        is_old = self._setup.output.seconds_since_checkpoint() >= self._setup.params.checkpoint_every_s
+        if self._setup.devices.num_processes == 1:
+            return is_old
+        # All processes save the same batch: when the chief says so.
+        return self._is_time_to_agree(step) and bool(broadcast(self._setup.devices, is_old))
+
+    def _is_time_to_agree(self, step: int) -> bool:
+        return step // AGREE_EVERY > self._progress.step // AGREE_EVERY
 
     def _agree_on_stop(self, step: int) -> None:
-        if step // AGREE_EVERY > self._progress.step // AGREE_EVERY:
+        if self._is_time_to_agree(step):
             self._setup.stop.agree()
 
     def _count_batches(self, step: int) -> None:

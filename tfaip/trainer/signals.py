@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM: the first asks the training to stop after the running step, the second ends it at once."""
+"""Ctrl-C and SIGTERM: the first asks the training to stop after the running step, the second ends it at once.
+
+A signal of a scheduler (`device.preemption_signal`) only asks, however often it comes: Slurm sends it to each process
+of a job, and the batch script may pass it on.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from types import FrameType, TracebackType
 
 from tfaip.device.collectives import all_gather
 from tfaip.device.devices import Devices
-from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
+from tfaip.errors import SIGNAL_EXIT_CODES, STOP_SIGNALS, TfaipError
 
 
 class TrainingInterrupted(TfaipError, SystemExit):
@@ -43,11 +47,18 @@ class StopRequest:
         self.received: signal.Signals | None = None
         self._own: signal.Signals | None = None
         self._devices = Devices()
+        self._signals: tuple[signal.Signals, ...] = STOP_SIGNALS
         self._exit = ExitStack()
 
-    def for_devices(self, devices: Devices) -> StopRequest:
-        """Let only `agree` set `received` if there are several processes: all must stop at the same batch."""
+    def for_devices(self, devices: Devices, preemption: str | None = None) -> StopRequest:
+        """Let only `agree` set `received` if there are several processes: all must stop at the same batch.
+
+        Args:
+            devices: of the training.
+            preemption: name of a further signal; None: there is none.
+        """
         self._devices = devices
+        self._signals = STOP_SIGNALS if preemption is None else (*STOP_SIGNALS, signal.Signals[preemption])
         return self
 
     @property
@@ -66,7 +77,7 @@ class StopRequest:
         self.received = self._own = None
         if threading.current_thread() is threading.main_thread():
             self._exit.callback(_watch_for_second())
-            for number in SIGNAL_EXIT_CODES:
+            for number in self._signals:
                 # A process that a shell starts in the background ignores Ctrl-C.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._exit.callback(signal.signal, number, signal.signal(number, self._handle))
@@ -92,7 +103,7 @@ def _watch_for_second() -> Callable[[], None]:
     def watch() -> None:
         first = True
         while number := receiver.recv(1):
-            if number[0] in SIGNAL_EXIT_CODES:
+            if number[0] in STOP_SIGNALS:
                 if not first:
                     # No clean-up: it may be the part that hangs. Checkpoints are commits and stay
                     # valid.

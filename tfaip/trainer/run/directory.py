@@ -123,6 +123,25 @@ class RunDirectory:
             )
         self._check_paths()
 
+    def may_begin_again(self) -> bool:
+        """Return True if the directory contains a run whose first checkpoint is missing, and no epoch of it.
+
+        A best model, TensorBoard events and stages that are there belong to the epoch that was not completed.
+        """
+        if not self.params_file.exists() or self.export.exists() or self._checkpoints_begun():
+            return False
+        if not self.history_file.exists():
+            return True
+        try:
+            return read_json_object(self.history_file) == {}
+        except TfaipError:
+            return False
+
+    def _checkpoints_begun(self) -> bool:
+        return self.checkpoints.exists() and not self._holds_leftovers_only(
+            self.root / names.checkpoint_parts(self.checkpoint_sub_dir)[0]
+        )
+
     def _is_without_result(self) -> bool:
         """Return True if the directory contains only a run without checkpoint, model and values of an epoch."""
         written_first = {names.PARAMS_FILE, names.LOG_FILE, names.HISTORY_FILE}

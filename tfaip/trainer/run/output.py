@@ -7,6 +7,7 @@ the model, until its files are written. A checkpoint waits until the one before 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ class RunOutput:
     _writer: BackgroundWriter = field(default_factory=BackgroundWriter, init=False, repr=False)
     _saved: Future[None] | None = field(default=None, init=False, repr=False)
     _exported: Future[None] | None = field(default=None, init=False, repr=False)
+    _saved_at: float = field(default_factory=time.monotonic, init=False, repr=False)
     _buffer: HostBuffer = field(default_factory=HostBuffer, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +89,10 @@ class RunOutput:
         """
         self._writer.wait()
 
+    def seconds_since_checkpoint(self) -> float:
+        """Return the age of the last checkpoint, or of this object if there was none."""
+        return time.monotonic() - self._saved_at
+
     def save_checkpoint(self, capture: Callable[[HostBuffer], Checkpoint], epoch: int, step: int = 0) -> None:
         """Write a checkpoint with the content that `capture` returns, which may be in the buffer."""
         if self.store is not None and self.directory is not None:
@@ -96,6 +102,7 @@ class RunOutput:
                 self._buffer.release()
             self._writer.check()
             checkpoint = capture(self._buffer)
+            self._saved_at = time.monotonic()
             self._saved = self._writer.submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
 
     def save_history(self, history: History) -> None:

@@ -19,7 +19,7 @@ from tfaip.data.pipeline.blocks import Block
 from tfaip.data.pipeline.failures import WorkerTraceback
 from tfaip.data.pipeline.workers.sharedmemory import Slot, create_file
 from tfaip.data.pipeline.workers.worker import Start
-from tfaip.errors import TfaipError
+from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
 from tfaip.util.logging import ROOT
 
 # Not `multiprocessing.Process`: a spawned one runs the user's script again, with every backend that
@@ -185,8 +185,8 @@ def _indices(items: list[object]) -> str:
 
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Block SIGINT and SIGTERM in processes that are started in this context."""
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    """Block the signals that are meant for the training in processes that are started in this context."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNAL_EXIT_CODES)
     try:
         yield
     finally:

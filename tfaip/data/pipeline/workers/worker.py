@@ -20,7 +20,7 @@ from typing import Any
 from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult, FailedSample, Outcome
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
 from tfaip.data.pipeline.workers.sharedmemory import Slot, pack, unpack
-from tfaip.errors import TfaipError
+from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
 from tfaip.util.dataworker import mark_data_worker
 
 ALIVE = b""
@@ -93,9 +93,9 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
         slot_descriptors: files of the shared memory; none: everything goes through the connection.
     """
     # The training process decides when workers end; a signal to the whole group is meant for it.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNAL_EXIT_CODES:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNAL_EXIT_CODES)
     mark_data_worker()
     connection = Connection(connection_descriptor)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
