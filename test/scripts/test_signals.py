@@ -160,3 +160,19 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
     assert (finished.rc, finished.stderr) == (0, ""), finished
     assert (directory / "requeued").read_text() == "requeue 17\n"
     assert_same_run(run, whole / "run")
+
+
+def test_data_that_never_come_hold_no_stop_up(workplace: Path, tmp_path: Path, whole: Path, start: Start) -> None:
+    run = tmp_path / "run"
+    hanging = faulty(fault("HANG", "tiny.sample", "training", 25))
+    flags = ["--trainer.output_dir", run, *SEED, "--trainer.stop_within_s", "0.5"]
+    process = start("train", "tiny", *flags, cwd=workplace, env=hanging)
+    wait_for_line(process, "HANGING")
+    process.send_signal(signal.SIGTERM)
+    result = finish_command(process)
+    assert result.rc == 143, result
+    assert (
+        result.stderr == "SIGTERM: ended at once, since no batch ended within 0.5 s; the last checkpoint is complete\n"
+    )
+    run_well("resume_training", run, cwd=workplace)
+    assert_same_run(run, whole / "run")

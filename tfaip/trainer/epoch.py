@@ -92,6 +92,7 @@ class TrainingEpoch(StepCallbacks):
         stage = "" if setup.events.stage is None else f" ({setup.events.stage})"
         setup.display.start(f"Epoch {self.number}/{setup.params.epochs}{stage}", self.steps, self._done_before)
         self.user_stops = bool(setup.model.stop_training)
+        setup.stop.begin_steps()
         try:
             with setup.feeder.feed(batches, lengths) as self._feed, setup.model.failures_named():
                 setup.model.fit(
@@ -119,6 +120,7 @@ class TrainingEpoch(StepCallbacks):
         if time.monotonic() - self._polled >= POLL_EVERY_S:
             self._check_divergence()
         self._setup.output.check()
+        self._setup.stop.count_step()
         is_save_due = self._is_save_due(step)
         self._agree_on_stop(step)
         self._count_batches(step)

@@ -2,6 +2,8 @@
 
 A signal of a scheduler (`device.preemption_signal`) only asks, however often it comes: Slurm sends it to each process
 of a job, and the batch script may pass it on.
+
+A training that does not come to the end of a step, because a data worker hangs for example, ends after a time.
 """
 
 from __future__ import annotations
@@ -9,10 +11,13 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 from tfaip.device.collectives import all_gather
 from tfaip.device.devices import Devices
@@ -40,43 +45,76 @@ class StopRequest:
 
     Python runs a signal handler only when the main thread has returned from compiled code, which
     may wait for data that never come. So a thread, which each signal wakes up at once, counts them
-    and ends the process at the second.
+    and ends the process at the second, or if the training has not noticed the first one in time.
     """
 
     def __init__(self) -> None:
-        self.received: signal.Signals | None = None
+        self._received: signal.Signals | None = None
         self._own: signal.Signals | None = None
+        self._noticed = threading.Event()
+        self._within_s: float | None = None
+        self._longest_step_s = 0.0
+        self._step_ended: float | None = None
         self._devices = Devices()
         self._signals: tuple[signal.Signals, ...] = STOP_SIGNALS
         self._exit = ExitStack()
 
-    def for_devices(self, devices: Devices, preemption: str | None = None) -> StopRequest:
+    @property
+    def received(self) -> signal.Signals | None:
+        """The signal that asks to stop; None: go on. Who reads it stops in time."""
+        if self._received is not None:
+            self._noticed.set()
+        return self._received
+
+    def for_devices(
+        self, devices: Devices, preemption: str | None = None, within_s: float | None = None
+    ) -> StopRequest:
         """Let only `agree` set `received` if there are several processes: all must stop at the same batch.
 
         Args:
             devices: of the training.
             preemption: name of a further signal; None: there is none.
+            within_s: seconds after a signal in which a step must end, or somebody read `received`; else the process
+                ends at once. If a step has taken longer before, half as long again as that one. None: it waits.
         """
         self._devices = devices
+        self._within_s = within_s
         self._signals = STOP_SIGNALS if preemption is None else (*STOP_SIGNALS, signal.Signals[preemption])
         return self
 
     @property
     def is_asked(self) -> bool:
         """True if this process has received a signal, also if the others do not know yet."""
-        return self._own is not None or self.received is not None
+        if self._own is not None or self._received is not None:
+            self._noticed.set()
+            return True
+        return False
+
+    def begin_steps(self) -> None:
+        """Tell that steps follow; the first one does not count, since it may be compiled."""
+        self._step_ended = None
+
+    def count_step(self) -> None:
+        """Tell that an execution of the step has ended."""
+        if self._own is not None:
+            self._noticed.set()
+        now = time.monotonic()
+        if self._step_ended is not None:
+            self._longest_step_s = max(self._longest_step_s, now - self._step_ended)
+        self._step_ended = now
 
     def agree(self) -> None:
         """Set `received` in all processes if one of them has received a signal."""
         if self._devices.num_processes > 1:
             own = b"" if self._own is None else self._own.name.encode()
             names = [name.decode() for name in all_gather(self._devices, own) if name]
-            self.received = signal.Signals[names[0]] if names else None
+            self._received = signal.Signals[names[0]] if names else None
 
     def __enter__(self) -> StopRequest:
-        self.received = self._own = None
+        self._received = self._own = None
+        self._noticed.clear()
         if threading.current_thread() is threading.main_thread():
-            self._exit.callback(_watch_for_second())
+            self._exit.callback(self._watch())
             for number in self._signals:
                 # A process that a shell starts in the background ignores Ctrl-C.
                 if signal.getsignal(number) is not signal.SIG_IGN:
@@ -91,32 +129,52 @@ class StopRequest:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._own = self._own or signal.Signals(number)
         if self._devices.num_processes == 1:
-            self.received = self._own
+            self._received = self._own
+
+    def _watch(self) -> Callable[[], None]:
+        """Start the thread that ends the process; return a function that ends the thread."""
+        receiver, sender = socket.socketpair()
+        sender.setblocking(False)
+        previous = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        thread = threading.Thread(target=self._wait_for_signals, args=(receiver,), name="signals", daemon=True)
+        thread.start()
+
+        def stop() -> None:
+            signal.set_wakeup_fd(previous)
+            sender.close()
+            thread.join()
+            receiver.close()
+
+        return stop
+
+    def _wait_for_signals(self, receiver: socket.socket) -> None:
+        first: signal.Signals | None = None  # that counts for the second one
+        asked: signal.Signals | None = None
+        while True:
+            try:
+                number = receiver.recv(1)
+            except TimeoutError:
+                if asked is not None and not self._noticed.is_set():
+                    _end_process(asked, f"no batch ended within {receiver.gettimeout():g} s")
+                receiver.settimeout(None)
+                continue
+            if not number:
+                return
+            if number[0] not in self._signals:
+                continue
+            received = signal.Signals(number[0])
+            if received in STOP_SIGNALS:
+                if first is not None:
+                    _end_process(received)
+                first = received
+            if asked is None and self._within_s is not None:
+                receiver.settimeout(max(self._within_s, self._longest_step_s * 1.5))
+            asked = asked or received
 
 
-def _watch_for_second() -> Callable[[], None]:
-    """Start the thread that ends the process at the second signal; return a function that ends the thread."""
-    receiver, sender = socket.socketpair()
-    sender.setblocking(False)
-    previous = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
-
-    def watch() -> None:
-        first = True
-        while number := receiver.recv(1):
-            if number[0] in STOP_SIGNALS:
-                if not first:
-                    # No clean-up: it may be the part that hangs. Checkpoints are commits and stay
-                    # valid.
-                    os._exit(SIGNAL_EXIT_CODES[signal.Signals(number[0])])
-                first = False
-
-    thread = threading.Thread(target=watch, name="second-signal", daemon=True)
-    thread.start()
-
-    def stop() -> None:
-        signal.set_wakeup_fd(previous)
-        sender.close()
-        thread.join()
-        receiver.close()
-
-    return stop
+def _end_process(number: signal.Signals, reason: str | None = None) -> NoReturn:
+    """End the process without clean-up, which may be the part that hangs. Checkpoints are commits and stay valid."""
+    if reason is not None:
+        print(f"{number.name}: ended at once, since {reason}; the last checkpoint is complete", file=sys.stderr)
+        sys.stderr.flush()
+    os._exit(SIGNAL_EXIT_CODES[number])

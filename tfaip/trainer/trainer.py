@@ -398,7 +398,8 @@ class Trainer(Generic[P]):
         stack.enter_context(explain_lost_process(devices))
         if not devices.is_chief:
             stack.enter_context(only_warnings())
-        stack.enter_context(self._stop.for_devices(devices, self._params.device.preemption_signal))
+        preemption = self._params.device.preemption_signal
+        stack.enter_context(self._stop.for_devices(devices, preemption, self._params.stop_within_s))
         return devices
 
     def _check_start(self, directory: RunDirectory | None, devices: Devices) -> None:
