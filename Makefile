@@ -7,7 +7,7 @@ DEMO_DIR := runs/demo
 WORKERS ?= 2
 
 .PHONY: demo test test-all lint format bytecode pytest pytest-jax series fuzz clean fuzz-1 fuzz-2 \
-  kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax
+  kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax faults
 
 demo: $(STAMP)  ## Train the tutorial on real data and show the result.
 	$(BIN)/tfaip-train tfaip.scenario.tutorial.full --trainer.output_dir $(DEMO_DIR) --overwrite
@@ -50,7 +50,12 @@ pytest-jax: bytecode
 series: bytecode
 	TFAIP_TEST_GRAPPLER=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m series
 	KERAS_BACKEND=jax TFAIP_TEST_START=cold $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m 'backend and series'
+	$(MAKE) --no-print-directory faults
 	$(MAKE) --no-print-directory -j $(WORKERS) kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax
+
+# A minute or two; alone, since it measures how soon workers end.
+faults: bytecode
+	$(BIN)/python -m test.fault_table
 
 # One after the other in a series; the series at the same time.
 kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax: export TFAIP_TEST_START = cold

@@ -108,6 +108,12 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
         commit_directory(tmp_path / "model") as directory,
     ):
         (directory / "weights").write_bytes(bytes(5000))
+    # Nested: with the name that the file will have.
+    with (
+        pytest.raises(TfaipError, match=f"^{tmp_path}/model/params.json cannot be written: File too large$"),
+        commit_directory(tmp_path / "model") as directory,
+    ):
+        write_json(directory / "params.json", "x" * 5000)
     assert names(tmp_path) == []
 
 

@@ -97,9 +97,10 @@ class EventWriter:
         """
         tensorboard.leave_tensorflow_alone()
         summary = tensorboard.hparams_summary(dict(values), str(self._directory))
-        self._directory.mkdir(parents=True, exist_ok=True)
-        # TensorBoard takes the time of the first event for the start of the run.
-        start = min([int(time.time()), *_file_seconds(self._directory)])
+        with failures_named(self._directory):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            # TensorBoard takes the time of the first event for the start of the run.
+            start = min([int(time.time()), *_file_seconds(self._directory)])
         content = io.BytesIO()
         _write_event(content, tensorboard.event(wall_time=start, file_version=_FILE_VERSION))
         _write_event(content, tensorboard.event(wall_time=start, step=step, summary=summary))

@@ -49,19 +49,17 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
         Size and checksum of the file, in the form of a manifest.
 
     Raises:
-        TfaipError: if the file cannot be written, as on a full disk, or the format has no type for an array.
+        OSError: if the file cannot be written, as on a full disk.
+        TfaipError: if the format has no type for an array.
     """
     import hashlib  # loads OpenSSL, which only commands that write or read models need
 
     digest, size = hashlib.sha256(), 0
-    try:
-        with open(path, "wb") as file:
-            for part in _file_parts(arrays):
-                digest.update(part)
-                file.write(part)
-                size += len(part)
-    except OSError as error:
-        raise TfaipError(f"{path} cannot be written: {shorten_text(error.strerror or str(error))}") from error
+    with open(path, "wb") as file:
+        for part in _file_parts(arrays):
+            digest.update(part)
+            file.write(part)
+            size += len(part)
     return {"size": size, "sha256": digest.hexdigest()}
 
 

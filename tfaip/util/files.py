@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import shutil
@@ -30,6 +31,8 @@ except ImportError:  # Windows
 # Arguments of renameat2(2).
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
+# Errors that a plain rename would meet, too.
+_DISK_ERRORS = frozenset({errno.EACCES, errno.EDQUOT, errno.EIO, errno.ENOSPC, errno.EROFS})
 # A look at a lock takes microseconds; a directory is locked by another process if it stays so.
 _LOOKS, _LOOK_S = 5, 0.02
 
@@ -52,7 +55,9 @@ def failures_named(path: Path) -> Iterator[None]:
         # A file elsewhere, from which the content is read.
         if name and TEMPORARY_PREFIX not in name and not Path(name).is_relative_to(path):
             other = f" ({shorten(name)})"
-        raise TfaipError(f"{shorten_text(str(path), 160)} cannot be written: {reason}{other}") from error
+        # Users know the name that a directory will have.
+        shown = str(path).replace(f"/{TEMPORARY_PREFIX}", "/")
+        raise TfaipError(f"{shorten_text(shown, 160)} cannot be written: {reason}{other}") from error
 
 
 @contextlib.contextmanager
@@ -234,7 +239,7 @@ def remove_directory(path: Path, root: Path, marks: Collection[str]) -> None:
         marks: as in `commit_directory`.
 
     Raises:
-        TfaipError: if it is elsewhere, or was not written by the toolkit.
+        TfaipError: if it is elsewhere, was not written by the toolkit, or cannot be removed.
     """
     temporary = _temporary(path)
     if not os.path.lexists(path):
@@ -243,9 +248,13 @@ def remove_directory(path: Path, root: Path, marks: Collection[str]) -> None:
     if path.resolve() == root.resolve() or not path.resolve().is_relative_to(root.resolve()):
         raise TfaipError(f"{shorten_text(str(path), 160)} is not removed: it is outside of {root}")
     _require_ours(path, marks)
-    _remove_tree(temporary)
-    os.rename(path, temporary)
-    _remove_tree(temporary)
+    try:
+        _remove_tree(temporary)
+        os.rename(path, temporary)
+        _remove_tree(temporary)
+    except OSError as error:
+        reason = shorten_text(error.strerror or str(error))
+        raise TfaipError(f"{shorten_text(str(path), 160)} cannot be removed: {reason}") from error
 
 
 def remove_temporaries(directory: Path, is_own_name: Callable[[str], bool]) -> None:
@@ -290,18 +299,31 @@ def _move_over(source: Path, target: Path) -> None:
         old = _temporary(_temporary(target))
         _remove_tree(old)
         os.rename(target, old)
-        os.rename(source, target)
+        try:
+            os.rename(source, target)
+        except OSError:
+            os.rename(old, target)
+            raise
         _remove_tree(old)
     _sync_directory(target.parent)
 
 
 def _exchange(a: Path, b: Path) -> bool:
-    """Swap two paths atomically (Linux >= 3.15); return False if that is not supported."""
+    """Swap two paths atomically (Linux >= 3.15); return False if that is not supported.
+
+    Raises:
+        OSError: if the disk is full, read-only, or broken: both paths are what they were.
+    """
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, TypeError):  # another libc, Windows
         return False
-    return bool(renameat2(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0)
+    if renameat2(_AT_FDCWD, os.fsencode(a), _AT_FDCWD, os.fsencode(b), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _DISK_ERRORS:
+        raise OSError(number, os.strerror(number), str(b))
+    return False
 
 
 def _sync_tree(directory: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import sys
 import time
@@ -12,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.util.oldnames import old_names
 from tfaip.util.origin import is_foreseen, without_styles
+from tfaip.util.text import shorten_text
 
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
@@ -26,6 +28,8 @@ LOG_FILE = "tfaip_log_file"
 CONSOLE_TEXT = "console_text"
 LEVELS = ("debug", "info", "warning", "error", "critical")
 # Work that takes less is not worth a line.
+# Between two warnings that the log cannot be written.
+REPEAT_S = 60.0
 LONG_S = 1.0
 
 
@@ -131,17 +135,17 @@ def _last_record(error: BaseException) -> logging.LogRecord:
 
 
 class _RunFile(logging.FileHandler):
-    """Log file of a run; a full disk is reported once instead of by a traceback per line."""
+    """Log file of a run; a full disk is reported once a minute instead of by a traceback per line."""
 
-    _has_failed = False
+    _told = -math.inf
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
-        """Report once that the file cannot be written."""
+        """Report that the file cannot be written, unless that was just done."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
-        elif not self._has_failed:
-            self._has_failed = True
+        elif time.monotonic() - self._told >= REPEAT_S:
+            self._told = time.monotonic()
             print(f"warning: {self.baseFilename} cannot be written: {error.strerror}", file=sys.stderr)
 
 
@@ -180,8 +184,15 @@ class RunLog:
         return self
 
     def write_to(self, path: Path) -> None:
-        """Append all messages since the beginning of the block to `path`."""
-        self._file = _RunFile(path, encoding="utf-8")
+        """Append all messages since the beginning of the block to `path`.
+
+        Raises:
+            TfaipError: if the file cannot be opened.
+        """
+        try:
+            self._file = _RunFile(path, encoding="utf-8")
+        except OSError as error:
+            raise TfaipError(f"{shorten_text(str(path), 160)} cannot be written: {error.strerror}") from error
         self._file.setFormatter(_FileFormatter())
         logging.getLogger(ROOT).addHandler(self._file)
         logging.getLogger(ROOT).removeHandler(self._memory)

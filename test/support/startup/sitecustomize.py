@@ -2,7 +2,7 @@
 
 Faults at exact moments of a real process: `TFAIP_TEST_FAULTS` is a JSON list of `[action, event, pattern, count]`. At
 the `count`-th audit event of that name whose arguments match the pattern, the process sends itself the signal `action`,
-or with the action "HANG" the thread prints HANGING and waits forever.
+or does what `act` says. Actions that begin with "worker " are for data workers alone.
 
 Nothing waits for the disk: a killed process loses nothing of what it has written, only a power failure would. Processes
 that meet faults, and those of the kill series, sync their files as always.
@@ -22,13 +22,35 @@ EXTRAS = frozenset({"jax", "matplotlib", "sklearn"})
 
 
 def act(action: str) -> None:
+    """Hang, exit, print, fork a child that soon ends, raise a built-in exception, or send a signal."""
+    import builtins
     import signal
     import threading
 
     if action == "HANG":
         os.write(1, b"HANGING\n")
         threading.Event().wait()
-    os.kill(os.getpid(), getattr(signal, action))
+    elif action == "EXIT":
+        os._exit(3)
+    elif action == "PRINT":
+        os.write(1, b"a line that a library prints\n" * 1000)
+    elif action == "FORK":
+        if os.fork() == 0:
+            signal.alarm(1)
+            signal.pause()
+    elif hasattr(builtins, action):
+        raise getattr(builtins, action)("of a test")
+    else:
+        os.kill(os.getpid(), getattr(signal, action))
+
+
+leaked = []
+
+
+def leak() -> None:
+    """Keep 16 MB more, and print how many this process has kept."""
+    leaked.append(b"\1" * 2**24)
+    os.write(2, f"LEAKED {os.getpid()} {len(leaked)}\n".encode())
 
 
 def watch(faults: list[tuple[str, str, str, int]]) -> None:
@@ -36,6 +58,9 @@ def watch(faults: list[tuple[str, str, str, int]]) -> None:
     import re
 
     seen = [0] * len(faults)
+    # Data workers are started by `python -c`.
+    is_worker = sys.orig_argv[1:2] == ["-c"]
+    faults = [(a.removeprefix("worker "), *rest) for a, *rest in faults if is_worker or not a.startswith("worker ")]
     events = {event for _, event, _, _ in faults}
 
     def hook(event: str, args: tuple[object, ...]) -> None:
@@ -45,7 +70,9 @@ def watch(faults: list[tuple[str, str, str, int]]) -> None:
         for i, (action, name, pattern, count) in enumerate(faults):
             if name == event and re.search(pattern, text):
                 seen[i] += 1
-                if seen[i] == count:
+                if action == "LEAK":
+                    leak()
+                elif seen[i] == count:
                     act(action)
 
     sys.addaudithook(hook)

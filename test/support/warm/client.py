@@ -30,6 +30,8 @@ READ_LATE = frozenset(
         "PYTHONDONTWRITEBYTECODE",
         "TEST_LOGICAL_DEVICES",
         "TFAIP_LOG_LEVEL",
+        "TFAIP_TEST_CLOCK",
+        "TFAIP_TEST_DISK",
         "TFAIP_TEST_FAULTS",
         "XDG_STATE_HOME",
     }

@@ -139,6 +139,27 @@ def test_a_training_without_validation_has_no_such_directory(tmp_path: Path) -> 
     assert not (tmp_path / "validation").exists()
 
 
+def test_what_the_disk_refuses_costs_a_warning_in_each_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    validation = tmp_path / "run" / "validation"
+
+    class InTheWay(keras.callbacks.Callback):
+        """A file where the directory of the validation is to be, for two epochs of three."""
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            validation.touch()
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            if epoch == 2:
+                validation.unlink()
+
+    LineScenario.create_trainer(line_params([1], [1], tmp_path / "run", epochs=3)).train([InTheWay()])
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    refused = f"{validation} cannot be written: File exists"
+    assert warnings == [f"TensorBoard will not show all of epoch {epoch}: {refused}" for epoch in (1, 2)]
+    assert scalars(validation, "loss") == [(3, -3.0)]
+    assert list(json.loads((tmp_path / "run" / "history.json").read_text())) == ["1", "2", "3"]
+
+
 def test_a_resumed_run_continues_its_curves(tmp_path: Path) -> None:
     for epochs, restore in ((2, False), (4, True)):
         params = line_params([1], [1], tmp_path, epochs=epochs)

@@ -16,6 +16,7 @@ import numpy as np
 from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess
 from tfaip.data.pipeline.definitions import Sample, require_sample
+from tfaip.data.pipeline.interruptions import as_failure
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
 
 
@@ -197,9 +198,12 @@ def read_sample(generator: RandomAccess, index: int) -> Outcome:
         if sample.__class__ is not Sample:
             return require_sample(sample, f"{type(generator).__name__}[{index}]", _yields_batches(generator))
         return sample
-    except Exception as error:
-        error.add_note(f"while {type(generator).__name__} read sample {index}")
-        return FailedSample(error)
+    except BaseException as error:
+        failure = as_failure(error)
+        failure.add_note(f"while {type(generator).__name__} read sample {index}")
+        if not isinstance(failure, Exception):
+            raise
+        return FailedSample(failure)
 
 
 def _yields_batches(generator: RandomAccess) -> bool:

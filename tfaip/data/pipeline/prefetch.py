@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from tfaip.data.pipeline.interruptions import as_failure
+
 T = TypeVar("T")
 
 
@@ -75,7 +77,7 @@ class Prefetcher(Generic[T]):
                     self._ready.append(item)
                     self._changed.notify_all()
         except BaseException as error:  # of any kind: the reader gets it
-            self._error = error
+            self._error = as_failure(error)
         finally:
             with self._changed:
                 self._ended = True

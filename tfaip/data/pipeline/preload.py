@@ -16,6 +16,7 @@ from tfaip.data.pipeline.blocks import FailedSample, Outcome, read_sample
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, require_iterable, require_sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
+from tfaip.data.pipeline.interruptions import raise_noted
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
@@ -192,9 +193,9 @@ def _preloaded(sample: Sample, index: int, processors: Sequence[MappingDataProce
             except _RandomnessUsed as reason:
                 reason.processor = number
                 raise
-            except Exception as error:
-                error.add_note(f"in {type(processor).__name__}.preload, sample {index} of the data: {one!r}")
-                raise
+            except BaseException as error:
+                note = f"in {type(processor).__name__}.preload, sample {index} of the data: {one!r}"
+                raise_noted(error, note)
         samples = made
     return [one.new_inputs(_read_only(one.inputs)).new_targets(_read_only(one.targets)) for one in samples]
 

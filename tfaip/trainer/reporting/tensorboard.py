@@ -10,6 +10,7 @@ import keras
 
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
+from tfaip.errors import TfaipError
 from tfaip.events.writer import EventWriter
 from tfaip.model.tensorboardwriter import CollectedValue, collect_tensorboard_values
 from tfaip.model.trainingmodel import TrainingModel
@@ -20,7 +21,10 @@ from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.reporting.ownsummaries import OwnSummaries
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import TRAIN, VALIDATION, split_name
+from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
+
+log = logger(__name__)
 
 
 @dataclass
@@ -70,7 +74,7 @@ class TensorBoardEvents:
     def write_epoch(
         self, epoch: int, values: Logs, drawings: Mapping[str, Mapping[str, Any]], layer_values: list[CollectedValue]
     ) -> None:
-        """Write one epoch.
+        """Write one epoch; warn if the disk refuses it, since nothing of the training depends on it.
 
         Args:
             epoch: from 1.
@@ -81,26 +85,42 @@ class TensorBoardEvents:
         """
         if self.directory is None:
             return
+        try:
+            self._write(self.directory, epoch, values, drawings)
+            self._write_layer_values(self.directory, epoch, layer_values)
+            for writer in self._writers.values():
+                writer.flush()
+        except TfaipError as error:
+            if not isinstance(error.__cause__, OSError):  # what a user draws is wrong
+                raise
+            log.warning("TensorBoard will not show all of epoch %d: %s", epoch, error)
+            # A file may end within an event: the next epoch begins new ones.
+            self.close()
+            self._writers.clear()
+
+    def _write(
+        self, directory: RunDirectory, epoch: int, values: Logs, drawings: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         if not self._writers:
-            self._writer(self.directory, TRAIN).hparams(_hyper_parameters(self.params), epoch)
+            self._writer(directory, TRAIN).hparams(_hyper_parameters(self.params), epoch)
             if self.stage is not None:
-                self._writer(self.directory, TRAIN).text("stage", self.stage, epoch)
+                self._writer(directory, TRAIN).text("stage", self.stage, epoch)
         for name, value in values.items():
             kind, tag = split_name(name)
-            self._writer(self.directory, kind).scalars({tag: value}, epoch)
+            self._writer(directory, kind).scalars({tag: value}, epoch)
         for kind, drawn in drawings.items():
             for tag, drawing in drawn.items():
-                self._writer(self.directory, kind).drawing(tag, drawing, epoch)
-        for collected in layer_values:
-            drawing = self._own_summaries(self.directory).drawing(collected, epoch)
-            if drawing is not None:
-                self._writer(self.directory, VALIDATION).drawing(collected.writer.name, drawing, epoch)
+                self._writer(directory, kind).drawing(tag, drawing, epoch)
         if self.params.histogram_every_n and epoch % self.params.histogram_every_n == 0:
             weights = variable_arrays(variables_by_path(self.scenario.graph))
             for path, weight in weights.items():
-                self._writer(self.directory, TRAIN).histogram(f"weights/{path}", weight, epoch)
-        for writer in self._writers.values():
-            writer.flush()
+                self._writer(directory, TRAIN).histogram(f"weights/{path}", weight, epoch)
+
+    def _write_layer_values(self, directory: RunDirectory, epoch: int, layer_values: list[CollectedValue]) -> None:
+        for collected in layer_values:
+            drawing = self._own_summaries(directory).drawing(collected, epoch)
+            if drawing is not None:
+                self._writer(directory, VALIDATION).drawing(collected.writer.name, drawing, epoch)
 
     def close(self) -> None:
         """Close all writers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import os
 import signal
@@ -114,8 +115,8 @@ class Fault(MappingDataProcessor[FaultParams]):
                 os._exit(3)
             case "exit":
                 os._exit(3)
-            case "sys.exit":
-                sys.exit(4)
+            case "SystemExit" | "KeyboardInterrupt":
+                raise getattr(builtins, self.params.fault)("4")
             case "sleep":
                 time.sleep(3600)
             case "stop":
@@ -167,6 +168,7 @@ class OnlyHereParams(DataProcessorParams):
 
     home: int = 0
     ends: bool = False
+    error: str = "RuntimeError"
 
     @staticmethod
     def cls() -> type[MappingDataProcessor[Any]]:
@@ -179,7 +181,7 @@ class OnlyHere(MappingDataProcessor[OnlyHereParams]):
         if os.getpid() != self.params.home:
             if self.params.ends:
                 os._exit(5)
-            raise RuntimeError("no licence for this process")
+            raise getattr(builtins, self.params.error)("no licence for this process")
 
     def apply(self, sample: Sample) -> Sample:
         return sample

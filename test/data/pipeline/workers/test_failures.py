@@ -61,7 +61,6 @@ def seconds() -> Callable[[], float]:
         ("kill", r"was killed by SIGKILL \(was there enough memory\?\)"),
         ("exit", "ended with exit code 3"),
         ("exit, but not its child", "ended with exit code 3"),
-        ("sys.exit", "ended with exit code 4"),
     ],
 )
 def test_a_worker_that_ends_is_reported_with_what_it_did(fault: str, how: str, seconds: Callable[[], float]) -> None:
@@ -158,6 +157,23 @@ def test_an_exception_names_sample_processor_and_worker(processes: int, caplog: 
         assert "Traceback" not in caplog.text  # the error brings it along
 
 
+@pytest.mark.parametrize(("fault", "processes"), [("SystemExit", 0), ("SystemExit", 1), ("KeyboardInterrupt", 1)])
+def test_what_would_end_the_process_is_an_error_of_the_sample(
+    fault: str, processes: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RuntimeError, match=f"^{fault}: 4: the code of the data must raise an error") as info:
+        ids(make(FaultParams(fault=fault), num_processes=processes))
+    assert info.value.__notes__[0].startswith("in Fault.apply, sample 11 of its pass: ")
+    skipping = make(FaultParams(fault=fault), num_processes=processes, on_error="skip")
+    assert ids(skipping) == [index for index in range(40) if index != 11]
+    assert capfd.readouterr().err == ""
+
+
+def test_ctrl_c_in_the_data_is_ctrl_c() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        ids(make(FaultParams(fault="KeyboardInterrupt"), num_processes=0, on_error="skip"))
+
+
 def test_an_exception_that_cannot_travel_comes_as_text() -> None:
     with pytest.raises(TfaipError, match="^OddError: odd 7") as info:
         ids(make(FaultParams(fault="odd error")))
@@ -180,9 +196,10 @@ def test_a_raw_sample_that_cannot_be_sent_is_an_error() -> None:
     assert info.value.__notes__ == ["while raw samples were sent to a worker process; num_processes 0 works without"]
 
 
-def test_a_worker_that_cannot_build_its_processors(seconds: Callable[[], float]) -> None:
-    with pytest.raises(WorkerDied, match="^data worker 1 .* could not start: RuntimeError: no licence") as info:
-        ids(make(OnlyHereParams(home=os.getpid())))
+@pytest.mark.parametrize("error", ["RuntimeError", "SystemExit", "KeyboardInterrupt"])
+def test_a_worker_that_cannot_build_its_processors(error: str, seconds: Callable[[], float]) -> None:
+    with pytest.raises(WorkerDied, match=f"^data worker 1 .* could not start: {error}: no licence") as info:
+        ids(make(OnlyHereParams(home=os.getpid(), error=error)))
     assert "faults.py" in str(info.value.__cause__)
     assert seconds() < REPORTED_WITHIN_S
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfaip.data.pipeline.definitions import Sample, SampleGroup, require_iterable
+from tfaip.data.pipeline.interruptions import raise_noted
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessor,
     GeneratingDataProcessor,
@@ -48,9 +49,9 @@ class SampleMapper:
                 processed = apply(sample)
                 if processed.__class__ is not Sample:
                     _checked(processed, processor, "apply")
-            except Exception as error:
-                error.add_note(f"in {type(processor).__name__}.apply, sample {index} of its pass: {sample!r}")
-                raise
+            except BaseException as error:
+                note = f"in {type(processor).__name__}.apply, sample {index} of its pass: {sample!r}"
+                raise_noted(error, note)
             sample = processed
         return sample
 
@@ -63,10 +64,9 @@ class SampleMapper:
             for number, sample in enumerate(samples):
                 try:
                     done = sample if sample._invalid else _checked(apply(sample), processor, "apply")
-                except Exception as error:
+                except BaseException as error:
                     where = f"sample {number} of batch {place[2]} of its pass"
-                    error.add_note(f"in {type(processor).__name__}.apply, {where}: {sample!r}")
-                    raise
+                    raise_noted(error, f"in {type(processor).__name__}.apply, {where}: {sample!r}")
                 processed.append(done)
             samples = processed
         return SampleGroup(samples)
@@ -169,9 +169,8 @@ def _generate(processor: GeneratingDataProcessor[Any], samples: Iterator[Sample]
     try:
         for sample in require_iterable(processor.generate(samples), f"{type(processor).__name__}.generate"):
             yield _checked(sample, processor, "generate")
-    except Exception as error:
-        error.add_note(f"while {type(processor).__name__}.generate ran")
-        raise
+    except BaseException as error:
+        raise_noted(error, f"while {type(processor).__name__}.generate ran")
 
 
 def _checked(sample: Any, processor: DataProcessor[Any], method: str) -> Sample:

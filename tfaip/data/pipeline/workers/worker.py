@@ -26,7 +26,7 @@ from tfaip.util.dataworker import mark_data_worker
 ALIVE = b""
 """Sent at intervals while a block takes long."""
 ALIVE_INTERVAL_S = 1.0
-PARENT_CHECK_S = 2.0
+PARENT_CHECK_S = 1.0
 MAX_MESSAGES = 1000
 """Log messages of one block."""
 
@@ -107,7 +107,7 @@ def main(parent: int, connection_descriptor: int, slot_descriptors: Sequence[int
     logging.basicConfig(level=start.log_level, handlers=[logged])
     try:
         processor = _create(start, lambda: _send(connection, ALIVE))
-    except Exception:
+    except BaseException:  # also `sys.exit()` in a module of the user
         failure = traceback.format_exc()
         _send(connection, pickle.dumps(Answer(None, failure=failure, messages=logged.take())))
         messages.get()  # until the connection is closed
