@@ -215,3 +215,20 @@ def test_an_error_of_a_callback_leaves_the_checkpoint_complete(tmp_path: Path) -
         train(params_of(tmp_path / "run"), CallbackOf(on_epoch_begin=fail))
     assert latest(tmp_path / "run") == "epoch_0001"
     assert list(json.loads((tmp_path / "run" / "history.json").read_text())) == ["1"]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_directory_that_was_removed_is_not_made_again(replaced: bool, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+
+    def remove(epoch: int, logs: Any) -> None:
+        if epoch == 1:
+            run.rename(tmp_path / "elsewhere")
+            if replaced:
+                run.mkdir()
+
+    with pytest.raises(TfaipError, match=f"^{run} was removed or replaced while the run wrote to it: nothing more is "):
+        train(line_params([1.0] * 5, output_dir=run, epochs=9, steps_per_execution=1), CallbackOf(on_epoch_end=remove))
+    assert run.exists() == replaced
+    assert not replaced or not list(run.iterdir())
+    assert checkpoints(tmp_path / "elsewhere")[-1] == "epoch_0001"

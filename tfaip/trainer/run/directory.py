@@ -217,6 +217,14 @@ class RunDirectory:
             if names.CHECKPOINT_NAME.fullmatch(path.name) and not is_ours(path, CHECKPOINT_MARKS):
                 raise UsageError(f"{shorten_text(str(path), 160)} is in the way: it is no checkpoint; move it away")
 
+    def identity(self) -> tuple[int, int] | None:
+        """Return device and number of the directory, which another one of its name has not; None: it is missing."""
+        try:
+            status = self.root.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_dev, status.st_ino
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Create the directory and lock it for this process; the lock also ends when the process dies.

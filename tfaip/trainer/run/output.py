@@ -18,6 +18,7 @@ from typing import Self
 
 import numpy as np
 
+from tfaip.errors import TfaipError
 from tfaip.export.modeldirectory import ModelDirectory, shown_names
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.model.hostbuffer import HostBuffer
@@ -28,6 +29,7 @@ from tfaip.util.background import BackgroundWriter
 from tfaip.util.files import commit_directory, link_tree, remove_directory, write_text
 from tfaip.util.logging import logger
 from tfaip.util.manifest import MODEL_MARKS
+from tfaip.util.text import shorten_text
 
 log = logger(__name__)
 
@@ -56,6 +58,7 @@ class RunOutput:
     _writer: BackgroundWriter = field(default_factory=BackgroundWriter, init=False, repr=False)
     _saved: Future[None] | None = field(default=None, init=False, repr=False)
     _exported: Future[None] | None = field(default=None, init=False, repr=False)
+    _identity: tuple[int, int] | None = field(default=None, init=False, repr=False)
     _saved_at: float = field(default_factory=time.monotonic, init=False, repr=False)
     _buffer: HostBuffer = field(default_factory=HostBuffer, init=False, repr=False)
 
@@ -66,6 +69,7 @@ class RunOutput:
             self.history_file = self.directory.history_file
 
     def __enter__(self) -> Self:
+        self._identity = None if self.directory is None else self.directory.identity()
         return self
 
     def __exit__(
@@ -103,12 +107,12 @@ class RunOutput:
             self._writer.check()
             checkpoint = capture(self._buffer)
             self._saved_at = time.monotonic()
-            self._saved = self._writer.submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
+            self._saved = self._submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
 
     def save_history(self, history: History) -> None:
         """Replace the history file, after the checkpoints that were saved before."""
         if self.history_file is not None:
-            self._writer.submit(partial(write_text, self.history_file, history.to_dict().text() + "\n"))
+            self._submit(partial(write_text, self.history_file, history.to_dict().text() + "\n"))
 
     def export_best(self, hold: Callable[[HostBuffer], Mapping[str, np.ndarray]]) -> None:
         """Replace `best/` by the current model, before the checkpoints that are saved later.
@@ -119,7 +123,7 @@ class RunOutput:
         if self.directory is not None and self.models is not None and self.best:
             self._writer.wait()  # one is written at a time
             weights = hold(self._buffer) if self.models.writes_values(self.directory.best) else None
-            self._exported = self._writer.submit(self.models.begin(self.directory.best, weights))
+            self._exported = self._submit(self.models.begin(self.directory.best, weights))
 
     def restore_best(self, kept: Path | None, checkpoint: str, has_best: bool) -> None:
         """Set `best/` back to its content at a checkpoint; later epochs are abandoned.
@@ -142,7 +146,23 @@ class RunOutput:
         """Replace `export/` by the current model."""
         if self.directory is not None and self.models is not None and self.final:
             self._writer.wait()
+            self._require_directory()
             self.models.write(self.directory.export)
+
+    def _submit(self, job: Callable[[], object]) -> Future[None]:
+        def write() -> None:
+            self._require_directory()
+            job()
+
+        return self._writer.submit(write)
+
+    def _require_directory(self) -> None:
+        """Raise if the directory of the run has been removed: what is written now would be no complete run."""
+        if self.directory is not None and self._identity is not None and self.directory.identity() != self._identity:
+            raise TfaipError(
+                f"{shorten_text(str(self.directory.root), 160)} was removed or replaced while the run wrote to it: "
+                "nothing more is written there"
+            )
 
     def how_to_resume(self) -> str:
         """Return the end of the log line of a stopped run."""
