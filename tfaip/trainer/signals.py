@@ -23,6 +23,9 @@ from tfaip.device.collectives import all_gather
 from tfaip.device.devices import Devices
 from tfaip.errors import SIGNAL_EXIT_CODES, STOP_SIGNALS, TfaipError
 
+# A year, which sockets can wait.
+_LONGEST_WAIT_S = 365.0 * 86_400
+
 
 class TrainingInterrupted(TfaipError, SystemExit):
     """End of a training on request, after it has written a checkpoint.
@@ -150,13 +153,17 @@ class StopRequest:
     def _wait_for_signals(self, receiver: socket.socket) -> None:
         first: signal.Signals | None = None  # that counts for the second one
         asked: signal.Signals | None = None
+        limit_s, asked_at = _LONGEST_WAIT_S, 0.0
         while True:
+            if asked is not None and not self._noticed.is_set():
+                receiver.settimeout(max(asked_at + limit_s - time.monotonic(), 0.001))
+            else:
+                receiver.settimeout(None)
             try:
                 number = receiver.recv(1)
             except TimeoutError:
                 if asked is not None and not self._noticed.is_set():
-                    _end_process(asked, f"no batch ended within {receiver.gettimeout():g} s")
-                receiver.settimeout(None)
+                    _end_process(asked, f"no batch ended within {limit_s:g} s")
                 continue
             if not number:
                 return
@@ -167,9 +174,10 @@ class StopRequest:
                 if first is not None:
                     _end_process(received)
                 first = received
-            if asked is None and self._within_s is not None:
-                receiver.settimeout(max(self._within_s, self._longest_step_s * 1.5))
-            asked = asked or received
+            if asked is None:
+                asked, asked_at = received, time.monotonic()
+                if self._within_s is not None:
+                    limit_s = min(max(self._within_s, self._longest_step_s * 1.5), _LONGEST_WAIT_S)
 
 
 def _end_process(number: signal.Signals, reason: str | None = None) -> NoReturn:
