@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from test.scripts.conftest import SEED
-from test.support.commands import REPOSITORY, CommandResult, environment, finish_command
+from test.support.commands import REPOSITORY, CommandResult, environment, finish_command, start_python
 from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, printed_epochs, run_well
 
 pytestmark = pytest.mark.backend
@@ -82,7 +82,8 @@ def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, ru
 def test_the_second_signal_ends_at_once(number: signal.Signals, workplace: Path, tmp_path: Path, start: Start) -> None:
     """Also where no border is ever reached: the data hangs, the main thread waits for it in compiled code."""
     hanging = faulty(fault("HANG", "tiny.sample", "evaluation", 5))
-    process = start("train", "tiny", "--trainer.output_dir", tmp_path / "run", cwd=workplace, env=hanging)
+    flags = ["--trainer.output_dir", tmp_path / "run", "--trainer.stop_within_s", "1e9"]  # longer than a socket waits
+    process = start("train", "tiny", *flags, cwd=workplace, env=hanging)
     wait_for_line(process, "HANGING")
     process.send_signal(number)
     # The system joins equal signals that it has not delivered yet, so the second one waits until none is pending.
@@ -113,7 +114,8 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
     (script,) = re.findall(
         r"```bash\n(#!/bin/bash\n.*?)```", (REPOSITORY / "docs" / "devices.md").read_text(), re.DOTALL
     )
-    assert script.count("my.scenario") == 1
+    assert script.count("my.scenario") == script.count("run=") == 1
+    script = script.replace("run=", "trap '' USR1\nrun=")  # some scripts ignore the signal, and so would the training
     job, tools = tmp_path / "job.sh", tmp_path / "tools"
     job.write_text(script.replace("my.scenario", " ".join(["tiny", *SEED])))
     tools.mkdir()
@@ -160,6 +162,29 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
     assert (finished.rc, finished.stderr) == (0, ""), finished
     assert (directory / "requeued").read_text() == "requeue 17\n"
     assert_same_run(run, whole / "run")
+
+
+def test_results_are_written_however_long_it_takes(tmp_path: Path) -> None:
+    """Here a callback of the user takes ten times the limit for that."""
+    script = tmp_path / "slow.py"
+    script.write_text(
+        """import os, signal, sys, time
+import keras
+from test.trainer.line import LineScenario, line_params
+
+class Slow(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+
+params = line_params([1], output_dir=sys.argv[1], epochs=2)
+params.stop_within_s = 0.1
+LineScenario.create_trainer(params).train([Slow()])
+"""
+    )
+    result = finish_command(start_python(script, tmp_path / "run", cwd=REPOSITORY))
+    assert (result.rc, result.stderr) == (143, ""), result
+    assert checkpoints(tmp_path / "run") == ["epoch_0001"]
 
 
 def test_data_that_never_come_hold_no_stop_up(workplace: Path, tmp_path: Path, whole: Path, start: Start) -> None:

@@ -78,6 +78,39 @@ def test_a_run_without_a_result_is_no_obstacle(result: str, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("lost", "is_replaced"),
+    [
+        ("best", True),  # of the epoch whose checkpoint is missing
+        ("best without history", False),
+        ("stages/tune", True),
+        ("stages/tune/DONE", False),
+        ("export", False),
+        ("saved/epoch_0000_step_000002", False),
+        ("link", False),
+    ],
+)
+def test_a_run_begins_again_only_if_nothing_is_lost(lost: str, is_replaced: bool, tmp_path: Path) -> None:
+    """Flags may name other directories than those that were used."""
+    run = RunDirectory(tmp_path / "run")
+    run.root.mkdir()
+    run.params_file.write_text('{"checkpoint_sub_dir": "saved"}')
+    run.history_file.write_text("{}")
+    if lost == "link":  # to a disk that is not there now
+        (run.root / "saved").symlink_to(tmp_path / "scratch")
+    else:
+        (run.root / lost.split()[0]).mkdir(parents=True)
+    if "without" in lost:
+        run.history_file.unlink()
+    before = sorted(run.root.rglob("*"))
+    assert run.may_begin_again() is is_replaced
+    if not is_replaced:
+        # Also if it got there only after the check, from a process that wrote until now.
+        with pytest.raises(UsageError, match="holds another run"):
+            run.claim(overwrite=False, begins_again=True)
+        assert sorted(run.root.rglob("*")) == before
+
+
 def test_the_directory_itself_stays(run: RunDirectory, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(run.root)
     (run.root / "best").symlink_to(tmp_path / "kept")

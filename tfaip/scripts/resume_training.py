@@ -55,14 +55,14 @@ def main(name: str, flags: list[str]) -> None:
 
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device, alone=args.dry_run)
-    begins_again = checkpoint is None and from_stage is None and args.trainer.run_directory().may_begin_again()
+    begins_again = checkpoint is None and from_stage is None and _begins_again(args.trainer, root)
     if begins_again:
         logger(__name__).info(
             "%s was stopped before its first checkpoint: it begins again, with its stored params",
             shorten_text(str(root), 160),
         )
-        args.trainer.overwrite = True
         trainer = stored.scenario.create_trainer(args.trainer)
+        trainer.begins_again = True
     else:
         trainer = stored.scenario.create_trainer(
             args.trainer, restore=True, checkpoint=checkpoint, from_stage=from_stage
@@ -107,6 +107,12 @@ def _take_stage(flags: Sequence[str], checkpoint: str | None) -> tuple[str | Non
     if words and checkpoint is not None:
         raise UsageError(f"{FROM_STAGE} continues with the state of a stage: give the run instead of a checkpoint")
     return (words[0] if words else None), rest
+
+
+def _begins_again(params: Any, root: Path) -> bool:
+    """Return True if a run was stopped before its first checkpoint, and is not to continue elsewhere."""
+    directory = params.run_directory()
+    return directory is not None and directory.root.resolve() == root.resolve() and directory.may_begin_again()
 
 
 def _leave_out_history(stored: StoredTraining, root: Path) -> None:

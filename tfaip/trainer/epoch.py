@@ -201,7 +201,10 @@ class TrainingEpoch(StepCallbacks):
         self._check_divergence()  # before anything is written
         progress, state = self._progress, self._setup.state
         progress.seconds = self.seconds()
-        self._setup.output.save_checkpoint(lambda buffer: state.capture(buffer, before), progress.epoch, progress.step)
+        with self._setup.stop.writing():
+            self._setup.output.save_checkpoint(
+                lambda buffer: state.capture(buffer, before), progress.epoch, progress.step
+            )
 
     def seconds(self) -> float:
         """Return the duration of the epoch, without the time between a stop and the resume."""

@@ -64,7 +64,8 @@ class TrainingLoop:
             logs = self._run_epoch(epoch)
             metrics = None
             if self._setup.is_finished() or model.stop_training:
-                self._setup.output.wait()  # a signal that comes meanwhile still stops the run
+                with self._setup.stop.writing():
+                    self._setup.output.wait()  # a signal that comes meanwhile still stops the run
             epoch.stop_if_asked()
         self._callbacks.on_train_end(logs)
         return logs
@@ -89,7 +90,8 @@ class TrainingLoop:
         plots = {TRAIN: self._setup.events.draw()}
         measured = self._evaluate(epoch, trained)
         measured = replace(measured, values={**trained, **measured.values}, drawings={**plots, **measured.drawings})
-        return self._end_epoch(epoch, measured)
+        with setup.stop.writing():
+            return self._end_epoch(epoch, measured)
 
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""

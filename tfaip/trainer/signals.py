@@ -8,14 +8,15 @@ A training that does not come to the end of a step, because a data worker hangs 
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import FrameType, TracebackType
 from typing import NoReturn
 
@@ -23,8 +24,8 @@ from tfaip.device.collectives import all_gather
 from tfaip.device.devices import Devices
 from tfaip.errors import SIGNAL_EXIT_CODES, STOP_SIGNALS, TfaipError
 
-# A year, which sockets can wait.
-_LONGEST_WAIT_S = 365.0 * 86_400
+# What a socket can wait: 2**31 ms.
+_LONGEST_TIMEOUT_S = 2e6
 
 
 class TrainingInterrupted(TfaipError, SystemExit):
@@ -58,6 +59,7 @@ class StopRequest:
         self._within_s: float | None = None
         self._longest_step_s = 0.0
         self._step_ended: float | None = None
+        self._is_writing = False
         self._devices = Devices()
         self._signals: tuple[signal.Signals, ...] = STOP_SIGNALS
         self._exit = ExitStack()
@@ -106,6 +108,17 @@ class StopRequest:
             self._longest_step_s = max(self._longest_step_s, now - self._step_ended)
         self._step_ended = now
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Context in which the training writes its results, however long it takes: then it must look at `received`."""
+        self._is_writing = True
+        try:
+            yield
+        finally:
+            if self._own is not None:
+                self._noticed.set()
+            self._is_writing = False
+
     def agree(self) -> None:
         """Set `received` in all processes if one of them has received a signal."""
         if self._devices.num_processes > 1:
@@ -119,8 +132,9 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             self._exit.callback(self._watch())
             for number in self._signals:
-                # A process that a shell starts in the background ignores Ctrl-C.
-                if signal.getsignal(number) is not signal.SIG_IGN:
+                # A process that a shell starts in the background ignores Ctrl-C. A batch script that ignores the signal
+                # of the scheduler hands that down too, but the training was told to obey it.
+                if number not in STOP_SIGNALS or signal.getsignal(number) is not signal.SIG_IGN:
                     self._exit.callback(signal.signal, number, signal.signal(number, self._handle))
         return self
 
@@ -153,16 +167,16 @@ class StopRequest:
     def _wait_for_signals(self, receiver: socket.socket) -> None:
         first: signal.Signals | None = None  # that counts for the second one
         asked: signal.Signals | None = None
-        limit_s, asked_at = _LONGEST_WAIT_S, 0.0
+        limit_s = end = math.inf
         while True:
-            if asked is not None and not self._noticed.is_set():
-                receiver.settimeout(max(asked_at + limit_s - time.monotonic(), 0.001))
-            else:
-                receiver.settimeout(None)
+            left = min(max(end - time.monotonic(), 0.01), _LONGEST_TIMEOUT_S)
+            receiver.settimeout(None if end == math.inf else left)
             try:
                 number = receiver.recv(1)
             except TimeoutError:
-                if asked is not None and not self._noticed.is_set():
+                if self._noticed.is_set():
+                    end = math.inf
+                elif asked is not None and time.monotonic() >= end and not self._is_writing:
                     _end_process(asked, f"no batch ended within {limit_s:g} s")
                 continue
             if not number:
@@ -174,15 +188,17 @@ class StopRequest:
                 if first is not None:
                     _end_process(received)
                 first = received
-            if asked is None:
-                asked, asked_at = received, time.monotonic()
-                if self._within_s is not None:
-                    limit_s = min(max(self._within_s, self._longest_step_s * 1.5), _LONGEST_WAIT_S)
+            if asked is None and self._within_s is not None:
+                limit_s = max(self._within_s, self._longest_step_s * 1.5)
+                end = time.monotonic() + limit_s
+            asked = asked or received
 
 
 def _end_process(number: signal.Signals, reason: str | None = None) -> NoReturn:
     """End the process without clean-up, which may be the part that hangs. Checkpoints are commits and stay valid."""
-    if reason is not None:
-        print(f"{number.name}: ended at once, since {reason}; the last checkpoint is complete", file=sys.stderr)
-        sys.stderr.flush()
-    os._exit(SIGNAL_EXIT_CODES[number])
+    try:
+        if reason is not None:
+            print(f"{number.name}: ended at once, since {reason}; the last checkpoint is complete", file=sys.stderr)
+            sys.stderr.flush()
+    finally:  # the reader of the stream may have gone
+        os._exit(SIGNAL_EXIT_CODES[number])

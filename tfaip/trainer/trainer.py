@@ -90,6 +90,8 @@ class Trainer(Generic[P]):
 
     permission: Permission | None = None
     """Set by commands: what was typed for the run is recorded in the user's state directory."""
+    begins_again = False
+    """Set by commands: the run in the output directory is replaced if it was stopped before its first checkpoint."""
     planned: Sequence[PlannedStage] | None = None
     """Set by commands that have planned the stages of the params before a backend was imported."""
 
@@ -413,7 +415,7 @@ class Trainer(Generic[P]):
 
     def _check_free(self, directory: RunDirectory) -> None:
         with flags_of(self._params, "trainer"):  # here: other processes get the text of an error
-            directory.check_free(self._params.overwrite)
+            directory.check_free(self._params.overwrite, self.begins_again)
 
     def _seed(self, devices: Devices, restored: Checkpoint | None) -> None:
         params = self._params
@@ -441,7 +443,7 @@ class Trainer(Generic[P]):
         repeat is stored before anything is removed.
         """
         if start is None:
-            directory.claim(self._params.overwrite)
+            directory.claim(self._params.overwrite, self.begins_again)
         else:
             directory.clean_up()
         cls, is_resumed = type(self._scenario), start is not None
@@ -464,7 +466,7 @@ class Trainer(Generic[P]):
             self._progress = stages.progress  # also of a training that was interrupted
             self._runner = self._fits = None
         setup = stages.setup
-        with setup.model.optimizer.with_averages():
+        with setup.model.optimizer.with_averages(), self._stop.writing():
             setup.output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
             log_summary({"Best epoch": stages.describe_best(), **setup.output.summary()})

@@ -93,7 +93,7 @@ class RunDirectory:
         """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
         return self.root / name
 
-    def check_free(self, overwrite: bool) -> None:
+    def check_free(self, overwrite: bool, begins_again: bool = False) -> None:
         """Raise unless a new run may use the directory; change nothing.
 
         A run that ended before its first checkpoint, model or epoch is no obstacle: there is
@@ -101,6 +101,7 @@ class RunDirectory:
 
         Args:
             overwrite: True if an existing run may be replaced.
+            begins_again: True if one may be replaced that `may_begin_again`.
 
         Raises:
             UsageError: if it contains another run, or other files.
@@ -115,7 +116,8 @@ class RunDirectory:
             raise FieldAdvice(
                 f"{shown} exists and is not the directory of a run: choose a new or empty {{output_dir}}", "output_dir"
             )
-        if not overwrite and not self._is_without_result():
+        is_replaced = overwrite or (begins_again and self.may_begin_again())
+        if not is_replaced and not self._is_without_result():
             raise FieldAdvice(
                 f"{shown} holds another run: choose another {{output_dir}}, continue that run with "
                 f"'tfaip-resume-training {shown}', or replace it with --overwrite",
@@ -126,21 +128,34 @@ class RunDirectory:
     def may_begin_again(self) -> bool:
         """Return True if the directory contains a run whose first checkpoint is missing, and no epoch of it.
 
-        A best model, TensorBoard events and stages that are there belong to the epoch that was not completed.
+        A best model and TensorBoard events that are there belong to the epoch that was not completed: only then the
+        history is there too, and empty. Links may lead to results that cannot be read now.
         """
-        if not self.params_file.exists() or self.export.exists() or self._checkpoints_begun():
+        if not self.params_file.exists():
             return False
+        runs = (self, RunDirectory.stored(self.root), RunDirectory(self.root))  # flags may have changed the names
+        if any(path.is_symlink() for run in runs for path in run._paths()):
+            return False
+        if self._is_without_result():
+            return True
+        is_any_stage_done = self.stages.is_dir() and any(self.stages.glob(f"*/{names.DONE_FILE}"))
+        if self.export.exists() or is_any_stage_done or any(run._checkpoints_begun() for run in runs):
+            return False
+        return self.history_file.exists() and self._is_history_empty()
+
+    def _checkpoints_begun(self) -> bool:
+        return self.checkpoints.exists() and not self._holds_leftovers_only(
+            self.root / names.checkpoint_parts(self.checkpoint_sub_dir)[0]
+        )
+
+    def _is_history_empty(self) -> bool:
+        """Return True unless the history file has an epoch, or something else."""
         if not self.history_file.exists():
             return True
         try:
             return read_json_object(self.history_file) == {}
         except TfaipError:
             return False
-
-    def _checkpoints_begun(self) -> bool:
-        return self.checkpoints.exists() and not self._holds_leftovers_only(
-            self.root / names.checkpoint_parts(self.checkpoint_sub_dir)[0]
-        )
 
     def _is_without_result(self) -> bool:
         """Return True if the directory contains only a run without checkpoint, model and values of an epoch."""
@@ -148,12 +163,7 @@ class RunDirectory:
         for entry in self.root.iterdir():
             if final_name(entry) not in written_first and not self._holds_leftovers_only(entry):
                 return False
-        if not self.history_file.exists():
-            return True
-        try:
-            return read_json_object(self.history_file) == {}
-        except TfaipError:
-            return False
+        return self._is_history_empty()
 
     def _holds_leftovers_only(self, entry: Path) -> bool:
         """Return True if `entry` leads to the checkpoints, and the only one is half-written."""
@@ -245,16 +255,20 @@ class RunDirectory:
                 raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
             yield
 
-    def claim(self, overwrite: bool) -> None:
+    def claim(self, overwrite: bool, begins_again: bool = False) -> None:
         """Make the (locked) directory this run's own: check it once more, then remove the existing run.
 
         The directory itself stays: it may be a link, a mount point or the working directory. Files
         that no run has written stay too, with a warning.
 
+        Args:
+            overwrite: as for `check_free`.
+            begins_again: as for `check_free`.
+
         Raises:
             UsageError: if it contains another run, or other files.
         """
-        self.check_free(overwrite)
+        self.check_free(overwrite, begins_again)
         kept = remove_run(self.root, [self, RunDirectory.stored(self.root), RunDirectory(self.root)])
         if kept:
             names = ", ".join(shorten_text(name) for name in kept[:8]) + (" ..." if kept[8:] else "")
