@@ -169,6 +169,8 @@ def test_results_are_written_however_long_it_takes(tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     script.write_text(
         """import os, signal, sys, time
+from tfaip.backend.selection import import_backend
+import_backend()  # without what TensorFlow prints
 import keras
 from test.trainer.line import LineScenario, line_params
 
