@@ -10,7 +10,14 @@ import pytest
 from keras import ops
 
 from tfaip.backend.keras_private.dropout import reset_dropout_rate, set_dropout_rate
-from tfaip.backend.keras_private.layers import COLLECTIONS, ConvLSTMCell, attention_layers, own_training_flag, sublayers
+from tfaip.backend.keras_private.layers import (
+    COLLECTIONS,
+    ConvLSTMCell,
+    attention_layers,
+    own_training_flag,
+    sublayers,
+    watched_calls,
+)
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.backend.keras_private.symbolic import (
     SymbolicCall,
@@ -30,6 +37,26 @@ def test_sublayers_in_the_order_of_their_definition() -> None:
     layer.first = keras.layers.Dense(1)
     expected = [layer.second, layer.many[0], layer.many[1]["a"], layer.first]
     assert sublayers(layer) == expected
+
+
+def test_calls_of_layers_are_watched_for_a_while() -> None:
+    inner, outer = keras.layers.Dense(1, kernel_initializer="ones"), keras.Sequential()
+    outer.add(inner)
+    own = keras.layers.Layer()
+    object.__setattr__(own, "call", lambda x: x + 1)  # as somebody may have done before
+    seen: list[tuple[str, list[float]]] = []
+
+    def watch(layer: keras.layers.Layer, call: Any, args: Any, kwargs: Any) -> Any:
+        result = call(*args, **kwargs)
+        seen.append((layer.name, ops.convert_to_numpy(result).ravel().tolist()))
+        return result * 10
+
+    x = ops.ones((1, 2))
+    with watched_calls([outer, inner, own], watch):
+        assert ops.convert_to_numpy(own(outer(x))).tolist() == [[2010.0]]
+    assert seen == [(inner.name, [2.0]), (outer.name, [20.0]), (own.name, [201.0])]
+    assert ops.convert_to_numpy(own(outer(x))).tolist() == [[3.0]]
+    assert ["call" in vars(layer) for layer in (outer, inner, own)] == [False, False, True]
 
 
 def test_calls_with_keras_tensors_are_recorded() -> None:

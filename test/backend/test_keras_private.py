@@ -16,7 +16,7 @@ import pytest
 from keras import ops
 
 from tfaip.backend.keras_private.losses import FunctionLoss, mask_of, snake_case
-from tfaip.backend.keras_private.optimizers import OpenOptimizer
+from tfaip.backend.keras_private.optimizers import OpenOptimizer, adam_moments
 from tfaip.backend.keras_private.randomstate import (
     forget_global_random_state,
     global_random_state,
@@ -97,6 +97,16 @@ def test_the_optimizer_calls_what_replaces_its_steps() -> None:
     mine = keras.Variable(3.0)
     optimizer.track(mine)
     assert any(variable is mine for variable in optimizer.variables)
+
+
+def test_the_moments_of_a_weight_are_found() -> None:
+    weights = [keras.Variable([1.0, 2.0], name="a"), keras.Variable([3.0], name="b")]
+    optimizer = keras.optimizers.Adam(0.5, beta_1=0.5, beta_2=0.75)
+    optimizer.apply([ops.convert_to_tensor([2.0, 4.0]), ops.convert_to_tensor([8.0])], weights)
+    found = [
+        [ops.convert_to_numpy(moment).tolist() for moment in adam_moments(optimizer, weight)] for weight in weights
+    ]
+    assert found == [[[1.0, 2.0], [1.0, 4.0]], [[4.0], [16.0]]]
 
 
 def test_the_generator_without_a_seed_has_a_state() -> None:

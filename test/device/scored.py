@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from test.support.tiny.model import TinyGraph, TinyModel
-from test.support.tiny.scenario import TinyModelParams, TinyScenario
+from test.support.tiny.scenario import TinyGenerator, TinyModelParams, TinyScenario
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
@@ -37,6 +37,15 @@ class RandomLayersGraph(TinyGraph):
         frames = keras.ops.repeat(inputs["x"][..., None], 3, axis=2)
         x = keras.ops.reshape(self.augment(frames, training=training), (-1, 12))
         return {"y": self.out(self.block(self.noisy(x, training=training), training=training))}
+
+
+class Holed(TinyGenerator):
+    """The same points, but the sixth input is not a number."""
+
+    def load(self) -> Sample:
+        points = super().load()
+        points.inputs["x"][5, 0] = np.nan
+        return points
 
 
 class NormalizedParams(TinyModelParams):

@@ -55,6 +55,9 @@ CASES["1437 samples"] = {
     "set": {**CASES["all"]["set"], **MANY, "gen.setup.val.batch_size": 16, "optimizer.gradient_noise.stddev": 0.01}
 }
 CASES["normalization"] = {"set": {"scenario.model": "NormalizedParams"}}
+CASES["skipped batches"] = {
+    "set": {"scenario.model": "NormalizedParams", "gen.train": "Holed", "optimizer.skip_nonfinite": 3}
+}
 CASES["buckets"] = {"set": {**CASES["all"]["set"], **OF_BUCKETS}}
 
 HALF: dict[str, Case] = {

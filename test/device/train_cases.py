@@ -88,11 +88,27 @@ def model(name: str) -> Any:
     return getattr(scored, name)(dropout=0.0)
 
 
+def generator(name: str) -> Any:
+    """A generator of training data."""
+    from test.device import scored
+
+    return getattr(scored, name)()
+
+
+def loggers(names: list[str]) -> list[Any]:
+    """Params of loggers of this test."""
+    from test.device import notelogger
+
+    return [getattr(notelogger, name)() for name in names]
+
+
 _MAKERS: dict[str, Callable[[Any], Any]] = {
     "optimizer.groups": groups,
     "stages": stages,
     "schedules": schedules,
     "scenario.model": model,
+    "gen.train": generator,
+    "loggers": loggers,
 }
 
 

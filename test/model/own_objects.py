@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from tfaip.params import ParamsBase
+from tfaip.params import ParamsBase, nameable
 
 getcwd = os.getcwd
 
@@ -30,6 +30,11 @@ def double(x: Any, factor: float = 2.0) -> Any:
     return factor * x
 
 
+def absolute(y_true: Any, y_pred: Any) -> Any:
+    return keras.ops.abs(y_true - y_pred)
+
+
+@nameable
 def squared(y_true: Any, y_pred: Any) -> Any:
     return (y_true - y_pred) ** 2
 

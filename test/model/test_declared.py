@@ -121,6 +121,12 @@ def test_a_text_may_name_what_is_in_the_package_of_the_model() -> None:
     assert values(Brought(two_outputs(), params)) == pytest.approx(BOTH)
 
 
+def test_a_function_that_a_text_names_is_marked() -> None:
+    params = TextParams.from_dict({"loss": f"{own_objects.__name__}:absolute"})
+    with pytest.raises(UsageError, match="a file may name it only if it is marked with tfaip.params.nameable"):
+        values(Brought(two_outputs(), params))
+
+
 @pytest.mark.parametrize(
     ("weights", "total"), [([0.5, 3.0], 5.0), ({"b": 3.0}, 7.0), ({"a": 0.0, "b": 1.0}, 1.0), (2.0, 10.0)]
 )

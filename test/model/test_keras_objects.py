@@ -30,6 +30,7 @@ from tfaip.model.keras_objects.regularizers import L2, Regularizer
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.params.commandline.config_files import load_config
 from tfaip.params.commandline.parser import ParamsParser
+from tfaip.params.names.trust import OwnPackage
 from tfaip.params.types.objects import ObjectName
 from tfaip.params.values.serialization import from_dict, from_json, to_dict, to_json
 from tfaip.params.values.storable import prepare, require_readable
@@ -233,6 +234,7 @@ def test_a_file_imports_nothing_whatever_the_form_of_a_name(
 ) -> None:
     (tmp_path / "foreign.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "foreign", raising=False)  # of another test
     with pytest.raises(UsageError, match=r"^params\.kernel_initializer: .{,200}$"):
         from_dict(Layers, {"kernel_initializer": name})
     assert "foreign" not in sys.modules
@@ -246,6 +248,16 @@ def test_the_short_name_of_all_other_objects_is_no_object() -> None:
 def test_a_file_may_name_objects_of_the_trusted_package() -> None:
     params = from_dict(Layers, {"kernel_initializer": f"{OWN}:Scaled"}, trusted=["test"])
     assert params.kernel_initializer == CustomInitializer(name=ObjectName(f"{OWN}:Scaled"))
+
+
+def test_of_a_package_whose_code_runs_a_file_names_classes_and_what_is_marked() -> None:
+    own = [OwnPackage("test")]
+    scaled = from_dict(Layers, {"kernel_initializer": f"{OWN}:Scaled"}, trusted=own).kernel_initializer
+    assert type(scaled.create()).__name__ == "Scaled"
+    stored = {"activation": f"{OWN}:double"}
+    with pytest.raises(UsageError, match="a file may name it only if it is marked .* --trust test"):
+        from_dict(Layers, stored, trusted=own).activation.create()
+    assert float(from_dict(Layers, stored, trusted=["test"]).activation.create()(2.0)) == 4.0
 
 
 def test_no_backend_is_loaded() -> None:

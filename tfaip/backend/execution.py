@@ -1,4 +1,4 @@
-"""How `fit` executes the steps of a model: single calls, or a compiled loop."""
+"""Execution of the steps of a model in `fit`: single calls, or a compiled loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class Execution:
-    """How `fit` executes the steps of a model; JAX decides it before the first step, TensorFlow never.
+    """Execution of the steps of a model in `fit`; JAX decides it before the first step, TensorFlow never.
 
     XLA compiles a step in a loop into other code than the same step alone, whose results may differ by rounding. So a
     training never changes from one to the other, and its checkpoints store what was decided.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any
 import jax
 import keras
 import numpy as np
+from jax import export
 from keras import ops
 
 from tfaip.backend.elements import packed
 from tfaip.backend.execution import Execution
 from tfaip.backend.jaxloop import LoopedSteps
+from tfaip.backend.jaxstep import CompiledStep as CompiledStep, local_value
 from tfaip.backend.keras_private.randomstate import forget_global_random_state
 from tfaip.util.typing import Element, Tensor, TensorDict
 
@@ -35,6 +38,10 @@ _STEPS_PER_EXECUTION = 16
 
 # Besides the batch that is trained and one that is on its way.
 _WAITING_ON_DEVICE = 1
+
+# Operations of an export that other programs may not know: TensorFlow has no `top_k`, and no LAPACK of JAX.
+_CALLS = re.compile(r"(?:custom_call @|chlo\.(?=top_k\b))([\w.$]+)")
+_CALLS_ANYWHERE = frozenset({"shape_assertion"})
 
 
 # Devices
@@ -108,94 +115,6 @@ def _with_first(first: Any, data: Iterator[Any]) -> Iterator[Any]:
     yield from data
 
 
-class CompiledStep:
-    """A compiled function of batches that reads and assigns Keras variables.
-
-    JAX compiles functions without state. So the values of all variables are arguments of what is compiled, and what
-    the function has changed is among its results. These values are kept here between the calls: assigning Keras
-    variables after every one would take longer than a tiny model.
-
-    Args:
-        function: of dicts or tuples of arrays whose first dimension is the batch.
-        variables: all that the function reads; what it changes of them is kept for the next call.
-        accumulators: further variables, which every call updates in place.
-        run_eagerly: do not compile.
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        variables: Iterable[keras.Variable] = (),
-        accumulators: Iterable[keras.Variable] = (),
-        run_eagerly: bool = False,
-    ) -> None:
-        self._function = function
-        self._variables = list(variables)
-        self._accumulators = list(accumulators)
-        # The accumulators alone are given away: what a compiled function returns is a copy, of all weights if it
-        # returned them.
-        self._step = self._stateless if run_eagerly else jax.jit(self._stateless, donate_argnums=0)
-        self._accumulated: list[Any] = []
-        self._values: list[Any] = []
-        self._changed: set[int] = set()
-
-    def read(self, of_this_process: bool = False) -> None:
-        """Take the values of all variables, on which the following calls work.
-
-        `fit` and `evaluate` give the arrays of the variables away: call it again after them.
-
-        Args:
-            of_this_process: each process goes its own way from here, on a copy of its own.
-        """
-        own = _of_this_process if of_this_process else _as_it_is
-        self._values = [own(variable.value) for variable in self._variables]
-        # Copies: the step gives away what it gets of them.
-        self._accumulated = [own(variable.value).copy() for variable in self._accumulators]
-        self._changed = set()
-
-    def __call__(self, *arrays: Any) -> Any:
-        """Return the result of the function, on the device, which may still be at work on it."""
-        result, self._accumulated, changed = self._step(self._accumulated, self._values, arrays)
-        for position, value in changed.items():
-            self._values[position] = value
-            self._changed.add(position)
-        return result
-
-    def write_variables(self) -> None:
-        """Assign what the calls have changed of the variables."""
-        for position in self._changed:
-            self._variables[position].assign(self._values[position])
-
-    def write_accumulators(self) -> None:
-        """Assign the accumulators."""
-        for variable, value in zip(self._accumulators, self._accumulated, strict=True):
-            # Its own copy: the next call gives ours away.
-            variable.assign(value.copy())
-
-    def accumulated(self) -> list[np.ndarray]:
-        """Return the values of the accumulators."""
-        return [np.array(value) for value in self._accumulated]
-
-    def _stateless(
-        self, accumulated: list[Any], values: list[Any], arrays: tuple[Any, ...]
-    ) -> tuple[Any, list[Any], dict[int, Any]]:
-        """Return the result of the function, the accumulators, and of the other variables those that it changed."""
-        state = [*zip(self._accumulators, accumulated, strict=True), *zip(self._variables, values, strict=True)]
-        with keras.StatelessScope(state, collect_losses=True) as scope:
-            result = self._function(*arrays)
-        after = [scope.get_current_value(variable) for variable in self._variables]
-        changed = {i: new for i, (old, new) in enumerate(zip(values, after, strict=True)) if new is not old}
-        return result, [scope.get_current_value(variable) for variable in self._accumulators], changed
-
-
-def _of_this_process(value: Any) -> Any:
-    return value if value.is_fully_addressable else value.addressable_data(0)
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
 def synchronize(model: keras.Model) -> None:
     """Assign to the variables of a model what `fit` keeps elsewhere while it runs."""
     # Public by its name, but not documented; without it a callback reads arrays that a step has given away.
@@ -227,6 +146,80 @@ def before_step(model: Any, arguments: tuple[Any, ...], assign: Callable[[], Non
         assign()
     values = [[scope.get_current_value(variable) for variable in part] for part in named]
     return (*values, metrics), data
+
+
+def keeping_finite(
+    model: Any, step: Callable[..., Any], groups: Sequence[tuple[keras.Variable, Sequence[keras.Variable]]]
+) -> Callable[..., Any]:
+    """Return a training step that leaves variables as they are where one would become infinite or NaN."""
+    if not groups:
+        return step
+
+    def checked(state: Any, data: Any) -> Any:
+        logs, (trained, others, optimizer, metrics) = step(state, data)
+        variables = [*model.non_trainable_variables, *model.metrics_variables]
+        place = {id(variable): i for i, variable in enumerate(variables)}
+        before, after = [*state[1], *state[3]], [*others, *metrics]
+        for decisive, group in groups:
+            at = place[id(decisive)]
+            stays = (jax.numpy.isfinite(after[at]) | ~jax.numpy.isfinite(before[at])).all()
+            for i in (place[id(variable)] for variable in group):
+                after[i] = jax.numpy.where(stays, after[i], before[i])
+        return logs, (trained, after[: len(others)], optimizer, after[len(others) :])
+
+    return checked
+
+
+def with_fewest_operations(optimizer: type[keras.optimizers.Optimizer]) -> type[keras.optimizers.Optimizer]:
+    """Return a class with the update rule of a Keras class, in the form that this backend computes fastest."""
+    return optimizer  # XLA fuses the operations
+
+
+def exported_outputs(
+    function: Callable[[TensorDict], TensorDict],
+    variables: Sequence[keras.Variable],
+    inputs: Mapping[str, np.ndarray],
+    shapes: Mapping[str, Sequence[int | None]],
+) -> dict[str, np.ndarray] | None:
+    """Export a function for batches of any size in the format of the backend itself; return its outputs for a batch.
+
+    It needs no TensorFlow, whose import takes longer than the rest of a SavedModel.
+
+    Args:
+        function: inputs -> outputs, both by name.
+        variables: all that the function reads.
+        inputs: the batch.
+        shapes: shape of each input, with the batch; None: any size.
+
+    Returns:
+        The outputs by name; None: the function cannot be exported so, or perhaps not as a SavedModel.
+    """
+
+    def stateless(values: list[Any], batch: TensorDict) -> TensorDict:
+        with keras.StatelessScope(list(zip(variables, values, strict=True))):
+            return function(batch)
+
+    values = [local_value(variable.value) for variable in variables]
+    try:
+        exported = export.export(jax.jit(stateless))(values, _specs(inputs, shapes))
+        outputs = exported.call(values, dict(inputs))
+    except Exception:  # it is code of the user; the export itself says more
+        return None
+    is_flat = all(isinstance(name, str) and isinstance(value, jax.Array) for name, value in outputs.items())
+    if not is_flat or any(name not in _CALLS_ANYWHERE for name in _CALLS.findall(exported.mlir_module())):
+        return None
+    return {name: np.asarray(output) for name, output in outputs.items()}
+
+
+def _specs(inputs: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int | None]]) -> TensorDict:
+    """Return the specs of inputs for batches of any size."""
+    scope = export.SymbolicScope()
+    specs = {}
+    for number, (name, array) in enumerate(inputs.items()):
+        sizes = [f"size_{number}_{axis}" if size is None else str(size) for axis, size in enumerate(shapes[name])]
+        shape = export.symbolic_shape(",".join(["batch", *sizes[1:]]), scope=scope)
+        specs[name] = jax.ShapeDtypeStruct(shape, array.dtype)
+    return specs
 
 
 def branch(
@@ -278,6 +271,23 @@ def num_replicas() -> int:
 def replica_number() -> Any:
     """Return 0: there is one."""
     return 0
+
+
+def gradients(
+    loss: Callable[[], Tensor], weights: Sequence[keras.Variable], state: Sequence[tuple[keras.Variable, Tensor]]
+) -> list[Tensor | None]:
+    """Return the gradients of what a function computes now, not compiled; no variable changes."""
+
+    def of_values(values: list[Any]) -> Any:
+        with keras.StatelessScope([*state, *zip(weights, values, strict=True)], collect_losses=True):
+            return loss()
+
+    return list(jax.grad(of_values)([weight.value for weight in weights]))
+
+
+def is_computed(value: Tensor) -> bool:
+    """Return True if a tensor has numbers, False if it stands for those of a function that is compiled."""
+    return not isinstance(value, jax.core.Tracer)
 
 
 def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:

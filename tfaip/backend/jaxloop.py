@@ -26,7 +26,7 @@ _SLOW_IN_LOOPS_ON_CPU = frozenset({"conv_general_dilated"})
 
 
 class LoopedSteps:
-    """What `fit` calls for each execution: it trains some batches, several in each call of what is compiled.
+    """Train function that `fit` calls for each execution: each call of the compiled loop trains several batches.
 
     Every step runs in one compiled loop (for each shape of a batch), whose length is an argument: a full call, a rest
     and a single step are the same program, which gives the same bits however the batches are divided into executions.

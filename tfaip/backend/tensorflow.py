@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
@@ -15,8 +15,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from tfaip.backend.elements import packed
 from tfaip.backend.execution import Execution
+from tfaip.backend.tensorflowadam import FusedAdam
+from tfaip.backend.tensorflowdata import Datasets as Datasets, consume as consume
+from tfaip.backend.tensorflowstep import CompiledStep as CompiledStep
 from tfaip.util.typing import Element, Tensor, TensorDict
 
 STRATEGY = "mirror"
@@ -28,13 +30,7 @@ ALWAYS_COMPILES = False
 ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Leave out jit_compile"
 """Warning if layers do not support the compilation that was asked for."""
 
-# TensorFlow pays about 150 us per element that crosses from Python into tf.data; many batches cross as one chunk.
-CHUNK_BATCHES = 32
-CHUNK_BYTES = 16 * 2**20
-PREFETCHED_CHUNKS = 2
-PREFETCHED_BATCHES = 16
-
-# Fewer returns to Python: 84 us a step of a tiny model become 48 with 10 steps per execution.
+# Each return to Python costs time: a step of a tiny model takes 84 us alone, and 48 us if 10 are executed together.
 _STEPS_PER_EXECUTION = 16
 
 
@@ -115,91 +111,6 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
     return None, data
 
 
-class CompiledStep:
-    """A compiled function of batches that reads and assigns Keras variables.
-
-    A `tf.function` decides in every call which of its graphs fits, which takes longer than a tiny model; and it makes
-    another graph for the smaller last batch. Here there is one graph for all sizes of the batch; where another
-    dimension changes it is traced once more with that dimension left open.
-
-    Args:
-        function: of dicts or tuples of arrays whose first dimension is the batch.
-        variables: all that the function reads. On TensorFlow it reads and assigns them in place.
-        accumulators: further variables, which every call updates.
-        run_eagerly: do not compile.
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        variables: Iterable[keras.Variable] = (),
-        accumulators: Iterable[keras.Variable] = (),
-        run_eagerly: bool = False,
-    ) -> None:
-        self._function = function
-        self._accumulators = list(accumulators)
-        self._run_eagerly = run_eagerly
-        self._names: list[Set[str]] = []
-        self._shapes: list[tuple[int | None, ...]] = []
-        self._concrete: Any = None
-
-    def read(self, of_this_process: bool = False) -> None:
-        """Take the values of all variables, on which the following calls work.
-
-        Args:
-            of_this_process: each process goes its own way from here.
-        """
-
-    def __call__(self, *arrays: Any) -> Any:
-        """Return the result of the function, tensors."""
-        if self._run_eagerly:
-            return self._function(*arrays)
-        flat = tf.nest.flatten(arrays)
-        shapes = [array.shape for array in flat]
-        names = [_names(argument) for argument in arrays]
-        if names != self._names or not all(map(_fits, shapes, self._shapes)):
-            self._trace(arrays, shapes)
-            self._names = [frozenset(keys) for keys in names]
-        # A graph of flat tensors takes 20 us less to call than one of dicts.
-        return self._concrete(*[tf.convert_to_tensor(array) for array in flat])
-
-    def write_variables(self) -> None:
-        """Assign what the calls have changed of the variables."""
-
-    def write_accumulators(self) -> None:
-        """Assign the accumulators."""
-
-    def accumulated(self) -> list[np.ndarray]:
-        """Return the values of the accumulators."""
-        return [np.array(keras.ops.convert_to_numpy(variable)) for variable in self._accumulators]
-
-    def _trace(self, arrays: tuple[Any, ...], shapes: list[tuple[int, ...]]) -> None:
-        known = self._shapes if list(map(len, self._shapes)) == list(map(len, shapes)) else shapes
-        self._shapes = [_common_shape(old, new) for old, new in zip(known, shapes, strict=True)]
-        dtypes = [tf.convert_to_tensor(array).dtype for array in tf.nest.flatten(arrays)]
-        specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(self._shapes, dtypes, strict=True)]
-
-        def on_flat_tensors(*flat: Tensor) -> Any:
-            return self._function(*tf.nest.pack_sequence_as(arrays, flat))
-
-        # A new tf.function: the old graph is not needed any more. Without AutoGraph, as in `fit`: it takes longer than
-        # the rest of the trace.
-        self._concrete = tf.function(on_flat_tensors, autograph=False).get_concrete_function(*specs)
-
-
-def _names(argument: Any) -> Set[str]:
-    return argument.keys() if isinstance(argument, Mapping) else frozenset()
-
-
-def _common_shape(old: tuple[int | None, ...], new: tuple[int, ...]) -> tuple[int | None, ...]:
-    """Return the shape with the batch and what differs left open."""
-    return (None, *(a if a == b else None for a, b in zip(old[1:], new[1:], strict=True)))
-
-
-def _fits(shape: tuple[int, ...], known: tuple[int | None, ...]) -> bool:
-    return len(shape) == len(known) and all(b is None or a == b for a, b in zip(shape, known, strict=True))
-
-
 def synchronize(model: keras.Model) -> None:
     """Assign to the variables of a model what `fit` keeps elsewhere while it runs; on TensorFlow there is nothing."""
 
@@ -239,6 +150,66 @@ def before_step(model: Any, arguments: tuple[Any, ...], assign: Callable[[], Non
     """
     assign()
     return arguments
+
+
+def keeping_finite(
+    model: Any, step: Callable[..., Any], groups: Sequence[tuple[keras.Variable, Sequence[keras.Variable]]]
+) -> Callable[..., Any]:
+    """Return a training step that leaves variables as they are where one would become infinite or NaN.
+
+    Args:
+        model: compiled.
+        step: its `train_step`.
+        groups: the variable that must stay finite, and all variables (itself too) that keep their values with it: not
+            trained, or of the metrics.
+    """
+    if not groups:
+        return step
+
+    def checked(*arguments: Any) -> Any:
+        before = [[tf.identity(variable.value) for variable in group] for _, group in groups]
+        logs = step(*arguments)
+        for (decisive, group), values in zip(groups, before, strict=True):
+            was = next(value for variable, value in zip(group, values, strict=True) if variable is decisive)
+            stays = _on_all_replicas(tf.reduce_all(tf.math.is_finite(decisive.value) | ~tf.math.is_finite(was)))
+            for variable, value in zip(group, values, strict=True):
+                variable.assign(tf.where(stays, tf.identity(variable.value), value))
+        return logs
+
+    return checked
+
+
+def _on_all_replicas(flag: Tensor) -> Tensor:
+    """Return a boolean scalar: True if the flag is so on each replica."""
+    if not tf.distribute.has_strategy():
+        return flag
+    context = tf.distribute.get_replica_context()
+    return tf.equal(context.all_reduce(tf.distribute.ReduceOp.SUM, 1.0 - tf.cast(flag, tf.float32)), 0.0)
+
+
+def with_fewest_operations(optimizer: type[keras.optimizers.Optimizer]) -> type[keras.optimizers.Optimizer]:
+    """Return a class with the update rule of a Keras class, in the form that this backend computes fastest."""
+    return FusedAdam if optimizer is keras.optimizers.Adam else optimizer
+
+
+def exported_outputs(
+    function: Callable[[TensorDict], TensorDict],
+    variables: Sequence[keras.Variable],
+    inputs: Mapping[str, np.ndarray],
+    shapes: Mapping[str, Sequence[int | None]],
+) -> dict[str, np.ndarray] | None:
+    """Export a function for batches of any size in the format of the backend itself; return its outputs for a batch.
+
+    Args:
+        function: inputs -> outputs, both by name.
+        variables: all that the function reads.
+        inputs: the batch.
+        shapes: shape of each input, with the batch; None: any size.
+
+    Returns:
+        The outputs by name; None: the function cannot be exported so.
+    """
+    return None  # that format is the SavedModel, which is checked itself
 
 
 def branch(
@@ -283,6 +254,30 @@ def replica_number() -> Any:
         return 0
     number, is_whole = context.replica_id_in_sync_group, _is_whole.get()
     return number if is_whole is None else tf.where(is_whole, 0, number)
+
+
+def gradients(
+    loss: Callable[[], Tensor], weights: Sequence[keras.Variable], state: Sequence[tuple[keras.Variable, Tensor]]
+) -> list[Tensor | None]:
+    """Return the gradients of what a function computes now, not compiled; no variable changes.
+
+    Args:
+        loss: returns a scalar.
+        weights: variables.
+        state: all other variables that the function may assign, with their values.
+
+    Returns:
+        One per weight; None: it takes no part.
+    """
+    with tf.GradientTape() as tape, keras.StatelessScope(state, collect_losses=True):
+        value = loss()
+    found = tape.gradient(value, [weight.value for weight in weights])
+    return [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in found]
+
+
+def is_computed(value: Tensor) -> bool:
+    """Return True if a tensor has numbers, False if it stands for those of a function that is compiled."""
+    return not tf.is_symbolic_tensor(value)
 
 
 def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:
@@ -365,84 +360,6 @@ def host_view(variable: keras.Variable) -> np.ndarray:
     """Return the value of a variable, a view if it is in memory of the host: drop it before the next step."""
     # A tensor of TensorFlow and the variable share their memory until the variable is assigned.
     return np.asarray(tf.convert_to_tensor(variable.value))
-
-
-class Datasets:
-    """Makes datasets of equal specs, in the form that `fit` reads fastest: a `tf.data.Dataset`.
-
-    They are one, which is traced once (60 ms) and reads other batches each time.
-
-    Args:
-        specs: shape without the batch, and dtype, of the inputs and of the targets by name.
-    """
-
-    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
-        self._specs = specs
-        self._dataset: Any = None
-        self._elements: Callable[[], Iterator[Element]] | None = None
-
-    def reading(self, elements: Callable[[], Iterator[Element]]) -> Any:
-        """Return a dataset that can be read once, before the next one is asked for.
-
-        Args:
-            elements: opens an iterator over inputs and targets.
-        """
-        self._elements = elements
-        if self._dataset is None:
-            self._dataset = self._traced()
-        return self._dataset
-
-    def release(self) -> None:
-        """Forget the batches, which may belong to much data."""
-        self._elements = None
-
-    def _traced(self) -> Any:
-        signature = tuple(_chunk_specs(part) for part in self._specs)
-        chunks = tf.data.Dataset.from_generator(self._opened, output_signature=signature)
-        batches = chunks.prefetch(PREFETCHED_CHUNKS).flat_map(
-            lambda *parts: tf.data.Dataset.from_tensor_slices(packed(parts))
-        )
-        options = tf.data.Options()
-        # The autotuner's thread sleeps 10, 20, ... 5120 ms, and the end of an epoch waits for it to wake up: epochs of
-        # 2.6 s took 5.11 s, the sum of its naps, every other time.
-        options.autotune.enabled = False
-        return batches.prefetch(PREFETCHED_BATCHES).with_options(options)
-
-    def _opened(self) -> Iterator[Element]:
-        elements = self._elements
-        # Nothing is left if the training has ended before its first batch was read.
-        return _chunks(() if elements is None else elements())
-
-
-def consume(data: Any) -> None:
-    """Read all batches of a dataset, as `fit` does, and do nothing with them."""
-    data.reduce(0, lambda count, _: count + 1)  # without Python
-
-
-def _chunk_specs(specs: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tf.TensorSpec((None, None, *spec.shape), spec.dtype) for name, spec in specs.items()}
-
-
-def _chunks(elements: Iterable[Element]) -> Iterator[Element]:
-    """Stack consecutive elements of equal shapes."""
-    chunk: list[Element] = []
-    shapes: Any = None
-    size = 0
-    for element in elements:
-        arrays = [array for part in element for array in part.values()]
-        if chunk and ([a.shape for a in arrays] != shapes or len(chunk) >= CHUNK_BATCHES or size >= CHUNK_BYTES):
-            yield _stacked(chunk)
-            chunk, size = [], 0
-        shapes = [array.shape for array in arrays]
-        size += sum(array.nbytes for array in arrays)
-        chunk.append(element)
-    if chunk:
-        yield _stacked(chunk)
-
-
-def _stacked(chunk: list[Element]) -> Element:
-    parts = zip(*chunk, strict=True)
-    return tuple({name: np.stack([part[name] for part in same]) for name in same[0]} for same in parts)
 
 
 # Operations

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import TfaipError
 from tfaip.export.comparison import compare_outputs, graph_outputs
 from tfaip.export.kerasformat import KERAS_DIR, KerasExporter
 from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
-from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
+from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter, tensorflow_is_imported
 from tfaip.model.exportgraph import ExportGraphs
 from tfaip.util.typing import TensorDict
 
@@ -67,6 +68,9 @@ class ExportFormats:
     def __init__(self, graphs: ExportGraphs, names: Sequence[str], advice: Advice = NO_ADVICE) -> None:
         self._graphs = graphs
         self._advice = advice
+        self._unchecked: dict[str, np.ndarray] | None = None
+        self.compared: frozenset[str] = frozenset()
+        """The formats whose outputs were compared with those of the graphs."""
         self._exporters: dict[str, Exporter] = {}
         for name in names:
             with _advised(advice.on_failure, name):
@@ -80,7 +84,8 @@ class ExportFormats:
             weights: the weights by path, if `writes_values`; None: those of the model.
 
         Raises:
-            TfaipError: if a graph cannot be expressed in a format.
+            TfaipError: if a graph cannot be expressed in a format, or gives other outputs there: the first `write` ends
+                what `begin_check` has begun.
         """
         for name, exporter in self._exporters.items():
             with _advised(self._advice.on_failure, name):
@@ -89,6 +94,14 @@ class ExportFormats:
                 else:
                     assert isinstance(exporter, ServingExporter)  # noqa: S101 (no other writes values)
                     exporter.write_values(directory / name, weights)
+        if self._unchecked is not None:
+            self._compare(directory, self._unchecked)
+            self._unchecked = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Keys of `FORMATS`."""
+        return frozenset(self._exporters)
 
     @property
     def writes_values(self) -> bool:
@@ -104,12 +117,45 @@ class ExportFormats:
         """
         with tempfile.TemporaryDirectory(prefix="tfaip-export-") as temporary:
             self.write(Path(temporary))
-            for format_name, exporter in self._exporters.items():
-                for name, graph in self._graphs.by_name.items():
-                    exported = exporter.load(Path(temporary) / format_name, name)(inputs)
-                    expected = graph_outputs(graph, inputs)
-                    with _advised(self._advice.on_difference, format_name):
-                        _require_equal(f"graph {name!r} in {format_name}/", exported, expected)
+            self._compare(Path(temporary), inputs)
+
+    def begin_check(self, inputs: dict[str, np.ndarray]) -> None:
+        """Check now what can be checked without importing TensorFlow, the rest with the first `write`.
+
+        On JAX that import takes longer than all else that comes before the first batch. If the graphs fail without
+        TensorFlow, or TensorFlow is imported already, or another format is wanted, this is `check`.
+
+        Raises:
+            TfaipError: see `check`.
+        """
+        can_wait = set(self._exporters) == {SERVE_DIR} and not tensorflow_is_imported()
+        if can_wait and self._graphs_can_be_exported(inputs):
+            self._unchecked = inputs
+        else:
+            self.check(inputs)
+
+    def _graphs_can_be_exported(self, inputs: dict[str, np.ndarray]) -> bool:
+        variables = self._graphs.root.variables
+        shapes = {name: tensor.shape for name, tensor in self._graphs.inputs.items()}
+        for graph in self._graphs.by_name.values():
+            exported = backend.exported_outputs(graph, variables, graph.select(inputs), shapes)
+            try:
+                if exported is None:
+                    return False
+                compare_outputs(exported, graph_outputs(graph, inputs))
+            except Exception:  # it is code of the user; `check` says more
+                return False
+        return True
+
+    def _compare(self, directory: Path, inputs: dict[str, np.ndarray]) -> None:
+        """Raise unless the exported graphs in a directory give the outputs of the graphs themselves."""
+        for format_name, exporter in self._exporters.items():
+            for name, graph in self._graphs.by_name.items():
+                exported = exporter.load(directory / format_name, name)(inputs)
+                expected = graph_outputs(graph, inputs)
+                with _advised(self._advice.on_difference, format_name):
+                    _require_equal(f"graph {name!r} in {format_name}/", exported, expected)
+        self.compared = self.names
 
 
 def export_graphs(scenario: ScenarioComponents[Any, Any]) -> ExportGraphs:

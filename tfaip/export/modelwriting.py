@@ -36,7 +36,7 @@ log = logger(__name__)
 
 @dataclass(frozen=True)
 class _Written:
-    """What was written of a model.
+    """Written parts of a model.
 
     Args:
         files: size and checksum of its files, without formats.
@@ -75,6 +75,10 @@ class ModelDirectoryWriter:
         # The options are export_serve, export_keras and export_onnx.
         wanted = [name for name in FORMAT_DIRS if getattr(scenario.params, f"export_{name}")]
         self.formats = ExportFormats(export_graphs(scenario), wanted, advice) if wanted else None
+
+    def has_checked(self, other: ModelDirectoryWriter) -> bool:
+        """Return True if all formats of another writer of the same model were compared with the graph by this one."""
+        return other.formats is None or (self.formats is not None and other.formats.names <= self.formats.compared)
 
     def write(self, path: Path) -> None:
         """Replace the directory `path` in one commit.

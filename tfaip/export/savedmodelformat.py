@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,11 @@ class ServingExporter:
         for name, graph in self._graphs.by_name.items():
             archive.add_endpoint(name, _with_inputs_only(graph), input_signature=[graph.select(self._specs)])
         return archive
+
+
+def tensorflow_is_imported() -> bool:
+    """Return True if a SavedModel can be written without the seconds that the import of TensorFlow takes."""
+    return "tensorflow" in sys.modules
 
 
 def _with_inputs_only(function: Callable[[TensorDict], TensorDict]) -> Callable[[TensorDict], TensorDict]:

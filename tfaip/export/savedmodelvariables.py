@@ -79,14 +79,24 @@ def read_saved_model(path: Path, trim_graph_name: bool = True) -> Source:
         )
     with quiet_stderr():
         import tensorflow as tf  # the format is TensorFlow's, on every backend
-        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+        from google.protobuf.message import DecodeError
     try:
         size = require_regular_files(path)
         reader = tf.train.load_checkpoint(str(path / _INDEX_FILE.with_suffix("")))
         _require_fitting(reader, size)
         variables = list(_variables(reader))
         values = {variable.key: np.asarray(reader.get_tensor(variable.key)) for variable in variables}
-    except (tf.errors.OpError, DecodeError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+    # The index may claim any size of its parts, which TensorFlow allocates before it reads them.
+    except (
+        tf.errors.OpError,
+        DecodeError,
+        LookupError,
+        MemoryError,
+        OSError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise TfaipError(f"the SavedModel {path} cannot be read: {shorten_text(str(error), 150)}") from error
     return _source(str(path), variables, values, trim_graph_name)
 

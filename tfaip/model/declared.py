@@ -17,7 +17,7 @@ from tfaip.model.keras_objects.losses import Loss
 from tfaip.model.keras_objects.metrics import AccuracyByShape, Metric
 from tfaip.model.shapeerrors import shapes_named
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.names.trust import UntrustedName, top_package
+from tfaip.params.names.trust import OwnPackage, Trust, UntrustedName, top_package
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor, TensorDict
 
@@ -209,7 +209,7 @@ def _as_list(metrics: Any) -> list[Any]:
 def _named(kind: type[KerasObject], name: str, place: str, package: str) -> KerasObject:
     """Return the object of a name, which a file may have put into a field: it imports no other package."""
     try:
-        return kind.from_name(name, place, frozenset({package}))
+        return kind.from_name(name, place, Trust.of([OwnPackage(package)]))
     except UntrustedName as error:
         raise UsageError(
             f"{error.refusal}: give the object instead of its name, or declare a field of the type {kind.__name__}"

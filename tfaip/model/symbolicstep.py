@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 
 from tfaip.backend.keras_private.models import BuiltModel
+from tfaip.backend.keras_private.scopes import RecordingScope
 from tfaip.util.typing import Tensor, TensorDict
 
 
@@ -16,18 +17,23 @@ class SymbolicStep(keras.layers.Layer):
         with_training: trace it in training mode too.
     """
 
+    assigned: list[keras.Variable]
+    """The variables that the step in training mode has assigned."""
+
     def __init__(self, training_model: BuiltModel, with_training: bool) -> None:
         super().__init__(name="symbolic_step", autocast=False)
         self._with_training = with_training
         # Hidden from the attribute tracking of Keras: the layer must not own the variables of the model.
         object.__setattr__(self, "_training_model", training_model)
+        object.__setattr__(self, "assigned", [])
 
     def call(self, inputs: tuple[TensorDict, TensorDict]) -> Tensor:
         model: BuiltModel = self._training_model
         # While tracing, what layers pass to `add_loss` is kept only on request.
         if self._with_training:
-            with keras.StatelessScope(collect_losses=True):
+            with RecordingScope(collect_losses=True) as scope:
                 model.compute_loss(inputs, None, model(inputs, training=True), training=True)
+            object.__setattr__(self, "assigned", scope.assigned)
         with keras.StatelessScope(collect_losses=True):
             outputs = model(inputs, training=False)
             loss = model.compute_loss(inputs, None, outputs, training=False)

@@ -15,6 +15,7 @@ from tfaip.backend.active import backend
 from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private.models import BuiltModel, loss_tracker
 from tfaip.backend.keras_private.numbers import NumberVariable
+from tfaip.backend.kerastools import value_of
 from tfaip.model.graphbase import GenericGraphBase, full_precision, require_outputs
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.lossnames import INPUT_GRADIENT, OWN_LOSS, REGULARIZATION, TOTAL_LOSS, check_losses, check_names_differ
@@ -51,6 +52,9 @@ class _Values:
         self.noise: UpdateNoise | None = None
         self.changes: StepChanges | None = None
         self.shapes = ""
+        self.assigned: Sequence[keras.Variable] = ()
+        self.kept_finite: list[tuple[keras.Variable, list[keras.Variable]]] = []
+        self.forgets = False
 
     def mean_of(self, name: str) -> keras.metrics.Mean:
         """Return the accumulator of a loss, made at the first call."""
@@ -187,6 +191,29 @@ class TrainingModel(BuiltModel):
         """Let something change numbers of the model in the course of the training; call it after `compile`."""
         self._values.changes = changes
 
+    def forget_batches_that_are_not_finite(self, in_values: bool) -> None:
+        """Let batches that are not finite leave the state of layers as it is; call it before `fit`.
+
+        The state of a layer is what the forward pass of a training assigns, such as the statistics of a
+        `BatchNormalization`: a skipped update would not undo that, and all later validations would be NaN.
+
+        Args:
+            in_values: a batch whose loss is not finite does not count in any logged value either.
+        """
+        own = {id(variable) for variable in self.non_trainable_variables if "float" in variable.dtype}
+        states = {id(v): v for v in self._values.assigned if id(v) in own}.values()
+        self._values.kept_finite = [(state, [state]) for state in states]
+        self._values.forgets = in_values
+
+    def _kept_finite(self) -> list[tuple[keras.Variable, list[keras.Variable]]]:
+        """Return the variables that must stay finite, each with all those that keep their values with it."""
+        values = [(loss_tracker(self).total, self.metrics_variables)] if self._values.forgets else []
+        return [*self._values.kept_finite, *values]
+
+    def was_every_batch_forgotten(self) -> bool:
+        """Return True if no batch counts in the logged values so far."""
+        return self._values.forgets and value_of(loss_tracker(self).count) == 0
+
     def end_epoch(self) -> Logs:
         """Set what changes in the course of the training to its last state; return what is logged of it by name."""
         changes = self._values.changes
@@ -207,11 +234,13 @@ class TrainingModel(BuiltModel):
         self.model_base.prepare_declared(targets, outputs)
         self._values.shapes = shapes_text(targets, outputs)
         # In training mode too: a layer may add a loss there alone, whose mean must exist before `fit`.
-        self._trace(inputs, targets, with_training=True)
+        self._values.assigned = self._trace(inputs, targets, with_training=True)
 
-    def _trace(self, inputs: TensorDict, targets: TensorDict, with_training: bool) -> None:
-        """Create the variables of what `call`, the losses and the metrics use."""
-        SymbolicStep(self, with_training)((inputs, targets))
+    def _trace(self, inputs: TensorDict, targets: TensorDict, with_training: bool) -> Sequence[keras.Variable]:
+        """Create the variables of what `call`, the losses and the metrics use; return those that a training assigns."""
+        step = SymbolicStep(self, with_training)
+        step((inputs, targets))
+        return step.assigned
 
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         features, targets = inputs
@@ -224,7 +253,8 @@ class TrainingModel(BuiltModel):
         """Train one batch, within `fit`. TensorFlow passes `(data,)`, JAX `(state, data)`."""
         if self._values.changes is not None:
             args = backend.before_step(self, args, self._values.changes.begin_step)
-        return backend.run_step(self, super().train_step, args)
+        step = backend.keeping_finite(self, super().train_step, self._kept_finite())
+        return backend.run_step(self, step, args)
 
     def choose_execution(self, data: Any) -> Any:
         """Decide, unless it is decided, how `fit` executes the steps; call it before `fit`.
@@ -298,7 +328,7 @@ class TrainingModel(BuiltModel):
 
     def _total_loss(self, x: Any, y_pred: TensorDict, training: bool) -> Tensor:
         batch_size = batch_size_of(x)
-        losses = self._weighted_losses(x, y_pred)
+        losses = self.weighted_losses(x, y_pred)
         total = ops.zeros((), dtype="float32")
         if all(is_zero(weight) for weight, _ in losses.values()):
             # Of a constant TensorFlow has no gradient: Keras would refuse to train.
@@ -321,21 +351,13 @@ class TrainingModel(BuiltModel):
         replicas = backend.num_replicas()
         return total if replicas == 1 else total / replicas
 
-    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
-        """Update the metrics of the model with a batch; return all values so far."""
-        inputs, targets = self._loss_arguments(x, y_pred)
-        if self._values.called is None:
-            self._find_called_metrics(inputs, targets, y_pred)
-        else:
-            update_metrics(self.model_base, inputs, targets, y_pred)
-        return self.get_metrics_result()
+    def weighted_losses(self, x: Any, y_pred: TensorDict) -> dict[str, tuple[Any, Tensor]]:
+        """Return weight and values (with the weights of the samples) of each loss by name.
 
-    def get_metrics_result(self) -> dict[str, Tensor]:
-        """Return the values so far of the total loss, the losses and the called metrics, by name."""
-        return {metric.name: metric.result() for metric in self.metrics}
-
-    def _weighted_losses(self, x: Any, y_pred: TensorDict) -> dict[str, tuple[Any, Tensor]]:
-        """Return weight and values (with the weights of the samples) of each loss by name."""
+        Args:
+            x: inputs and targets of a batch.
+            y_pred: outputs of the graph.
+        """
         inputs, targets = self._loss_arguments(x, y_pred)
         with shapes_named(f"{type(self.model_base).__name__}._loss", targets, y_pred):
             losses = self.model_base._loss(inputs, targets, y_pred)
@@ -352,6 +374,19 @@ class TrainingModel(BuiltModel):
             for name, value in losses.items()
         }
 
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
+        """Update the metrics of the model with a batch; return all values so far."""
+        inputs, targets = self._loss_arguments(x, y_pred)
+        if self._values.called is None:
+            self._find_called_metrics(inputs, targets, y_pred)
+        else:
+            update_metrics(self.model_base, inputs, targets, y_pred)
+        return self.get_metrics_result()
+
+    def get_metrics_result(self) -> dict[str, Tensor]:
+        """Return the values so far of the total loss, the losses and the called metrics, by name."""
+        return {metric.name: metric.result() for metric in self.metrics}
+
     def _sample_losses_with(self, targets: TensorDict) -> Callable[[TensorDict], Tensor]:
         """Return a function from inputs to the loss of each sample; a scalar loss counts for every sample.
 
@@ -361,7 +396,7 @@ class TrainingModel(BuiltModel):
 
         def sample_losses(inputs: TensorDict) -> Tensor:
             with keras.StatelessScope(state):
-                losses = self._weighted_losses((inputs, targets), self((inputs, targets), training=True))
+                losses = self.weighted_losses((inputs, targets), self((inputs, targets), training=True))
             total = ops.zeros(ops.shape(keras.tree.flatten(inputs)[0])[:1], dtype="float32")
             for weight, value in losses.values():
                 per_sample = ops.mean(value, axis=range(1, len(value.shape))) if len(value.shape) > 1 else value

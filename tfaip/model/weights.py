@@ -158,22 +158,26 @@ def variable_arrays(variables: Mapping[str, keras.Variable]) -> dict[str, np.nda
     return HostBuffer().fill(variables)
 
 
+class WeightsDoNotFit(UsageError):
+    """Stored weights belong to another model than the one that is built."""
+
+
 def assign_arrays(variables: Mapping[str, keras.Variable], arrays: Mapping[str, np.ndarray], source: str) -> None:
     """Give every variable its array.
 
     Raises:
-        UsageError: if names or shapes differ; the message names them and `source`. Nothing was assigned.
+        WeightsDoNotFit: if names or shapes differ; the message names them and `source`. Nothing was assigned.
     """
     missing = sorted(set(variables) - set(arrays))
     unused = sorted(set(arrays) - set(variables))
     if missing or unused:
-        raise UsageError(
+        raise WeightsDoNotFit(
             f"{source} does not fit the model: missing {missing[:5]}, not known to the model {unused[:5]} "
             f"({len(missing)} and {len(unused)} in all); it was written by another model or with other params"
         )
     for name, variable in variables.items():
         if tuple(variable.shape) != arrays[name].shape:
-            raise UsageError(
+            raise WeightsDoNotFit(
                 f"{source} does not fit the model: {name} has shape {arrays[name].shape} there and "
                 f"{tuple(variable.shape)} in the model; check the params of the model"
             )

@@ -41,9 +41,14 @@ def read(path: Path) -> dict[tuple[str, str], dict[str, np.ndarray]]:
     return found
 
 
-def assert_close(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], names: list[str] | None = None) -> None:
+def assert_close(
+    ours: dict[str, np.ndarray],
+    theirs: dict[str, np.ndarray],
+    names: list[str] | None = None,
+    tolerance: float = TOLERANCE,
+) -> None:
     for name in names or sorted(ours):
-        np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=TOLERANCE, err_msg=name)
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=tolerance, err_msg=name)
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
@@ -56,7 +61,10 @@ def test_two_devices_give_what_one_gives(found: Found, backend: str, case: str) 
 def test_both_backends_give_the_same(found: Found, case: str) -> None:
     # Noise has the same mean and deviation on both (test_noise), but the generators differ.
     names = [name for name in found["jax", "one", case] if not name.startswith(("batches_", "part_"))]
-    assert_close(found["tensorflow", "one", case], found["jax", "one", case], names)
+    # The kernel of `FusedAdam` computes 1 - beta_2 in float32: after 3 updates with a rate of 0.1 weights differ by up
+    # to 3 * 0.1 * 6.5e-6, and sums of gradients, which follow from them, by 20 times as much.
+    tolerance = 4e-5 if case == "adam" else TOLERANCE
+    assert_close(found["tensorflow", "one", case], found["jax", "one", case], names, tolerance)
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])

@@ -54,3 +54,9 @@ class OpenOptimizer(keras.optimizers.Optimizer):
 
     def _backend_update_step(self, grads: list[Tensor], trainable_variables: Any, learning_rate: Tensor) -> None:
         self.update_weights(grads, trainable_variables, learning_rate)
+
+
+def adam_moments(optimizer: keras.optimizers.Adam, weight: Any) -> tuple[keras.Variable, keras.Variable]:
+    """Return the two moments of a weight; the public `variables` does not tell which weight one belongs to."""
+    index = optimizer._get_variable_index(weight)
+    return optimizer._momentums[index], optimizer._velocities[index]

@@ -14,12 +14,13 @@ from typing import Any, ClassVar, NoReturn, Self
 
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase
-from tfaip.params.names.trust import import_named, top_package
+from tfaip.params.names.nameable import is_nameable
+from tfaip.params.names.trust import Trust, import_named, top_package
 from tfaip.params.options import option
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.tree.nodes import is_node, node_fields
-from tfaip.params.types.objects import ObjectName, is_object_name
-from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
+from tfaip.params.types.objects import ObjectName, ObjectNameOfFile, checked_object_name
+from tfaip.util.text import ERROR_LIMIT, shorten_text
 
 # Activations of which Keras has a layer with the same arguments.
 _LAYERS = {"relu": "ReLU", "leaky_relu": "LeakyReLU", "elu": "ELU", "softmax": "Softmax"}
@@ -76,13 +77,13 @@ class KerasObject(ParamsBase):
         raise NotImplementedError("name the class of Keras: class MyInitializer(Initializer, cls='module:Class')")
 
     @classmethod
-    def from_name(cls, name: str, place: str, trusted: frozenset[str] | None = None) -> Self:
+    def from_name(cls, name: str, place: str, trusted: Trust | None = None) -> Self:
         """Return the params of the object that has a name of Keras, with its default arguments.
 
         Args:
             name: such as `l2`, `HeNormal`, `my_package>Mine` (registered) or `module:Class`.
             place: flag or dotted path, for messages.
-            trusted: packages that a file may name; None: the name is no file's, and may be anything.
+            trusted: what a file may name; None: the name is no file's, and may be anything.
 
         Raises:
             UsageError: if there is no such name, a file must not name it, or the object has arguments without a
@@ -91,9 +92,7 @@ class KerasObject(ParamsBase):
         chosen = ClassChoice(cls, {}).select(name, place, trusted)
         arguments = {}
         if issubclass(chosen, CustomObject):
-            if not is_object_name(name):
-                raise UsageError(f"{place}: expected module:Class or package>Name, got {shorten(name)}")
-            arguments["name"] = ObjectName(name)
+            arguments["name"] = checked_object_name(name, trusted, place)
         try:
             made: Self = chosen(**arguments)
         except TypeError as error:
@@ -216,6 +215,11 @@ class CustomObject(KerasObject):
             raise UsageError(f"it does not derive from {module}.{base}")
         if not is_class and not self.__functions__:
             raise UsageError(f"expected a class derived from {module}.{base}")
+        if not is_class and isinstance(self.name, ObjectNameOfFile) and not is_nameable(found):
+            raise UsageError(
+                f"a file may name it only if it is marked with tfaip.params.nameable; if you know the file, trust it: "
+                f"--trust {top_package(self.name.partition(':')[0])}"
+            )
         if is_class:
             return found(**self.arguments)
         return partial(found, **self.arguments) if self.arguments else found

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from tfaip.backend.active import backend
 from tfaip.backend.keras_private.numbers import set_number
 from tfaip.backend.keras_private.optimizers import OpenOptimizer
 from tfaip.trainer.optimizer.params import OptimizerParams
@@ -129,7 +130,7 @@ class GroupOptimizer(SlotOptimizer):
 def build_group(setup: GroupSetup, weights: list[keras.Variable]) -> Any:
     """Build the optimizer of a group, which updates `weights`."""
     keras_class = setup.params.cls()
-    group_class = type(keras_class.__name__, (keras_class, GroupOptimizer), {})
+    group_class = type(keras_class.__name__, (backend.with_fewest_operations(keras_class), GroupOptimizer), {})
     # `update` gets the rate as an argument, so the group needs none of its own.
     # A momentum of 0 has no slots.
     arguments = {**setup.params.arguments(), **dict.fromkeys(setup.numbers, _NOT_ZERO)}

@@ -148,6 +148,11 @@ class TrainingOptimizer(SlotOptimizer):
         if every and completed and completed % every == 0 and not done:
             self.reset_moments()
 
+    @property
+    def uncounted(self) -> int:
+        """Number of updates that `iterations` leaves out: those that were skipped, or before the moments were reset."""
+        return value_of(self._uncounted)
+
     def next_rate(self) -> float:
         """Return the rate of the update that the next batch belongs to."""
         return float(self.schedule(self.batch_counter + 0))
