@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ import pytest
 from test.data.support import epoch, make_pipeline
 from tfaip.data.generators.arrow import Parquet
 from tfaip.data.generators.hdf5 import Hdf5
+from tfaip.data.generators.tarshards import TarShards
+from tfaip.data.generators.tfrecord import TFRecord
 from tfaip.data.pipeline.datagenerator import DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 
-X = np.random.default_rng(0).random((11, 3))
+X = np.random.default_rng(0).random((11, 3)).astype("float32")  # as TFRecord stores them
 COLUMNS: dict[str, Any] = {"input_columns": ["x"], "target_columns": ["y"]}
 
 
@@ -42,6 +46,31 @@ def write_hdf5(path: Path, rows: range) -> str:
     return str(path / "a.h5")
 
 
+def write_tar(path: Path, rows: range) -> str:
+    with tarfile.open(path / "a.tar", "w") as archive:
+        for row in rows:
+            for extension, value in (("x", X[row]), ("y", np.int64(row))):
+                content = io.BytesIO()
+                np.save(content, value)
+                member = tarfile.TarInfo(f"{row:04}.{extension}")
+                member.size = content.tell()
+                content.seek(0)
+                archive.addfile(member, content)
+    return str(path / "a.tar")
+
+
+def write_tfrecord(path: Path, rows: range) -> str:
+    pytest.importorskip("google_crc32c")
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(path / "a.tfrecord")) as writer:
+        for row in rows:
+            x = tf.train.Feature(float_list=tf.train.FloatList(value=X[row]))
+            y = tf.train.Feature(int64_list=tf.train.Int64List(value=[row]))
+            writer.write(tf.train.Example(features=tf.train.Features(feature={"x": x, "y": y})).SerializeToString())
+    return str(path / "a.tfrecord")
+
+
 WRITERS: dict[str, tuple[Callable[..., str], Callable[..., DataGeneratorParams]]] = {
     "parquet": (write_parquet, lambda files: Parquet(files=files, cache_mb=0, **COLUMNS)),
     "arrow": (
@@ -49,6 +78,8 @@ WRITERS: dict[str, tuple[Callable[..., str], Callable[..., DataGeneratorParams]]
         lambda files: Parquet(files=files, **COLUMNS),
     ),
     "hdf5": (write_hdf5, lambda files: Hdf5(files=files, **COLUMNS)),
+    "tfrecord": (write_tfrecord, lambda files: TFRecord(files=files, **COLUMNS)),
+    "tar": (write_tar, lambda files: TarShards(files=files, decode={"x": "npy", "y": "npy"}, **COLUMNS)),
 }
 
 
@@ -93,16 +124,19 @@ def test_truncated_files_and_missing_columns_are_named(kind: str, tmp_path: Path
     with pytest.raises(UsageError, match=r"^the file \S* has no column z: it has x, y$"):
         read(params)
     content = Path(path).read_bytes()
-    for size in (0, 10, len(content) // 2, len(content) - 3):
+    end = len(content.rstrip(b"\0")) if kind == "tar" else len(content)  # an archive ends with zeros
+    for size in (0, 10, end // 2, end - 3):
         Path(path).write_bytes(content[:size])
-        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|Hdf5) file ") as caught:
+        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|Hdf5|TarShards|TFRecord) file ") as caught:
             read(make([path]))
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 320
     for name in (str(tmp_path), str(tmp_path / "missing.parquet")):
-        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|Hdf5) file "):
+        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|Hdf5|TarShards|TFRecord) file "):
             read(make([name]))
-    with pytest.raises(UsageError, match=r"^no (Parquet|Hdf5) file is given for the training: .* --train.files FILE"):
+    with pytest.raises(
+        UsageError, match=r"^no (Parquet|Hdf5|TarShards|TFRecord) file is given for the training: .* --train.files FILE"
+    ):
         read(make([]))
 
 

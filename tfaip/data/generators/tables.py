@@ -54,6 +54,10 @@ class TableGenerator(Generator):
         """
         raise NotImplementedError
 
+    def decoder_of(self, column: str) -> str | None:
+        """Return the name of the decoder of a column; None: its values are taken as they are. It may be overridden."""
+        return self.decode.get(column)
+
     @cached_property
     def _tables(self) -> list[Table]:
         if not self.files:
@@ -86,8 +90,9 @@ class TableGenerator(Generator):
         path = self.files[number]
         try:
             values = self._tables[number].row(row)
-            for name in self.decode.keys() & values.keys():
-                values[name] = self._decoded(name, values[name])
+            for name in values:
+                if (decoder := self.decoder_of(name)) is not None:
+                    values[name] = _decoded(name, values[name], decoder)
         except (OSError, ValueError) as error:
             raise self._unreadable(f"{shorten_text(path, 120)}, row {row}", error) from error
         return Sample(
@@ -96,18 +101,19 @@ class TableGenerator(Generator):
             meta={"file": path, "row": row},
         )
 
-    def _decoded(self, name: str, value: Any) -> Any:
-        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):  # images of Hugging Face datasets
-            value = value["bytes"]
-        if not isinstance(value, bytes):
-            raise ValueError(f"column {name}: expected bytes to decode, got {type(value).__name__}")
-        try:
-            return DECODERS[self.decode[name]](value)
-        except ValueError as error:
-            raise ValueError(f"column {name}: {error}") from error
-
     def _unreadable(self, place: str, error: Exception) -> UsageError:
         return unreadable_file(type(self).__name__, place, error)
+
+
+def _decoded(column: str, value: Any, decoder: str) -> Any:
+    if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):  # images of Hugging Face datasets
+        value = value["bytes"]
+    if not isinstance(value, bytes):
+        raise ValueError(f"column {column}: expected bytes to decode, got {type(value).__name__}")
+    try:
+        return DECODERS[decoder](value)
+    except ValueError as error:
+        raise ValueError(f"column {column}: {error}") from error
 
 
 def missing_columns(path: str, missing: list[str], found: list[str]) -> UsageError:

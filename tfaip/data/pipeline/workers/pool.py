@@ -201,10 +201,10 @@ class WorkerPool:
         return result
 
     def _wait(self, since: float) -> None:
-        """Wait a moment for messages; raise if a worker has ended or hangs since `since`."""
+        """Wait a moment for messages; raise if a worker has ended, or has been silent for too long since `since`."""
         timeout_s = self._params.worker_timeout_s
-        # The connection of a worker that died is closed; one that hangs says nothing. Within a long
-        # block a worker reports every second.
+        # The connection of a worker that died is closed; one that hangs says nothing. Between
+        # the samples of a long block a worker reports, at most once a second.
         has_received = self._receive(min(HEALTH_CHECK_S, timeout_s))
         for worker in self._busy():
             if not has_received and worker.has_ended:

@@ -1,0 +1,223 @@
+"""Samples of files: each generator against the reader of its format, which reads in the order of the file.
+
+    python benchmarks/formats.py [--only parquet hdf5 tar tfrecord images] [--samples 20000] [--repeat 7]
+
+A sample is a vector of 750 float32 numbers (3 kB) and a class; of images, a PNG of 32x32 and a class. The
+generators read in order and, as a training does, in random order. The peers: pyarrow by batches of 1,000 rows,
+h5py row by row, `tarfile` and, if installed, webdataset, `tf.data.TFRecordDataset` with `parse_single_example`,
+Pillow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import io
+import statistics
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfaip.data.generators.arrow import Parquet
+from tfaip.data.generators.hdf5 import Hdf5
+from tfaip.data.generators.imagefolder import ImageFolder
+from tfaip.data.generators.tarshards import TarShards
+from tfaip.data.generators.tfrecord import TFRecord
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.util.terminal import print_table
+
+SIZE = 750
+CLASSES = 10
+Reader = Callable[[Path], Iterable[tuple[Any, int]]]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format.
+
+    Args:
+        write: writes vectors and classes to a path.
+        generator: reads them.
+        peers: other readers by name, which yield each sample.
+    """
+
+    write: Callable[[Path, np.ndarray, np.ndarray], None]
+    generator: Callable[[Path], Any]
+    peers: dict[str, Reader]
+
+
+def columns(path: Path) -> dict[str, Any]:
+    return {"files": [str(path)], "input_columns": ["x"], "target_columns": ["y"]}
+
+
+def write_parquet(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    x = pyarrow.FixedSizeListArray.from_arrays(vectors.ravel(), SIZE)
+    parquet.write_table(pyarrow.table({"x": x, "y": classes}), path, row_group_size=1000)
+
+
+def with_pyarrow(path: Path) -> Iterator[tuple[Any, int]]:
+    from pyarrow import parquet
+
+    for batch in parquet.ParquetFile(path).iter_batches(1000):
+        vectors = batch.column("x").flatten().to_numpy().reshape(-1, SIZE)
+        yield from zip(vectors, batch.column("y").to_pylist(), strict=True)
+
+
+def write_hdf5(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file["x"], file["y"] = vectors, classes
+
+
+def with_h5py(path: Path) -> Iterator[tuple[Any, int]]:
+    import h5py
+
+    with h5py.File(path) as file:
+        x, y = file["x"], file["y"]
+        for row in range(len(y)):
+            yield x[row], int(y[row])
+
+
+def write_tar(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
+    with tarfile.open(path, "w") as archive:
+        for number, (vector, label) in enumerate(zip(vectors, classes, strict=True)):
+            for extension, value in (("x", vector.tobytes()), ("cls", str(label).encode())):
+                member = tarfile.TarInfo(f"{number:08}.{extension}")
+                member.size = len(value)
+                archive.addfile(member, io.BytesIO(value))
+
+
+def with_tarfile(path: Path) -> Iterator[tuple[Any, int]]:
+    with tarfile.open(path) as archive:
+        content = b""
+        for member in archive:
+            value = archive.extractfile(member).read()  # type: ignore[union-attr]
+            if member.name.endswith(".cls"):
+                yield content, int(value)
+            content = value
+
+
+def with_webdataset(path: Path) -> Iterator[tuple[Any, int]]:
+    import webdataset
+
+    for sample in webdataset.WebDataset(str(path), shardshuffle=False):
+        yield sample["x"], int(sample["cls"])
+
+
+def write_tfrecord(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for vector, label in zip(vectors, classes, strict=True):
+            x = tf.train.Feature(float_list=tf.train.FloatList(value=vector))
+            y = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
+            writer.write(tf.train.Example(features=tf.train.Features(feature={"x": x, "y": y})).SerializeToString())
+
+
+def with_tensorflow(path: Path) -> Iterator[tuple[Any, int]]:
+    import tensorflow as tf
+
+    features = {"x": tf.io.FixedLenFeature([SIZE], "float32"), "y": tf.io.FixedLenFeature([], "int64")}
+    records = tf.data.TFRecordDataset(str(path)).map(lambda record: tf.io.parse_single_example(record, features))
+    for sample in records.as_numpy_iterator():
+        yield sample["x"], int(sample["y"])
+
+
+def write_images(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
+    from PIL import Image
+
+    for number, (vector, label) in enumerate(zip(vectors, classes, strict=True)):
+        directory = path / str(label)
+        directory.mkdir(parents=True, exist_ok=True)
+        pixels = np.resize((vector * 255).astype("uint8"), (32, 32))
+        Image.fromarray(pixels).save(directory / f"{number:06}.png")
+
+
+def with_pillow(path: Path) -> Iterator[tuple[Any, int]]:
+    from PIL import Image
+
+    for file in sorted(path.glob("*/*.png")):
+        with Image.open(file) as image:
+            yield np.asarray(image)[..., None], int(file.parent.name)
+
+
+FORMATS = {
+    "parquet": Format(write_parquet, lambda path: Parquet(**columns(path)), {"pyarrow": with_pyarrow}),
+    "hdf5": Format(write_hdf5, lambda path: Hdf5(**columns(path)), {"h5py": with_h5py}),
+    "tar": Format(
+        write_tar,
+        lambda path: TarShards(files=[str(path)], input_columns=["x"], target_columns=["cls"]),
+        {"tarfile": with_tarfile, "webdataset": with_webdataset},
+    ),
+    "tfrecord": Format(write_tfrecord, lambda path: TFRecord(**columns(path)), {"TensorFlow": with_tensorflow}),
+    "images": Format(write_images, lambda path: ImageFolder(folder=str(path), channels=1), {"Pillow": with_pillow}),
+}
+
+
+def ours(kind: Format, is_random: bool) -> Reader:
+    def read(path: Path) -> Iterator[tuple[Any, int]]:
+        samples = kind.generator(path).create(PipelineMode.TRAINING)
+        order = np.random.default_rng(1).permutation(len(samples)) if is_random else range(len(samples))
+        for index in order:
+            sample = samples[int(index)]
+            (value,), (label,) = sample.inputs.values(), sample.targets.values()
+            yield value, int(np.ravel(label)[0])
+
+    return read
+
+
+def seconds(read: Reader, path: Path, expected: int) -> float:
+    """Return the time of one pass; end unless it has read the samples."""
+    begin = time.perf_counter()
+    total = sum(label for _, label in read(path))
+    took = time.perf_counter() - begin
+    if total != expected:
+        raise SystemExit(f"other samples were read: the sum of the classes is {total} instead of {expected}")
+    return took
+
+
+def main() -> None:
+    """Parse the command line, and race each generator with its peers, in turn."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=list(FORMATS), default=list(FORMATS))
+    parser.add_argument("--samples", type=int, default=20_000)
+    parser.add_argument("--repeat", type=int, default=7)
+    args = parser.parse_args()
+    rng = np.random.default_rng(0)
+    vectors = rng.random((args.samples, SIZE), dtype=np.float32)
+    classes = rng.integers(CLASSES, size=args.samples)
+    rows = []
+    for name in args.only:
+        kind = FORMATS[name]
+        readers = {"generator": ours(kind, False), "random order": ours(kind, True)}
+        readers |= {peer: read for peer, read in kind.peers.items() if peer != "webdataset" or _has(peer)}
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "data")
+            kind.write(path, vectors, classes)
+            times: dict[str, list[float]] = {reader: [] for reader in readers}
+            for _ in range(args.repeat):
+                for reader, read in readers.items():
+                    times[reader].append(seconds(read, path, int(classes.sum())))
+        for reader, found in times.items():
+            ratio = statistics.median(a / b for a, b in zip(times["generator"], found, strict=True))
+            speed = args.samples / statistics.median(found)
+            rows.append([name, reader, f"{speed:,.0f}", "" if reader == "generator" else f"{ratio:.2f}"])
+    print_table(["format", "reader", "samples/s", "time of the generator / of it"], rows)
+
+
+def _has(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+if __name__ == "__main__":
+    main()
