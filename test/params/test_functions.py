@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import keras
 import pytest
 
 from test.params.tiny_flags import tiny_params
 from tfaip.errors import UsageError
+from tfaip.params import nameable
+from tfaip.params.names.lightning import LIGHTNING_OPTIONS
+from tfaip.params.names.nameable import is_made_for_params, is_nameable
 from tfaip.params.names.returnn import RETURNN_OPTIONS
+from tfaip.params.names.trust import OwnPackage, UntrustedName
 from tfaip.params.types.functions import FunctionByName, load_function
 from tfaip.trainer.scheduler import FunctionParams, NewbobMultiEpochParams, NewbobRelParams
 
@@ -60,6 +66,85 @@ def test_the_user_may_name_any_function(foreign: Path) -> None:
 def test_trusted_modules_do_not_make_everything_trusted(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
         NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "growth": name}, trusted=["test"])
+
+
+def halve(rate: float) -> float:
+    return rate / 2
+
+
+@nameable
+def third(rate: float) -> float:
+    return rate / 3
+
+
+class Tell(keras.callbacks.Callback):
+    """Derived from a class of Keras, which no function is."""
+
+
+def test_of_a_package_whose_code_runs_a_file_names_only_what_is_marked(tmp_path: Path) -> None:
+    marked, unmarked = f"{__name__}:third", f"{__name__}:halve"
+    assert configured(tmp_path, NEWBOB.format(marked)).decay == marked
+    expected = (
+        f"config.yaml: learning_rate.decay: function {unmarked!r} is refused: a file may name it only if it is marked "
+        "with tfaip.params.nameable: name it on the command line, or trust it: --trust test"
+    )
+    with pytest.raises(UsageError, match=re.escape(expected)):
+        configured(tmp_path, NEWBOB.format(unmarked))
+    stored = NewbobRelParams(decay=unmarked).to_dict()
+    with pytest.raises(UntrustedName):
+        NewbobRelParams.from_dict(stored, trusted=[OwnPackage("test")])
+    for trusted in (["test"], [OwnPackage("test"), "test"]):
+        assert NewbobRelParams.from_dict(stored, trusted=trusted).decay == unmarked
+    assert (
+        tiny_params("--learning_rate", "NewbobRel", "--learning_rate.decay", unmarked).learning_rate.decay == unmarked
+    )
+
+
+def test_a_class_of_params_is_no_function_that_a_file_may_call() -> None:
+    for name in (f"{__name__}:NewbobRelParams", "test.support.tiny.scenario:TinyTrainerParams"):
+        with pytest.raises(UntrustedName, match="is refused"):
+            NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "decay": name}, trusted=[OwnPackage("test")])
+
+
+def test_a_file_does_not_run_the_program_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runnable").mkdir()
+    (tmp_path / "runnable" / "__init__.py").touch()
+    program = f"open({str(tmp_path / 'marker')!r}, 'w').close()\n"
+    (tmp_path / "runnable" / "__main__.py").write_text(program)
+    monkeypatch.syspath_prepend(tmp_path)
+    stored = {**NewbobRelParams().to_dict(), "decay": "runnable.__main__:f"}
+    with pytest.raises(UntrustedName, match="is refused: to import it would run the program runnable"):
+        NewbobRelParams.from_dict(stored, trusted=[OwnPackage("runnable")])
+    assert not (tmp_path / "marker").exists()
+
+
+def test_a_class_has_no_mark_of_its_base() -> None:
+    class Marked:
+        pass
+
+    class Derived(Marked):
+        pass
+
+    nameable(Marked)
+    assert (is_nameable(Marked), is_nameable(Derived)) == (True, False)
+    assert [is_made_for_params(x) for x in (Marked, Derived, third, halve, Tell, NewbobRelParams, Path, 3)] == [
+        *(True, False, True, False, True, True, False, False)
+    ]
+
+
+def test_texts_of_overrides_name_only_what_is_marked(tmp_path: Path) -> None:
+    def stage(override: dict[str, Any]) -> Any:
+        train = {"__cls__": "Train", "epochs": 1, "overrides": override}
+        (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": train}}))
+        return tiny_params("--config", str(tmp_path / "config.json")).stages["a"]
+
+    name = {"learning_rate": "NewbobRel"}
+    for refused in ("tfaip.util.files:write_text", "tfaip.components.loading:load_scenario", f"{__name__}:halve"):
+        with pytest.raises(UsageError, match="is refused: (a file may name it only if|tfaip is not among)"):
+            stage({**name, "learning_rate.decay": refused})
+    marked = {**name, "learning_rate.decay": f"{__name__}:third"}
+    assert stage(marked).overrides == marked
+    stage({"learning_rate": "tfaip.trainer.scheduler:NewbobRelParams", "callbacks": f"{__name__}:Tell"})
 
 
 def test_numbers_of_files_stay_numbers(tmp_path: Path) -> None:
@@ -149,6 +234,9 @@ def test_the_names_here_exist() -> None:
         ("--pretrain_learning_rate", "the rate of a stage is its override learning_rate.lr=RATE"),
         ("--use_learning_rate_control_always", "the control follows all stages, but for .*--pretraining.rate_control"),
         ("--custom_train_pipeline", r"the hook params_for_epoch\(epoch, params\)"),
+        ("--chunking", "chunks are made by a StreamProcessor"),
+        ("--load_epoch", "tfaip-resume-training RUN/checkpoint/epoch_0007 continues"),
+        ("--task", "each task is a command: tfaip-train"),
     ],
 )
 def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: str) -> None:
@@ -174,11 +262,32 @@ def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: 
         ("--param_variational_noise", "--weight_noise.stddev"),
         ("--L2", "--weight_penalties"),
         ("--forward_weights_init", "--trainer.param_init"),
+        ("--partition_epoch", "--trainer.scale_epoch_size"),
+        ("--train.partition_epoch", "--trainer.scale_epoch_size"),
+        ("--cleanup_old_models.keep_last_n", "--trainer.keep_checkpoints"),
+        ("--torch_amp", "--device.precision"),
     ],
 )
 def test_further_names_of_returnn(flag: str, here: str) -> None:
     with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
         tiny_params(flag, "1")
+
+
+@pytest.mark.parametrize(("name", "here"), LIGHTNING_OPTIONS.items())
+def test_names_of_lightning(name: str, here: str) -> None:
+    for flag in (f"--{name}", f"--trainer.{name}"):
+        with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean --{here}\?"):
+            tiny_params(flag, "1")
+    assert here == "dry_run" or "unknown" not in complaint(f"--{here}=1")
+
+
+def test_options_of_lightning_without_counterpart_are_answered() -> None:
+    with pytest.raises(UsageError, match=r"^unknown flag --ckpt_path: tfaip-resume-training RUN continues a run; "):
+        tiny_params("--ckpt_path", "last")
+    with pytest.raises(UsageError, match=r"^unknown flag --trainer.max_steps: a training is counted in epochs: "):
+        tiny_params("--trainer.max_steps", "1000")
+    with pytest.raises(UsageError, match=r"^unknown flag --trainer.save_top_k: one best model is kept, "):
+        tiny_params("--trainer.save_top_k", "3")
 
 
 def test_a_function_whose_arguments_are_not_known(foreign: Path) -> None:

@@ -56,8 +56,10 @@ NOT_ALONE = (
     "file_name",
     "num_processes",
     "param_init",
+    "prefixes",
     "process_id",
     "step_function",
+    "tracking_uri",
     "values",
     "vary",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -206,3 +207,12 @@ def test_parts_and_pairs_are_accepted_alike() -> None:
     assert isinstance(params.create(PipelineMode.PREDICTION), DataGenerator)
     assert Untouchable in ClassChoice(DataGeneratorParams, {}).classes
     assert Generator not in ClassChoice(DataGeneratorParams, {}).classes
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("min", "did you mean low?"), ("maximum", "did you mean high?"), ("comon", "did you mean common?")],
+)
+def test_an_unknown_argument_of_option_is_named(name: str, hint: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"option() has no argument {name!r}; {hint}")):
+        option(1, "A number", **{name: 0})

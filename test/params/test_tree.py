@@ -140,6 +140,8 @@ def test_equal_trees_have_no_differences() -> None:
     tree = Tree()
     tree.one.y = math.nan
     assert diff(tree, copy.deepcopy(tree)) == []
+    assert diff([1.0, math.nan], [1.0, float("nan")]) == []
+    assert diff([1.0, math.nan], [2.0, math.nan]) != []
     emptied = Tree(many=[])
     assert [change.path for change in diff(emptied, Tree(many=[Leafy()]))] == ["many.0", "many.0.x", "many.0.y"]
     assert diff(Leafy(x=True), Leafy(x=1)) == [Change("x", True, 1)]

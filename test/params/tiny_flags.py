@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
+from tfaip.params import nameable
 from tfaip.params.commandline.parser import ParamsParser
 
 
+@nameable
 def tiny_params(*argv: str) -> TinyTrainerParams:
     """What these flags make of the trainer params."""
     parser = ParamsParser(prog="test")

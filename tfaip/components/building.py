@@ -1,4 +1,4 @@
-"""How the parts of a scenario are built from classes that hooks name."""
+"""Construction of the parts of a scenario from the classes that hooks name."""
 
 from __future__ import annotations
 

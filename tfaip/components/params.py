@@ -10,7 +10,7 @@ from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import option, pai_meta
 from tfaip.params.declaration.generics import bound_field
-from tfaip.params.names.trust import check_function, import_named, top_package
+from tfaip.params.names.trust import Trust, check_function, import_named, top_package
 from tfaip.params.root import RootParams
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.util.construction import construct
@@ -76,7 +76,7 @@ class ScenarioBaseParams(RootParams, Generic[TData, TModel]):
                 "or set scenario_id to module:Class"
             )
         # It may come from a file, which must lead to no other code.
-        check_function(name, frozenset({top_package(owner.__module__)}), "scenario_id")
+        check_function(name, Trust.of([top_package(owner.__module__)]), "scenario_id")
         found = import_named(name, "scenario_id", "object")
         if not isinstance(found, type) or not hasattr(found, "default_trainer_params"):
             raise UsageError(f"scenario_id {shorten(name)} is no scenario: set it to module:Class of a scenario")

@@ -27,7 +27,7 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.declaration.generics import field_types, type_argument
-from tfaip.params.names.trust import top_package
+from tfaip.params.names.trust import OwnPackage, top_package
 from tfaip.params.part import is_part
 from tfaip.params.resource import require_resources_inside
 from tfaip.params.tree.nodes import packages_of
@@ -315,7 +315,7 @@ class ScenarioComponents(Generic[SP, TP]):
             log.debug("only the package %s is trusted, the default params fail: %s", own, error)
             found = set()
         # Not `tfaip`, for the scenarios that it has: see `check_function`.
-        return [package for package in (own, *sorted(found - {own})) if package != "tfaip"]
+        return [OwnPackage(package) for package in (own, *sorted(found - {own})) if package != "tfaip"]
 
     @classmethod
     def params_from_path(cls, path: str | Path, trusted: Iterable[str] = ()) -> SP:

@@ -33,6 +33,9 @@ class _FlagOptions(TypedDict, total=False):
 
 _NOT_GIVEN: Final = _NotGiven()
 _NO_MEANINGS: Mapping[Any, str] = {}
+# As other libraries call them.
+_OTHER_NAMES = {name: "; did you mean low?" for name in ("min", "ge", "minimum")}
+_OTHER_NAMES |= {name: "; did you mean high?" for name in ("max", "le", "maximum")}
 
 
 # Declared as a function that returns the value, not as a field specifier of `dataclass_transform`:
@@ -72,8 +75,12 @@ def option(
         flag: further arguments of `pai_meta`, among them `mode`: "ignore" makes no flag.
 
     Raises:
+        TypeError: if there is no such argument.
         ValueError: if an argument has no meaning, or both `default` and `factory` are given.
     """
+    for name in flag:
+        if name not in _FlagOptions.__annotations__:
+            raise TypeError(f"option() has no argument {name!r}{_OTHER_NAMES.get(name) or _near_name(name)}")
     metadata = pai_meta(help=help or None, choices=choices, **flag)
     if common:
         metadata |= COMMON
@@ -95,3 +102,11 @@ def option(
     else:
         field = default_field(default, metadata=metadata)
     return field
+
+
+def _near_name(name: str) -> str:
+    from inspect import signature
+
+    from tfaip.params.names.suggestions import did_you_mean
+
+    return did_you_mean(name, [*list(signature(option).parameters)[:-1], *_FlagOptions.__annotations__])

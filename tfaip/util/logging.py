@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.oldnames import old_names
 from tfaip.util.origin import is_foreseen, without_styles
+from tfaip.util.terminal import announced
 from tfaip.util.text import shorten_text
 
 if not TYPE_CHECKING:
@@ -24,7 +25,7 @@ if not TYPE_CHECKING:
 ROOT = "tfaip"
 # Attribute of an error: the log file that has its traceback.
 LOG_FILE = "tfaip_log_file"
-# Attribute of a record: its text on the console, instead of the message; pass it as `extra`.
+# Attribute of a record: its text on the console, instead of the message; pass it as `extra`. Empty: it is not printed.
 CONSOLE_TEXT = "console_text"
 LEVELS = ("debug", "info", "warning", "error", "critical")
 # Work that takes less is not worth a line.
@@ -86,13 +87,17 @@ def log_duration(log: logging.Logger, work: str, seconds: float) -> None:
 def timed(log: logging.Logger, work: str, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
     """Context that logs how long its block took, unless it failed or took less than a second.
 
+    A terminal shows meanwhile what is done.
+
     Args:
         log: logger of the module.
         work: begins the line, as in "building the model".
         clock: returns a time in seconds.
     """
     begin = clock()
-    yield
+    prints = any(isinstance(handler, ConsoleHandler) for handler in logging.getLogger(ROOT).handlers)
+    with announced(work) if prints and log.isEnabledFor(logging.INFO) else contextlib.nullcontext():
+        yield
     log_duration(log, work, clock() - begin)
 
 
@@ -104,8 +109,9 @@ class ConsoleHandler(logging.StreamHandler):
         self.setFormatter(_ConsoleFormatter())
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stdout
-        super().emit(record)
+        if getattr(record, CONSOLE_TEXT, None) != "":
+            self.stream = sys.stdout
+            super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (overrides)
         """Ignore a reader that has gone (`| head`): neither stop nor report every line."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import shutil
 import string
 import sys
 import time
@@ -16,7 +18,7 @@ Curve = Sequence[tuple[float, float]]
 
 REFRESH_S = 0.2
 MARKS = "*o+x" + "#@%&" + string.ascii_letters.replace("o", "").replace("x", "")
-WIDTH = 80
+WIDTH, HEIGHT = 80, 24
 BOLD, GREEN = "1", "1;32"
 
 
@@ -44,14 +46,39 @@ def terminal_width() -> int:
         return WIDTH
 
 
+def terminal_height() -> int:
+    """Return the lines of the terminal: those in `LINES`, else those of stdout, 24 without a terminal."""
+    return shutil.get_terminal_size((WIDTH, HEIGHT)).lines
+
+
+def can_redraw() -> bool:
+    """Return True if stdout is a terminal on which lines can be replaced."""
+    return is_terminal() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
 def has_colors() -> bool:
     """Return True if stdout is a terminal that shows colours, and `NO_COLOR` does not forbid them."""
-    return is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return can_redraw() and not os.environ.get("NO_COLOR")
 
 
 def styled(text: str, style: str) -> str:
     """Return `text` in a style (`BOLD`, `GREEN`), or unchanged where there are no colours."""
     return f"\033[{style}m{text}\033[0m" if text and has_colors() else text
+
+
+@contextlib.contextmanager
+def announced(work: str) -> Iterator[None]:
+    """Context in which a terminal shows `work ...`, below what is printed meanwhile."""
+    if not can_redraw():
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    # A console of its own: another one of these contexts may be active.
+    with Live(Text(f"{work} ..."), console=Console(), transient=True, auto_refresh=False):
+        yield
 
 
 def text_width(text: str) -> int:

@@ -1,1 +1,1 @@
-"""What the declaration of a params class may hold, and how the class becomes a dataclass."""
+"""Declarations of params classes: their parts, and the dataclass made of them."""

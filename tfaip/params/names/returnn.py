@@ -6,6 +6,17 @@ from collections.abc import Mapping
 
 # Name in RETURNN's config, or of an argument of its learning rate control -> flag.
 RETURNN_OPTIONS: Mapping[str, str] = {
+    "batching": "train.shuffle_buffer_size",
+    "cleanup_old_models": "trainer.keep_checkpoints",
+    "decouple_constraints": "optimizer.weight_decay",
+    "ignore_missing": "warmstart.allow_partial",
+    "partition_epoch": "trainer.scale_epoch_size",
+    "save_interval": "trainer.checkpoint_save_freq",
+    "seq_ordering": "train.shuffle_buffer_size",
+    "stop_on_nonfinite_train_score": "optimizer.skip_nonfinite",
+    "tf_log_dir": "trainer.output_dir",
+    "torch_amp": "device.precision",
+    "var_name_mapping": "warmstart.rename",
     "accum_grad_multiple_step": "trainer.train_accum_steps",
     "copy_param_mode": "transfer.mode",
     "default_learning_rate": "learning_rate.lr",
@@ -68,6 +79,7 @@ _EPOCH_HOOK = (
 _ANSWERS: Mapping[str, str] = {
     "#config": "a stage may override any of the params, and hooks get all of them: --stages NAME=TrainStage",
     "#repetitions": "the hook pretraining returns (params, repetitions); by index: --pretraining.repetitions 0=1 1=3",
+    "chunking": "chunks are made by a StreamProcessor of the scenario (docs/migration_returnn.md)",
     "construction_algo": (
         "the hook pretraining(idx, params) of the scenario returns the params of a stage, and None at the end; params "
         "that take one value after the other: --pretraining.vary and --pretraining.values"
@@ -75,15 +87,23 @@ _ANSWERS: Mapping[str, str] = {
     "copy_output_layer": "weights are copied by their paths: --transfer.include and --transfer.exclude",
     "custom_train_pipeline": _EPOCH_HOOK,
     "get_network": _EPOCH_HOOK,
+    "extern_data": "the shapes of data are inputs and targets of the data of a scenario (docs/scenario.md)",
+    "load_epoch": "tfaip-resume-training RUN/checkpoint/epoch_0007 continues a run from an epoch",
     "pretrain": _STAGES,
     "pretrain_learning_rate": (
         "the rate of a stage is its override learning_rate.lr=RATE; it is held with rate_control False of the stage, "
         "or --pretraining.rate_control False"
     ),
+    "start_epoch": "tfaip-resume-training RUN/checkpoint/epoch_0007 continues a run from an epoch",
     "use_learning_rate_control_always": (
         "the control follows all stages, but for those with rate_control False (--pretraining.rate_control False), "
         "which is what RETURNN does by default"
     ),
+}
+# The same for words that may be part of other names.
+_ANSWERS_ALONE: Mapping[str, str] = {
+    "network": "the network is code of the scenario: a Keras model, or a graph (docs/scenario.md)",
+    "task": "each task is a command: tfaip-train, tfaip-lav (eval), tfaip-predict (forward, search)",
 }
 
 
@@ -98,4 +118,4 @@ def returnn_hint(key: str) -> str | None:
     for name in (last, first):
         if name in _ANSWERS:
             return _ANSWERS[name]
-    return _STAGES if first.startswith("pretrain_") else None
+    return _STAGES if first.startswith("pretrain_") else _ANSWERS_ALONE.get(key)

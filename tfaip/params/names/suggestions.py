@@ -37,7 +37,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def one_of(known: Iterable[str]) -> str:
     """Return `"expected one of: a, b"`, to be appended to a message."""
+    return f"expected one of: {listed(known)}"
+
+
+def listed(known: Iterable[str]) -> str:
+    """Return `"a, b, ..."`: the sorted names, as many as a message has room for; none is cut."""
     names = ", ".join(sorted(known))
     if len(names) > _LIST_LIMIT:
         names = names[:_LIST_LIMIT].rpartition(", ")[0] + ", ..."
-    return f"expected one of: {names}"
+    return names

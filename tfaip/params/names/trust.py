@@ -17,6 +17,7 @@ from typing import Any, get_origin
 
 from tfaip.errors import UsageError
 from tfaip.params.names import oldnames, suggestions
+from tfaip.params.names.nameable import is_made_for_params
 from tfaip.util.text import shorten, shorten_text
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
@@ -25,7 +26,7 @@ _MODULES = (re.compile(r"[\w.]+", re.ASCII), re.compile(r"[\w.{}]+", re.ASCII))
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 # A text may hold values for several fields, which are split once more.
 _SPLITS = 3
-_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(?:\{[^{}]*\}\w*)*", re.ASCII)
 _OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
 SCENARIO_MARK = "__scenario__"
@@ -55,14 +56,82 @@ def top_package(module: str) -> str:
     return module.partition(".")[0]
 
 
-def trusted_packages(declared: Any, trusted: frozenset[str]) -> frozenset[str]:
-    """Return `trusted` and the package of a declared class, whose code runs already.
+class OwnPackage(str):
+    """Name of a package whose code runs already, such as that of the scenario.
 
-    Not `tfaip` itself, of which a file may name every class of params, but no function.
+    Among trusted packages it means less than another text: a file may name its classes of params, and what is marked
+    with `nameable`.
     """
-    if declared is object:
-        return trusted
-    return trusted | ({top_package((get_origin(declared) or declared).__module__)} - {_OWN_PACKAGE})
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Trust:
+    """Modules and objects that a file may name.
+
+    Args:
+        packages: packages of which it may name everything, since the user trusts them.
+        own: packages of which it may name classes of params, and what is marked.
+    """
+
+    packages: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Trust:
+        """Return the trust in packages, some of which may be `OwnPackage`."""
+        names = list(names)
+        own = frozenset(str(name) for name in names if isinstance(name, OwnPackage))
+        return cls(frozenset(name for name in names if not isinstance(name, OwnPackage)), own)
+
+    def and_code_of(self, declared: Any) -> Trust:
+        """Return this and the package of a declared class, whose code runs already; `tfaip` is not among them."""
+        if declared is object:
+            return self
+        package = top_package((get_origin(declared) or declared).__module__)
+        return dataclasses.replace(self, own=self.own | ({package} - {_OWN_PACKAGE}))
+
+    def require(self, name: str, what: str, also: Iterable[str] = ()) -> None:
+        """Raise unless a file may name something of a package.
+
+        Args:
+            name: of a module.
+            what: is named, for messages.
+            also: further packages.
+
+        Raises:
+            UntrustedName: refused.
+        """
+        allowed = {*self.packages, *self.own, *also}
+        package = top_package(name)
+        if package not in allowed:
+            known = ", ".join(sorted(allowed)) or "none"
+            raise UntrustedName(f"{what} is refused: {package} is not among the trusted packages ({known})", package)
+        if name.endswith(".__main__") and package not in self.packages:
+            raise UntrustedName(f"{what} is refused: to import it would run the program {package}", package)
+
+    def require_made(self, found: Any, name: str, what: str, is_function: bool = False) -> None:
+        """Raise unless a file may name something that is not a class of params.
+
+        Args:
+            found: what the name means.
+            name: of the module that it was found in.
+            what: is named, for messages.
+            is_function: it will be called, so that a class of params needs the mark, too.
+
+        Raises:
+            UntrustedName: it is neither marked nor of a trusted package, or was imported from a package that is not.
+        """
+        home = getattr(found, "__module__", None) or ""
+        is_made = is_made_for_params(found, not is_function)
+        also = {_OWN_PACKAGE} if is_made else ()
+        self.require(home, f"{what}, defined in {home},", also)
+        for package in {top_package(name): None, top_package(home): None}:
+            if package not in self.packages and not is_made:
+                raise UntrustedName(
+                    f"{what} is refused: a file may name it only if it is marked with tfaip.params.nameable", package
+                )
 
 
 def check_packages(packages: Iterable[str]) -> list[str]:
@@ -161,14 +230,13 @@ def import_named(name: str, place: str, kind: str) -> Any:
     return found
 
 
-def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) -> type:
+def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
     """Return the params class that a file names.
 
     Args:
         name: value of `__cls__`, expected to be `module:Class`.
         declared: type of the field; the class must be a subclass.
-        trusted: top-level packages, besides `tfaip` and the one of `declared`, that may be
-            imported.
+        trusted: what the file may name, besides classes of `tfaip` and of the package of `declared`.
         place: dotted path, for messages.
 
     Raises:
@@ -177,26 +245,26 @@ def find_class(name: Any, declared: Any, trusted: frozenset[str], place: str) ->
     current = oldnames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
     if not _is_full_name(current):
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
-    allowed = trusted_packages(declared, trusted) | {_OWN_PACKAGE}
+    trusted = trusted.and_code_of(declared)
     what = f"{place}: __cls__ {shorten(name)}"
-    _require_trust(current.partition(":")[0], allowed, what)
+    trusted.require(current.partition(":")[0], what, {_OWN_PACKAGE})
     cls = import_named(current, place, "class")
     base = get_origin(declared) or declared
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and issubclass(cls, base)):
         raise UsageError(f"{place}: {shorten(name)} is not a params class derived from {base.__name__}")
     # An allowed module may import a class from one that is not, and hold it by another name.
-    _require_trust(cls.__module__, allowed, f"{what}, defined in {cls.__module__},")
+    trusted.require(cls.__module__, f"{what}, defined in {cls.__module__},", {_OWN_PACKAGE})
     return cls
 
 
-def check_function(name: str, trusted: frozenset[str], place: str) -> None:
+def check_function(name: str, trusted: Trust, place: str) -> None:
     """Raise unless a file may name a function.
 
     Those of `tfaip` read and write files and import modules; a file could choose their arguments, too.
 
     Args:
         name: `module:function`.
-        trusted: top-level packages that may be imported.
+        trusted: what the file may name.
         place: dotted path, for messages.
 
     Raises:
@@ -204,53 +272,55 @@ def check_function(name: str, trusted: frozenset[str], place: str) -> None:
     """
     if not _is_full_name(name):
         raise UsageError(f"{place}: expected module:function, got {shorten(name)}")
-    what = f"{place}: function {shorten(name)}"
-    _require_trust(name.partition(":")[0], trusted, what)
-    home = getattr(import_named(name, place, "function"), "__module__", None) or ""
-    # As for classes: a function of another module that an allowed one has imported.
-    _require_trust(home, trusted, f"{what}, defined in {home},")
+    module, what = name.partition(":")[0], f"{place}: function {shorten(name)}"
+    trusted.require(module, what)
+    trusted.require_made(import_named(name, place, "function"), module, what, is_function=True)
 
 
-def require_trusted_package(name: str, trusted: frozenset[str], place: str) -> None:
-    """Raise unless a file may name a function or class in place of an object of Keras; nothing is imported.
-
-    Functions of `tfaip` and of Keras do many things; none is meant.
+def check_module(name: str, trusted: Trust, place: str) -> None:
+    """Raise unless a file may name something of a module; nothing is imported.
 
     Args:
         name: `module:name`.
-        trusted: top-level packages that may be imported.
+        trusted: what the file may name. Of `tfaip` and of Keras nothing is meant.
         place: dotted path, for messages.
 
     Raises:
         UntrustedName: if the package is not trusted.
     """
-    _require_trust(name.partition(":")[0], trusted - {_OWN_PACKAGE}, f"{place}: {shorten(name)}")
+    trusted = dataclasses.replace(trusted, packages=trusted.packages - {_OWN_PACKAGE})
+    trusted.require(name.partition(":")[0], f"{place}: {shorten(name)}")
 
 
-def check_text(text: str, trusted: frozenset[str], place: str) -> None:
+def check_text(text: str, trusted: Trust, place: str) -> None:
     """Raise unless a file may give a text as the value of a field, which may name classes and functions.
 
     Args:
         text: what would follow the flag of the field; every `module:name` in it counts.
-        trusted: top-level packages, besides `tfaip`, that may be imported.
+        trusted: what the file may name, besides classes of params of `tfaip`.
         place: dotted path, for messages.
 
     Raises:
-        UntrustedName: if a package is not trusted; always before anything of it is imported.
+        UntrustedName: if a package is not trusted, always before anything of it is imported; or if only a package
+            whose every function may be named would do, since a placeholder completes the name.
         IncompleteName: if a module is known only when a placeholder is filled in.
     """
-    allowed = trusted | {_OWN_PACKAGE}
     for name in _names_in(text):
         what = f"{place}: {shorten(name)}"
-        if _PLACEHOLDER.search(name) is not None:
+        module, _, attribute = name.partition(":")
+        if _PLACEHOLDER.search(module) is not None:
             raise IncompleteName(f"{what} is refused: its module is known only when the placeholder is filled in")
-        _require_trust(name.partition(":")[0], allowed, what)
+        trusted.require(module, what, {_OWN_PACKAGE})
+        if _PLACEHOLDER.search(attribute) is not None:
+            package = top_package(module)
+            if package in trusted.packages:
+                continue
+            raise UntrustedName(f"{what} is refused: it is known only when the placeholder is filled in", package)
         try:
-            home = getattr(import_named(name, place, "object"), "__module__", None) or ""
+            found = import_named(name, place, "object")
         except NotImportable:
             continue  # maybe no name at all
-        # As for functions: one of another module that an allowed one has imported.
-        _require_trust(home, allowed, f"{what}, defined in {home},")
+        trusted.require_made(found, module, what)
 
 
 def _names_in(text: str) -> Iterator[str]:
@@ -285,10 +355,3 @@ def _split(text: str) -> list[str]:
 
 def _is_full_name(name: Any) -> bool:
     return isinstance(name, str) and len(name) <= LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
-
-
-def _require_trust(module: str, allowed: frozenset[str], what: str) -> None:
-    package = top_package(module)
-    if package not in allowed:
-        known = ", ".join(sorted(allowed)) or "none"
-        raise UntrustedName(f"{what} is refused: {package} is not among the trusted packages ({known})", package)

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.names.suggestions import did_you_mean, one_of
-from tfaip.params.names.trust import FULL_NAME, UntrustedName, find_class, import_named
+from tfaip.params.names.suggestions import did_you_mean, nearest, one_of
+from tfaip.params.names.trust import FULL_NAME, Trust, UntrustedName, find_class, import_named
 from tfaip.params.part import Part, is_part
 from tfaip.params.types.kinds import origin_of
-from tfaip.params.types.objects import check_object_name, is_object_name
+from tfaip.params.types.objects import checked_object_name, is_object_name
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
@@ -60,14 +60,14 @@ class ClassChoice:
         is_imported = cls in self._listed or cls.__module__ == self.declared.__module__
         return self.name_of(cls) if is_imported else full_name(cls)
 
-    def select(self, name: str, flag: str, trusted: frozenset[str] | None = None) -> type:
+    def select(self, name: str, flag: str, trusted: Trust | None = None) -> type:
         """Return the class of a name.
 
         Args:
             name: short name, class name, or `module:Class`, which is imported.
             flag: for messages.
-            trusted: packages that a config file may name, besides `tfaip` and the one of the
-                field's type; None: the user typed the name, which may be anything.
+            trusted: what a config file may name, besides classes of `tfaip` and of the package of the field's type;
+                None: the user typed the name, which may be anything.
 
         Raises:
             UsageError: unknown or ambiguous name, failing import, or a class that does not fit.
@@ -81,11 +81,13 @@ class ClassChoice:
         if matches:
             return matches[0]
         if self._custom is not None and is_object_name(name) and name not in map(full_name, self.classes):
-            if trusted is not None:
-                check_object_name(name, trusted, flag)
+            checked_object_name(name, trusted, flag)
             return self._custom
         if ":" not in name:
-            hint = did_you_mean(name, self.names())
+            names = self.names()
+            aliases = [alias for cls in self.classes for alias in getattr(cls, "__other_names__", ())]
+            is_near_alias = not nearest(name, names) and nearest(name, aliases)
+            hint = did_you_mean(name, aliases if is_near_alias else names)
             if not self.enforced:
                 hint += " (or module:Class)"
             raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
@@ -96,7 +98,7 @@ class ClassChoice:
             raise UsageError(f"{flag}: {shorten_text(name)} is not allowed here; {one_of(self.names())}")
         return cls
 
-    def _imported(self, name: str, flag: str, trusted: frozenset[str] | None) -> type:
+    def _imported(self, name: str, flag: str, trusted: Trust | None) -> type:
         if trusted is not None:
             try:
                 return find_class(name, self.declared, trusted, flag)

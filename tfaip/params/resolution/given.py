@@ -1,4 +1,4 @@
-"""What the settings give: chosen classes, and values of the declared types."""
+"""Results of the settings: chosen classes, and values of the declared types."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.names.suggestions import one_of
-from tfaip.params.names.trust import UntrustedName
+from tfaip.params.names.trust import Trust, UntrustedName
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import Group, Leaf, Node, field_default
 from tfaip.params.resolution.sources import COMMAND_LINE, Hit
 from tfaip.params.tree.nodes import items_of, node_fields
 from tfaip.params.types.kinds import origin_of
-from tfaip.params.types.objects import ObjectName, is_object_name
+from tfaip.params.types.objects import ObjectName, checked_object_name, is_object_name
 from tfaip.params.values.decoding import Decoder, parse_words
 from tfaip.params.values.jsonoptions import decode_with
 from tfaip.params.values.words import Words
 from tfaip.util.text import shorten, shorten_text
 
 
-def chosen_class(node: Node, choice: ClassChoice, hit: Hit, trusted: frozenset[str] | None) -> type | None:
+def chosen_class(node: Node, choice: ClassChoice, hit: Hit, trusted: Trust | None) -> type | None:
     value, shown = hit.value, hit.label(node.flag)
     if isinstance(value, Words):
         if len(value) != 1:
@@ -37,12 +37,13 @@ def chosen_class(node: Node, choice: ClassChoice, hit: Hit, trusted: frozenset[s
     return choice.select(value, shown, trusted)
 
 
-def name_given(value: Any, cls: type | None) -> dict[str, ObjectName]:
+def name_given(value: Any, cls: type | None, place: str, trusted: Trust | None) -> dict[str, ObjectName]:
     """Return the value of the field that holds the name of an object, if the class was chosen by such a name."""
     name = value[0] if isinstance(value, Words) and value else value
     is_name = isinstance(name, str) and is_object_name(name)
     fields = [] if cls is None or not is_name else node_fields(cls)
-    return {field.name: ObjectName(name) for field in fields if isinstance(field.default, ObjectName)}
+    named = [field.name for field in fields if isinstance(field.default, ObjectName)]
+    return {field: checked_object_name(name, trusted, place) for field in named}
 
 
 def chosen_names(group: Group, hit: Hit) -> dict[str, str | None] | None:
@@ -98,7 +99,7 @@ def carried_values(default: Any, declared: Any, cls: type | None) -> dict[str, A
     return values
 
 
-def converted(hit: Hit, leaf: Leaf, trusted: frozenset[str]) -> Any:
+def converted(hit: Hit, leaf: Leaf, trusted: Trust) -> Any:
     shown = hit.label(leaf.flag)
     value = hit.value
     decoder = leaf.meta.get("dataclasses_json", {}).get("decoder")

@@ -12,7 +12,7 @@ from tfaip.errors import UsageError
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.metadata import COMMON, is_common
 from tfaip.params.names import oldnames
-from tfaip.params.names.trust import trusted_packages
+from tfaip.params.names.trust import Trust
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import Entry, Group, Leaf, Node, field_default
 from tfaip.params.resolution.given import carried_values, chosen_class, chosen_names, converted, name_given, values_of
@@ -66,7 +66,7 @@ class Resolver:
 
     def __init__(self, settings: Settings, trusted: Iterable[str] = ()) -> None:
         self.settings = settings
-        self._given = frozenset(trusted)
+        self._given = Trust.of(trusted)
         self._claimed: set[str] = set()
         self._trusted = self._given
 
@@ -85,8 +85,8 @@ class Resolver:
         """
         place = _Place("", name, meta)
         # The code of these packages runs already; a config file may name more of their classes.
-        trusted = self._given if default is None else trusted_packages(type(default), self._trusted)
-        self._trusted = trusted_packages(declared, trusted)
+        trusted = self._given if default is None else self._trusted.and_code_of(type(default))
+        self._trusted = trusted.and_code_of(declared)
         return self._node(place, declared, MISSING if default is None else default, optional=False)
 
     def _node(self, place: _Place, declared: Any, default: Any, optional: bool, selected: type | None = None) -> Node:
@@ -103,7 +103,8 @@ class Resolver:
             node.cls = chosen_class(node, choice, hit, self._trusted_by(hit))
             # A lower source may have set fields of the class that was chosen there.
             self.settings.replace(f"{place.flag}.", hit.rank)
-            values = {**carried_values(default, declared, node.cls), **name_given(hit.value, node.cls)}
+            named = name_given(hit.value, node.cls, place.flag, self._trusted_by(hit))
+            values = {**carried_values(default, declared, node.cls), **named}
         elif selected is not None:
             node.cls = selected
         elif default is MISSING:
@@ -176,12 +177,12 @@ class Resolver:
             default = items.get(name, MISSING)
             if hit is not None and class_name:
                 selected = choice.select(class_name, hit.label(place.flag), self._trusted_by(hit))
-                if name_given(class_name, selected):
-                    default, selected = selected(**name_given(class_name, selected)), None
+                if named := name_given(class_name, selected, place.flag, self._trusted_by(hit)):
+                    default, selected = selected(**named), None
             group.items.append(self._node(_Place(prefix, name, meta, lowest), declared, default, False, selected))
         return group
 
-    def _trusted_by(self, hit: Hit) -> frozenset[str] | None:
+    def _trusted_by(self, hit: Hit) -> Trust | None:
         # The user may name any class.
         return None if hit.origin == COMMAND_LINE else self._trusted
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tfaip.errors import UsageError
+from tfaip.params.names.lightning import lightning_counterpart, lightning_hint
 from tfaip.params.names.oldnames import removed_fields, warn_removed
 from tfaip.params.names.returnn import returnn_counterpart, returnn_hint
 from tfaip.params.names.suggestions import nearest
@@ -53,13 +54,14 @@ def _hint(key: str, roots: Sequence[Node], general: Sequence[str], dashes: str) 
     """Return what to type instead, to be appended to a message."""
     entries = all_entries(roots)
     counterpart = returnn_counterpart(key)
-    returnn = returnn_hint(key)
-    if counterpart is None and returnn is not None:
-        return f": {returnn}"
+    answer = returnn_hint(key) or lightning_hint(key)
+    if counterpart is None and answer is not None:
+        return f": {answer}"
     for node, cls in _not_chosen(entries):
         chosen_knows = node.cls is not None and _knows(origin_of(node.cls), node.flag, key)
         if _knows(cls, node.flag, key) and not chosen_knows:
             return f"; it belongs to {_choice(node, cls)}: choose it with --{node.flag} {_choice(node, cls)}"
+    counterpart = counterpart or lightning_counterpart(key)
     near = [counterpart] if counterpart is not None else None
     if near is None:
         near = _near_flags(key, [*(entry.flag for entry in entries if is_flag(entry)), *general])

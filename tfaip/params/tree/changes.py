@@ -57,6 +57,8 @@ def diff(old: Any, new: Any, path: str = "") -> list[Change]:
 
 
 def _equal(old: Any, new: Any) -> bool:
+    if isinstance(old, list | tuple) and type(old) is type(new) and len(old) == len(new):
+        return bool(old == new) or all(map(_equal, old, new))
     # NaN is not equal to itself, and True is equal to 1.
     both_nan = isinstance(old, float) and isinstance(new, float) and old != old and new != new
     return both_nan or (type(old) is bool) == (type(new) is bool) and old == new

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     FieldValue = Any
 else:
     _Scalar = FieldText | bool | int | float | None
-    FieldValue = _Scalar | list[_Scalar | list[_Scalar]] | dict[str, _Scalar]
+    FieldValue = _Scalar | list[_Scalar | list[_Scalar]] | dict[FieldText, _Scalar]
 """Type of the value of another field: text, or a plain value as in a config file."""
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:
     _Inner = FieldValue
     for _ in range(3):
-        _Inner = FieldValue | dict[str, _Inner]
+        _Inner = FieldValue | dict[FieldText, _Inner]
     FieldValues = dict[str, _Inner]
 """Type of values of other fields by their paths; a dict may hold the fields below a path, as in a config file."""
 

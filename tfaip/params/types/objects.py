@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.names.trust import FULL_NAME, LONGEST_NAME, require_trusted_package
+from tfaip.params.names.trust import FULL_NAME, LONGEST_NAME, Trust, check_module, top_package
 from tfaip.params.types.kinds import origin_of
 from tfaip.util.text import shorten
 
@@ -22,18 +22,24 @@ class ObjectName(str):
     __slots__ = ()
 
 
+class ObjectNameOfFile(ObjectName):
+    """Name that a file gives, of a package of which it may only name what is made for params."""
+
+    __slots__ = ()
+
+
 def is_object_name(name: str) -> bool:
     """Return True for `module:Class` and for `package>Name`."""
     is_full = len(name) <= LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
     return is_full or _REGISTERED.fullmatch(name) is not None
 
 
-def check_object_name(name: str, trusted: frozenset[str], place: str) -> None:
-    """Raise unless a file may name an object; nothing is imported.
+def checked_object_name(name: str, trusted: Trust | None, place: str) -> ObjectName:
+    """Return the name of an object if a file may name it; nothing is imported.
 
     Args:
         name: as in the file.
-        trusted: top-level packages that may be imported.
+        trusted: what the file may name; None: the name is no file's, and may be anything.
         place: dotted path, for messages.
 
     Raises:
@@ -41,18 +47,20 @@ def check_object_name(name: str, trusted: frozenset[str], place: str) -> None:
     """
     if not is_object_name(name):
         raise UsageError(f"{place}: expected module:Class or package>Name, got {shorten(name)}")
-    if ":" in name:  # registered objects are those of modules that are imported already
-        require_trusted_package(name, trusted, place)
+    if trusted is None or ":" not in name:  # registered objects are those of modules that are imported already
+        return ObjectName(name)
+    check_module(name, trusted, place)
+    return ObjectName(name) if top_package(name.partition(":")[0]) in trusted.packages else ObjectNameOfFile(name)
 
 
-def from_name(value: Any, declared: Any, place: str, trusted: frozenset[str] | None = None) -> Any:
+def from_name(value: Any, declared: Any, place: str, trusted: Trust | None = None) -> Any:
     """Return the params that a text means in a field whose class can be given by a name alone; else the value.
 
     Args:
         value: of the field.
         declared: its type; its `from_name` is called.
         place: flag or dotted path, for messages.
-        trusted: packages that a file may name; None: the name is no file's, and may be anything.
+        trusted: what a file may name; None: the name is no file's, and may be anything.
     """
     if not isinstance(value, str) or not is_given_by_name(declared):
         return value

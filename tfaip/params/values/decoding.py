@@ -22,7 +22,7 @@ from tfaip.errors import UsageError
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.names import oldnames, suggestions
-from tfaip.params.names.trust import UntrustedName, check_function, check_text, find_class, trusted_packages
+from tfaip.params.names.trust import Trust, UntrustedName, check_function, check_text, find_class
 from tfaip.params.resource import Resource
 from tfaip.params.types.fieldtext import FieldText
 from tfaip.params.types.functions import FunctionName
@@ -37,7 +37,7 @@ from tfaip.params.types.kinds import (
     origin_of,
     strip,
 )
-from tfaip.params.types.objects import ObjectName, check_object_name, from_name
+from tfaip.params.types.objects import ObjectName, checked_object_name, from_name
 from tfaip.params.values.encoding import CLASS_KEY, encode
 from tfaip.params.values.jsonoptions import JsonOptions, decode_with, options_of
 from tfaip.params.values.scalars import (
@@ -98,12 +98,11 @@ class Decoder:
     """Decoder of one file, dict or command line.
 
     Args:
-        trusted: top-level packages whose classes may be named, besides `tfaip` and those of
-            declared types.
+        trusted: what may be named, besides the classes of `tfaip` and of the packages of declared types.
         directory: that of the file; its resources are relative to it.
     """
 
-    trusted: frozenset[str] = frozenset()
+    trusted: Trust = Trust()
     directory: Path | None = None
 
     def decode(self, value: Any, declared: Any, place: str) -> Any:
@@ -182,7 +181,7 @@ class Decoder:
             if found is not origin_of(declared):  # otherwise with its type arguments
                 cls = found
         # The code of this package runs already: fields below may name more of its classes.
-        inner = dataclasses.replace(self, trusted=trusted_packages(declared, self.trusted))
+        inner = dataclasses.replace(self, trusted=self.trusted.and_code_of(declared))
         types_of = field_types(cls)
         origin = origin_of(cls)
         values = self._current_values(origin, _by_field(origin, value), types_of, place)
@@ -302,9 +301,7 @@ class Decoder:
                 self._check_function(value, place)
             return FunctionName(value)
         if issubclass(declared, ObjectName):
-            if value:
-                self._check_object(value, place)
-            return ObjectName(value)
+            return self._checked_object(value, place) if value else ObjectName()
         if issubclass(declared, FieldText):
             self._check_text(value, place)
             return FieldText(value)
@@ -326,8 +323,8 @@ class Decoder:
     def _check_function(self, name: str, place: str) -> None:
         check_function(name, self.trusted, place)
 
-    def _check_object(self, name: str, place: str) -> None:
-        check_object_name(name, self.trusted, place)
+    def _checked_object(self, name: str, place: str) -> ObjectName:
+        return checked_object_name(name, self.trusted, place)
 
     def _check_text(self, text: str, place: str) -> None:
         check_text(text, self.trusted, place)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaip.errors import UsageError
+from tfaip.params.names.trust import Trust
 from tfaip.params.values.decoding import Decoder
 from tfaip.params.values.encoding import encode
 from tfaip.params.values.former import FormerDecoder, is_former, report
@@ -114,9 +115,9 @@ def _decode(
     values = document if key is None else document.get(key)
     directory = None if path is None else path.parent
     if not is_former(document):
-        decoded: T = Decoder(frozenset(trusted), directory).decode(values, cls, "params")
+        decoded: T = Decoder(Trust.of(trusted), directory).decode(values, cls, "params")
         return decoded
-    decoder = FormerDecoder(frozenset(trusted), directory)
+    decoder = FormerDecoder(Trust.of(trusted), directory)
     decoded = decoder.decode(values, cls, "params")
     report(tuple(decoder.notes), "a dict" if path is None else str(path))
     return decoded

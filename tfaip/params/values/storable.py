@@ -13,7 +13,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldError
-from tfaip.params.names.trust import find_class, top_package
+from tfaip.params.names.trust import Trust, find_class, top_package
 from tfaip.params.resource import Resource
 from tfaip.params.tree.changes import diff
 from tfaip.params.tree.nodes import children, is_node, node_fields, post_init
@@ -21,7 +21,7 @@ from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, flag_of
 from tfaip.params.types.functions import load_function
 from tfaip.params.types.kinds import type_name
-from tfaip.params.types.objects import from_name, is_given_by_name
+from tfaip.params.types.objects import ObjectName, from_name, is_given_by_name
 from tfaip.params.values.decoding import Decoder
 from tfaip.params.values.encoding import encode
 from tfaip.params.values.jsonoptions import options_of
@@ -127,13 +127,14 @@ class _OwnValues(Decoder):
         return from_name(value, declared, place)
 
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
-        return find_class(name, declared, self.trusted | {top_package(str(name).partition(":")[0])}, place)
+        return find_class(name, declared, Trust.of([top_package(str(name).partition(":")[0])]), place)
 
     def _check_function(self, name: str, place: str) -> None:
         load_function(name, place)
 
-    def _check_object(self, name: str, place: str) -> None:
+    def _checked_object(self, name: str, place: str) -> ObjectName:
         """Accept any name: the object is imported when it is made."""
+        return ObjectName(name)
 
     def _check_text(self, text: str, place: str) -> None:
         """Accept any names: what they name is imported when the other field is set."""

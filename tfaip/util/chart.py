@@ -1,0 +1,97 @@
+"""Picture of learning rates, scores and scheduled values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfaip.errors import UsageError
+from tfaip.util.terminal import Curve, needs_log_scale
+from tfaip.util.text import shorten_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI = 100
+# Fewer points than this are marked.
+_FEW = 60
+
+
+def write_png(path: Path, x_label: str, panels: Mapping[str, Mapping[str, Curve]]) -> None:
+    """Draw panels of curves below each other to a PNG file.
+
+    Args:
+        path: of the file.
+        x_label: label of the epochs.
+        panels: label of the y axis -> name of a curve -> (epoch, value); all numbers are finite.
+
+    Raises:
+        UsageError: if matplotlib is not installed, or the file cannot be written.
+    """
+    figure = draw(x_label, panels, "--png")
+    try:
+        figure.savefig(path, format="png", dpi=DPI)
+    except OSError as error:
+        raise UsageError(f"{shorten_text(str(path), 160)} cannot be written: {error.strerror}") from error
+    except ValueError as error:  # differences of numbers that have no room in a float
+        raise UsageError(f"--png cannot draw these curves: {shorten_text(str(error), 120)}") from error
+
+
+def draw(x_label: str, panels: Mapping[str, Mapping[str, Curve]], wanted_by: str) -> Figure:
+    """Draw panels of curves below each other, on the same epochs.
+
+    Args:
+        x_label: label of the epochs.
+        panels: as in `write_png`.
+        wanted_by: begins the errors.
+
+    Returns:
+        a figure, which a notebook shows as a picture whatever the backend of matplotlib is.
+
+    Raises:
+        UsageError: if matplotlib is not installed, or there is nothing to draw.
+    """
+    try:
+        # Without pyplot, which has global state.
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+    except ImportError as error:
+        raise UsageError(f"{wanted_by} needs matplotlib: pip install 'tfaip[plot]'") from error
+    if not panels:
+        raise UsageError(f"{wanted_by} has nothing to draw: no run has such values")
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            file = BytesIO()
+            self.savefig(file, format="png", dpi=DPI)
+            return file.getvalue()
+
+    figure = Picture(figsize=(8.0, 2.7 * len(panels) + 0.4), layout="constrained")
+    axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
+    for (label, curves), axis in zip(panels.items(), axes, strict=True):
+        _draw_panel(axis, label, curves)
+    axes[-1].set_xlabel(x_label)
+    axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+def _draw_panel(axis: Axes, label: str, curves: Mapping[str, Curve]) -> None:
+    for i, (name, curve) in enumerate(curves.items()):
+        # A later curve is thinner, so that both are visible where they are equal.
+        marker = "." if len(curve) < _FEW else ""
+        axis.plot([x for x, _ in curve], [y for _, y in curve], marker=marker, lw=2.5 / (i + 1), label=_label(name))
+    values = [y for curve in curves.values() for _, y in curve]
+    if values and needs_log_scale(values):
+        axis.set_yscale("log")
+    axis.set_ylabel(_label(label))
+    axis.grid(alpha=0.3)
+    axis.legend()
+
+
+def _label(name: str) -> str:
+    """Return a name as matplotlib shows it: without formulas between dollars, and not hidden for its first letter."""
+    text = shorten_text(name, 160).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
