@@ -97,6 +97,18 @@ def test_table_has_the_params_that_differ(trained: Path) -> None:
     assert [row[-2:] for row in rows] == [["null", "Adam"], ["null", "SGD"], ["100.0", "Adam"]]
 
 
+def test_copies_of_a_scenario_differ_in_one_column(trained: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(trained / "adam", tmp_path / name)
+        file = tmp_path / name / "trainer_params.json"
+        file.write_text(file.read_text().replace('"tiny.', f'"{name}.').replace(":Tiny", f":{name.title()}"))
+    header, *rows = [line.split() for line in list_runs(tmp_path, ".").stdout.splitlines()]
+    assert header == ["run", "state", "epochs", "best", "epoch", "time", "scenario"]
+    assert [row[-1][:6] for row in rows] == ["first.", "second"]
+    compared = list_runs(tmp_path, "compare", "first", "second").stdout.split("\n\n")[0].splitlines()
+    assert [row.split()[0] for row in compared[1:]] == ["state", "epochs", "best", "epoch", "time", "scenario"]
+
+
 def test_only_seeds_differ(trained: Path, tmp_path: Path) -> None:
     for seed in (1, 2):
         shutil.copytree(trained / "adam", tmp_path / f"run{seed}")

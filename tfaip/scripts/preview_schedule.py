@@ -69,7 +69,7 @@ def main(name: str, flags: list[str]) -> None:
         print(f"\n{target}")
         _show_values("value", stages, values)
     if args.png is not None:
-        from tfaip.trainer.tools.chart import write_png
+        from tfaip.util.chart import write_png
 
         panels = {"learning rate": _curves(stages, epochs)}
         panels |= {target: {target: _curve(values)} for target, values in scheduled.items()}

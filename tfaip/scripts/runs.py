@@ -44,6 +44,13 @@ the runs are read, nothing is changed; runs may be training.
 _SORTS = ["name", "state", "epochs", "best", "seconds", "changed"]
 # Of the params that differ, they are shown only if nothing else does: what the table says anyway, and chance.
 _SECONDARY = ("epochs", "learning_rate.epochs", "random_seed")
+_SCENARIO = "scenario.scenario_id"
+# Classes that belong to a scenario, which tells them.
+_OF_SCENARIO = tuple(
+    f"{node}__cls__"
+    for node in ("", "scenario.", "scenario.data.", "scenario.model.", "scenario.evaluator.")
+    + ("gen.", "gen.setup.", "gen.train.", "gen.val.")
+)
 # Ends of the names of classes, which their flags leave out.
 _CLASS_ENDS = ("Params", "Optimizer")
 _CELL = 24
@@ -124,7 +131,7 @@ def _compare(names: Sequence[str], args: SimpleNamespace) -> None:
     else:
         _print_comparison(runs, params, curves)
     if args.png is not None:
-        from tfaip.trainer.tools.chart import write_png
+        from tfaip.util.chart import write_png
 
         write_png(Path(args.png), "epoch", _finite(curves))
 
@@ -153,9 +160,16 @@ def _chosen_params(runs: Sequence[StoredRun], patterns: Sequence[str]) -> list[s
     from tfaip.trainer.tools.runs import differing_params
 
     if not patterns:
-        found = differing_params(runs)
+        differing = differing_params(runs)
+        implied = _OF_SCENARIO if _SCENARIO in differing else ()
+        # Classes of equal names in several modules: those of copies of a scenario.
+        found = [path for path in differing if path not in implied and _is_seen_to_differ(runs, path)]
         return [path for path in found if path not in _SECONDARY] or found
     return _matching("--params", patterns, dict.fromkeys(path for run in runs for path in run.params))
+
+
+def _is_seen_to_differ(runs: Sequence[StoredRun], path: str) -> bool:
+    return len({_text(run.params[path], path) for run in runs if path in run.params}) > 1
 
 
 def _chosen_values(runs: Sequence[StoredRun], patterns: Sequence[str]) -> list[str]:
@@ -287,19 +301,25 @@ def _number(value: float | None) -> str:
 
 
 def _cell(params: Mapping[str, Any], path: str) -> str:
-    if path not in params:
-        return _MISSING
-    value = params[path]
+    return shorten_text(_text(params[path], path), _CELL) if path in params else _MISSING
+
+
+def _text(value: Any, path: str) -> str:
+    """Return a value of a param as it is shown, a class without its module."""
     if path.endswith("__cls__") and isinstance(value, str):
         value = value.rpartition(":")[2]
         for end in _CLASS_ENDS:
             value = value.removesuffix(end)
-    return shorten_text(value if isinstance(value, str) else json.dumps(value), _CELL)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _title(path: str) -> str:
+    return "scenario" if path == _SCENARIO else path.removesuffix(".__cls__")
 
 
 def _short_names(paths: Sequence[str]) -> dict[str, str]:
     """Return the paths with as many of their last parts as tell them from each other."""
-    shown = {path: path.removesuffix(".__cls__") for path in paths}
+    shown = {path: _title(path) for path in paths}
     short = {}
     for path, name in shown.items():
         parts = name.split(".")
@@ -327,9 +347,7 @@ def _too_wide(rows: Sequence[Sequence[str]], columns: Mapping[str, Sequence[str]
 def _print_comparison(runs: Sequence[StoredRun], params: Sequence[str], curves: Mapping[str, Any]) -> None:
     summaries = [_summary(run) for run in runs]
     rows = [[name, *(summary[i] for summary in summaries)] for i, name in enumerate(_SUMMARY)]
-    rows += [
-        [shorten_text(path.removesuffix(".__cls__")), *(_cell(run.params, path) for run in runs)] for path in params
-    ]
+    rows += [[shorten_text(_title(path)), *(_cell(run.params, path) for run in runs)] for path in params]
     print_table(["", *(_name(run) for run in runs)], rows)
     for name, by_run in _finite(curves).items():
         print(f"\n{shorten_text(name)}")

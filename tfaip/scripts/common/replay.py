@@ -85,7 +85,7 @@ def replay_rates(prog: str, name: str, config: Path | None, flags: Sequence[str]
     scores = _scores(rule, recorded)
     _show(history, replayed, scores)
     if args.png is not None:
-        from tfaip.trainer.tools.chart import write_png
+        from tfaip.util.chart import write_png
 
         panels: dict[str, Mapping[str, Curve]] = {"learning rate": _curves(history, replayed)}
         if scores:

@@ -1,0 +1,1 @@
+"""Many trainings of one scenario, whose params a search chooses; needs no backend."""
