@@ -278,7 +278,7 @@ def test_the_epoch_after_which_a_training_stops_early_is_the_last_one(min_epoch,
 def test_an_unknown_lav_value_is_refused_with_the_known_ones():
     params = lav_params()
     params.scenario.model.monitor = "lav_l0_accuracy"
-    with pytest.raises(UsageError, match=r"'lav_l0_accuracy' .*, which is not logged; logged values: .*lav_l0_mae"):
+    with pytest.raises(UsageError, match=r"'lav_l0_accuracy' .*, which is not logged; .*ogged values: .*lav_l0_"):
         train(params)
 
 

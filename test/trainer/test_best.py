@@ -52,5 +52,15 @@ def test_description_and_values() -> None:
 def test_unknown_modes_and_names_are_listed() -> None:
     with pytest.raises(UsageError, match="gave the mode 'best', expected 'min' or 'max'"):
         BestModel.of(("best", "acc"), True, LOGGED)
-    with pytest.raises(UsageError, match="follows 'val_acc' .*, which is not logged; logged values: acc, loss"):
+    with pytest.raises(
+        UsageError, match=r"follows 'val_acc' .*, which is not logged; did you mean acc\? Logged values: acc, loss"
+    ):
         BestModel.of(("max", "val_acc"), True, LOGGED)
+
+
+def test_a_near_name_comes_first_and_no_name_is_cut() -> None:
+    logged = [f"lav_l0_{name}_last_step_of_the_horizon" for name in "abcdef"] + ["lav_l0_mae_degrees"]
+    with pytest.raises(UsageError, match=r"not logged; did you mean lav_l0_mae_degrees\? Logged values: ") as raised:
+        BestModel("min", "lav_l0_mae_degree").check(logged)
+    names = str(raised.value).partition("Logged values: ")[2].split(", ")
+    assert names == [*sorted(logged)[:4], "..."]

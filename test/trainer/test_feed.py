@@ -13,8 +13,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfaip.backend import tensorflow as tensorflow_backend
-from tfaip.backend.tensorflow import CHUNK_BATCHES
+from tfaip.backend import tensorflowdata
+from tfaip.backend.tensorflowdata import CHUNK_BATCHES
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.batching import Batch
@@ -124,9 +124,9 @@ def test_batches_of_different_shapes_are_not_mixed() -> None:
 
 def test_large_batches_cross_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     size = batch(0).inputs["x"].nbytes + batch(0).targets["y"].nbytes
-    monkeypatch.setattr(tensorflow_backend, "CHUNK_BYTES", 2 * size)
+    monkeypatch.setattr(tensorflowdata, "CHUNK_BYTES", 2 * size)
     elements = ((made.inputs, made.targets) for made in (batch(number) for number in range(5)))
-    chunks = list(tensorflow_backend._chunks(elements))
+    chunks = list(tensorflowdata._chunks(elements))
     assert [inputs["x"].shape for inputs, _ in chunks] == [(2, 2, 3), (2, 2, 3), (1, 2, 3)]
     assert [len(inputs["x"]) for inputs, _ in chunks] == [2, 2, 1]
 

@@ -78,6 +78,24 @@ def test_columns() -> None:
     assert History().columns() == {"epoch": [], "lr": []}
 
 
+def test_the_panels_of_a_plot() -> None:
+    """Values of one kind share a panel, `loss/mean_epoch` has none; what is not finite is left out."""
+    first = {"loss/mean_epoch": 3.0, "loss": 3.0, "val_loss": NAN, "acc": 0.5, "lav_l0_acc": 0.25, "lav_l0_cer": 0.5}
+    history = History({1: EpochRecord(None, first), 2: EpochRecord(0.5, {"loss": 2.0, "val_loss": 4.0})})
+
+    def drawn(*names: str) -> list[dict[str, list[tuple[float, float]]]]:
+        axes = history.plot(*names).axes
+        lines = [{line.get_label(): line.get_xydata() for line in axis.lines} for axis in axes]
+        return [{name: [tuple(point) for point in points] for name, points in panel.items()} for panel in lines]
+
+    loss = {"loss": [(1, 3.0), (2, 2.0)], "val_loss": [(2, 4.0)]}
+    acc, cer, rate = {"acc": [(1, 0.5)], "lav_l0_acc": [(1, 0.25)]}, {"lav_l0_cer": [(1, 0.5)]}, {"lr": [(2, 0.5)]}
+    assert drawn() == [loss, acc, cer, rate]
+    assert drawn("acc", "val_loss") == [acc, {"val_loss": loss["val_loss"]}]
+    with pytest.raises(UsageError, match="plot: no epoch has 'mae', expected some of: acc, lav_l0_acc"):
+        history.plot("mae")
+
+
 def test_equality() -> None:
     assert scores(1.0, 2.0) == scores(1.0, 2.0)
     assert scores(1.0, 2.0) != scores(1.0)

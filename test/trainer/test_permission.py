@@ -19,7 +19,7 @@ from tfaip.params.types.functions import FunctionName
 from tfaip.params.values.serialization import save_params
 from tfaip.trainer.run import permission
 from tfaip.trainer.run.permission import Permission, read_permission, record_permission
-from tfaip.trainer.scheduler import FunctionParams
+from tfaip.trainer.scheduler import FunctionParams, NewbobRelParams
 from tfaip.trainer.stages.params import TrainStage
 
 # `test` is the package of the scenario, which needs no permission.
@@ -63,6 +63,15 @@ def test_params_and_run_belong_to_the_record(tmp_path: Path, state: Path) -> Non
 def test_overrides_of_stages_are_typed_too(tmp_path: Path) -> None:
     stages = {"a": TrainStage(epochs=1, overrides={"learning_rate.decay": "colorsys:rgb_to_hls"})}
     assert read_permission(stored(tmp_path / "run", stages=stages)) == Permission(("statistics", "colorsys"))
+
+
+def test_a_function_without_a_mark_of_the_package_of_the_scenario_is_typed_too(tmp_path: Path) -> None:
+    for name, expected in (("halve", Permission(("test",))), ("third", Permission())):
+        params = replace(TinyScenario.default_trainer_params(), output_dir=str(tmp_path))
+        params.learning_rate = NewbobRelParams(decay=FunctionName(f"test.params.test_functions:{name}"))
+        record_permission(tmp_path / "trainer_params.json", params, TinyScenario, Permission())
+        save_params(tmp_path / "trainer_params.json", params)
+        assert read_permission(tmp_path / "trainer_params.json") == expected
 
 
 def test_a_run_that_is_killed_between_record_and_params_keeps_its_permission(tmp_path: Path) -> None:

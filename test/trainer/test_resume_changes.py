@@ -18,6 +18,7 @@ from test.trainer.line import line_params, train
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, GeneratingDataProcessor, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorParams, SequentialProcessorPipelineParams
+from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass
 from tfaip.trainer.signals import TrainingInterrupted
 
@@ -187,6 +188,15 @@ def test_values_that_cannot_work_name_the_flag(name: str, value: object, tmp_pat
     params = tiny_params(tmp_path / "run", **{name: value})
     with pytest.raises(ValueError, match=f"--trainer.{name}"):
         TinyScenario.create_trainer(params)
+
+
+def test_weights_that_do_not_fit_name_what_was_changed(tmp_path: Path) -> None:
+    TinyScenario.create_trainer(tiny_params(tmp_path / "run")).train()
+    params = tiny_params(tmp_path / "run", epochs=2)
+    params.scenario.model.units = 5
+    changed = r"changed: --trainer\.epochs: 1 -> 2, --model\.units: 8 -> 5$"
+    with pytest.raises(UsageError, match=rf"has shape \(8,\) there and \(5,\) in the model; .*{changed}"):
+        TinyScenario.create_trainer(params, restore=True).train()
 
 
 def test_the_model_is_that_of_the_params_of_the_scenario(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tfaip.errors import UsageError
+from tfaip.params.names.suggestions import listed, nearest
 from tfaip.trainer.history import History
 from tfaip.trainer.run.names import LAV_NAME, VALIDATION_PREFIX
 from tfaip.util.text import number_text
@@ -52,13 +53,14 @@ class BestModel:
         """Raise unless the monitored value is logged.
 
         Raises:
-            UsageError: if it is not; the message names the logged values.
+            UsageError: if it is not; the message names near ones first.
         """
         if self.monitor not in logged:
+            near = " or ".join(nearest(self.monitor, logged))
+            hint = f"did you mean {near}? Logged values" if near else "logged values"
             raise UsageError(
                 f"the best model follows {self.monitor!r} (_best_logging_settings of the model, or best of the "
-                "scenario), which is not logged; logged values: "
-                f"{', '.join(sorted(logged))}"
+                f"scenario), which is not logged; {hint}: {listed(logged)}"
             )
 
     @property

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from tfaip.backend.active import backend
+from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.position import Position
 from tfaip.device.collectives import broadcast
-from tfaip.errors import TfaipError
-from tfaip.params.tree.places import flag_of
+from tfaip.device.device_config import Precision
 from tfaip.trainer.feed import Feed
+from tfaip.trainer.nonfinite import TrainingDiverged, cause_in
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.state import EvaluationState
@@ -29,10 +34,6 @@ AGREE_EVERY = 8
 POLL_EVERY_S = 1.0
 
 log = logger(__name__)
-
-
-class TrainingDiverged(TfaipError):
-    """The loss or its gradients are not finite."""
 
 
 class TrainingEpoch(StepCallbacks):
@@ -76,18 +77,50 @@ class TrainingEpoch(StepCallbacks):
             TrainingInterrupted: if a signal asked to stop; the state was checkpointed.
         """
         if self._progress.step < self.steps:
-            self._train_rest()
+            position, optimizer = self._progress.position, self._setup.model.optimizer
+            uncounted = optimizer.uncounted
+            try:
+                self._train_rest(position)
+                self._tell_skipped(optimizer.uncounted - uncounted)
+            except TrainingDiverged as error:
+                if not self._setup.params.debug_nonfinite:
+                    raise
+                raise error.with_cause(self._cause(error, position)) from None
         elif self._metrics is not None:
             self._setup.state.assign_metrics(self._metrics)
         if self._progress.step < self.steps:
             self.stop_if_asked()
             raise RuntimeError(f"epoch {self.number} ended after {self._progress.step} of {self.steps} batches")
-        return with_epoch_mean(python_logs(self._setup.model.get_metrics_result()))
+        values = python_logs(self._setup.model.get_metrics_result())
+        if self._setup.model.was_every_batch_forgotten():
+            values = dict.fromkeys(values, math.nan)
+        return with_epoch_mean(values)
 
-    def _train_rest(self) -> None:
-        setup = self._setup
+    def _tell_skipped(self, updates: int) -> None:
+        if not updates:
+            return
+        half = self._setup.devices.precision is Precision.MIXED_FLOAT16
+        reason = ", or too large for mixed_float16, whose scale is lowered then" if half else ""
+        log.log(
+            logging.INFO if half else logging.WARNING,
+            "epoch %d: %s skipped: %s loss or gradients were not finite%s",
+            self.number,
+            "1 update was" if updates == 1 else f"{updates} updates were",
+            "its" if updates == 1 else "their",
+            reason,
+        )
+
+    def _batches(self, position: Position) -> AbstractContextManager[Iterator[tuple[Batch, Position]]]:
         left = self._samples - self._samples_before
-        batches = setup.train_data.training_batches(self._progress.position, left, setup.devices.shard)
+        return self._setup.train_data.training_batches(position, left, self._setup.devices.shard)
+
+    def _cause(self, error: TrainingDiverged, position: Position) -> str:
+        begin = self._done_before + 1
+        return cause_in(self._setup.model, self._batches(position), begin, error.first, error.last, training=True)
+
+    def _train_rest(self, position: Position) -> None:
+        setup = self._setup
+        batches = self._batches(position)
         lengths = setup.train_data.params.bucket_lengths()
         stage = "" if setup.events.stage is None else f" ({setup.events.stage})"
         setup.display.start(f"Epoch {self.number}/{setup.params.epochs}{stage}", self.steps, self._done_before)
@@ -141,26 +174,10 @@ class TrainingEpoch(StepCallbacks):
         stopped = self._setup.model.optimizer.stopped_at()
         self._polled = time.monotonic()
         if stopped is not None:
-            raise TrainingDiverged(self._divergence_message(*stopped))
-
-    def _divergence_message(self, last_batch: int, updates: int) -> str:
-        last = last_batch - self._batches_before_epoch + 1
-        first = last - self._setup.params.train_accum_steps + 1
-        batches = f"batch {last}" if first == last else f"batches {first} to {last}"
-        place = f"{batches} of epoch {self.number}"
-        if first <= 0:
-            place = f"the last batches of epoch {self.number - 1}"
-        if updates > 1:
-            place = f"{updates} updates in a row, from {place}"
-        params = self._setup.params
-        rate, clip, skip = (
-            flag_of(params, params.flag_root, path)
-            for path in ("learning_rate.lr", "optimizer.clip_global_norm", "optimizer.skip_nonfinite")
-        )
-        return (
-            f"the loss or its gradients were not finite in {place}; no weight has changed since. Lower {rate}, clip "
-            f"with {clip}, check the data, or skip such updates with {skip}"
-        )
+            params = self._setup.params
+            last_batch, updates = stopped
+            last = last_batch - self._batches_before_epoch + 1
+            raise TrainingDiverged(params, self.number, last - params.train_accum_steps + 1, last, updates)
 
     def _is_save_due(self, step: int) -> bool:
         every = self._save_every

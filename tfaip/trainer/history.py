@@ -8,13 +8,18 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError
+from tfaip.trainer.historypanels import panels_of
 from tfaip.trainer.scores import absolute_difference, relative_difference
+from tfaip.util.chart import draw
 from tfaip.util.reading import is_shallow, parse_whole_number
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
 
@@ -150,6 +155,20 @@ class History:
         for name in self.names():
             table[name] = [record.values.get(name, math.nan) for record in self._records.values()]
         return table
+
+    def plot(self, *names: str) -> Figure:
+        """Draw values by epoch, those of training, validation and LAV in one panel; a notebook shows the figure.
+
+        Args:
+            names: the panels: `loss` draws `loss`, `val_loss` and `lav_l0_loss`, `val_loss` that alone, and `lr` the
+                rate; none: all of them.
+
+        Raises:
+            UsageError: if matplotlib is not installed, or no epoch has a value of a name.
+        """
+        curves = {name: list(self.scores(name).items()) for name in self.names()}
+        curves["lr"] = [(epoch, rate) for epoch, record in self._records.items() if (rate := record.lr) is not None]
+        return draw("epoch", panels_of(curves, names), "plot")
 
     def scores(self, name: str, before: int | None = None) -> dict[int, float]:
         """Return one value by epoch, ascending, where it was logged; only of epochs below `before`, if given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 import keras
@@ -12,9 +13,10 @@ from tfaip.model.livevalues import reset_scheduled_values
 from tfaip.params.values.storable import flags_of
 from tfaip.trainer.epoch import TrainingEpoch
 from tfaip.trainer.history import EpochRecord, History
+from tfaip.trainer.nonfinite import NonFiniteValues
 from tfaip.trainer.reporting.epochtable import EpochResult
 from tfaip.trainer.reporting.progress import log_epoch
-from tfaip.trainer.run.names import TRAIN
+from tfaip.trainer.run.names import TRAIN, VALIDATION_PREFIX
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stepcallbacks import UserCallbacks
 from tfaip.trainer.validation import Measured
@@ -41,6 +43,7 @@ class TrainingLoop:
         self._params = setup.params
         self._progress = setup.state.progress
         self._table = setup.epoch_table()
+        self._not_finite = NonFiniteValues(setup.params)
         self._callbacks = UserCallbacks(callbacks, setup.model, setup.params.epochs, setup.epoch_steps())
 
     def run(self) -> Logs:
@@ -58,15 +61,16 @@ class TrainingLoop:
             reset_scheduled_values(self._setup.scenario.graph, self._setup.scenario.model)
         model.stop_training = False
         self._callbacks.on_train_begin()
-        while not self._setup.is_finished() and not model.stop_training:
-            self._setup.begin_epoch(progress.epoch + 1)
-            epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
-            logs = self._run_epoch(epoch)
-            metrics = None
-            if self._setup.is_finished() or model.stop_training:
-                with self._setup.stop.writing():
-                    self._setup.output.wait()  # a signal that comes meanwhile still stops the run
-            epoch.stop_if_asked()
+        with closing(self._setup.display):
+            while not self._setup.is_finished() and not model.stop_training:
+                self._setup.begin_epoch(progress.epoch + 1)
+                epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
+                logs = self._run_epoch(epoch)
+                metrics = None
+                if self._setup.is_finished() or model.stop_training:
+                    with self._setup.stop.writing():
+                        self._setup.output.wait()  # a signal that comes meanwhile still stops the run
+                epoch.stop_if_asked()
         self._callbacks.on_train_end(logs)
         return logs
 
@@ -144,6 +148,7 @@ class TrainingLoop:
         try:
             with setup.model.optimizer.with_averages():
                 measured = setup.evaluation.run(epoch.number, self._callbacks, stops_early)
+                self._tell_not_finite(epoch.number, {**trained, **measured.values})
         except EvaluationStopped:
             epoch.save_checkpoint(before)
             epoch.stop_if_asked(saved=True)
@@ -154,6 +159,13 @@ class TrainingLoop:
             with flags_of(self._params, "trainer", "learning_rate"):
                 self._params.learning_rate.check_lav(list(measured.values))
         return measured
+
+    def _tell_not_finite(self, number: int, values: Logs) -> None:
+        if names := self._not_finite.new_ones(values):
+            cause = ""
+            if self._params.debug_nonfinite and any(name.startswith(VALIDATION_PREFIX) for name in names):
+                cause = f"validation, {self._setup.evaluation.cause_not_finite()}"
+            self._not_finite.warn(number, values, names, cause)
 
     def _end_epoch(self, epoch: TrainingEpoch, measured: Measured) -> Logs:
         """Do everything that follows an epoch, in the one order that survives a kill at any point.
@@ -188,7 +200,7 @@ class TrainingLoop:
         setup.events.write_epoch(number, logs, measured.drawings, layer_values)
         seconds = progress.history[number].meta["seconds"]
         is_best = setup.best.is_best(progress.history, number)
-        log_epoch(EpochResult.of(number, logs, seconds, is_best), self._table)
+        log_epoch(EpochResult.of(number, logs, seconds, is_best), self._table, setup.display)
         dropped = DropCounts(*progress.position.dropped)
         if dropped.total:
             log.info("dropped training samples so far: %s", dropped)

@@ -198,6 +198,8 @@ def _compile(
             scales_loss=devices.precision is Precision.MIXED_FLOAT16,
             scheduled=scheduled,
         )
+    if params.optimizer.skip_nonfinite or devices.precision is Precision.MIXED_FLOAT16:
+        model.forget_batches_that_are_not_finite(in_values=params.optimizer.skip_nonfinite > 0)
     model.execution.is_automatic = params.steps_per_execution is None
     model.compile(
         optimizer=optimizer,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import keras
 from tfaip.device.collectives import broadcast
 from tfaip.device.devices import Devices
 from tfaip.errors import TfaipError, UsageError
+from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree.changes import ABSENT
 from tfaip.params.tree.nodes import packages_of
@@ -131,11 +133,31 @@ def _check_state(checkpoint: Checkpoint) -> None:
 
 def log_changes(params: Params, restored: Checkpoint) -> None:
     """Log the differences from the params of the checkpoint, made by flags or by an edited file."""
+    for change in _changes(params, restored):
+        log.info("changed %s", change)
+
+
+@contextmanager
+def changes_named(params: Params, restored: Checkpoint | None) -> Iterator[None]:
+    """Return a context in which weights that do not fit the model are an error that names the changed params."""
+    try:
+        yield
+    except WeightsDoNotFit as error:
+        changes = [] if restored is None else [shorten_text(change, 100) for change in _changes(params, restored)]
+        if not changes:
+            raise
+        raise UsageError(f"{error}; changed: {', '.join(changes[:5])}") from error
+
+
+def _changes(params: Params, restored: Checkpoint) -> list[str]:
+    """Return the differences from the params of the checkpoint as texts, such as `--trainer.epochs: 1 -> 2`."""
     old, new = _as_of_today(restored.state["params"], params), flat_params(stored_params(params))
+    changes = []
     for path in dict.fromkeys([*old, *new]):
         before, after = old.get(path, ABSENT), new.get(path, ABSENT)
         if before != after and not is_hidden(params, path):
-            log.info("changed %s: %s -> %s", flag_of(params, params.flag_root, path), before, after)
+            changes.append(f"{flag_of(params, params.flag_root, path)}: {before} -> {after}")
+    return changes
 
 
 def _as_of_today(stored: dict[str, Any], params: Params) -> dict[str, Any]:

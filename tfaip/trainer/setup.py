@@ -24,10 +24,11 @@ from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, 
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.modelsetup import build_training_model, built_from
+from tfaip.trainer.reporting.bars import create_progress_display
 from tfaip.trainer.reporting.epochcolumns import LoggedNames
 from tfaip.trainer.reporting.epochtable import EpochTable
 from tfaip.trainer.reporting.profiling import Profiler
-from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display
+from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.names import EPOCH_MEAN, LAV_NAME, LOG_FILE, VALIDATION_PREFIX
 from tfaip.trainer.run.output import RunOutput
@@ -36,7 +37,7 @@ from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.stages.records import place_of
 from tfaip.trainer.state import TrainingProgress, TrainState
-from tfaip.trainer.validation import EpochEvaluation
+from tfaip.trainer.validation import EpochEvaluation, is_due
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, timed
 
@@ -117,7 +118,8 @@ class TrainingSetup:
                 if epoch >= self.stage.first_epoch:
                     names.add(name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
         complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
-        return EpochTable(names, self.best.monitor, complete, self.events.stage, self.stage.last_epoch)
+        kept = self.display.table_rows
+        return EpochTable(names, self.best.monitor, complete, self.events.stage, self.stage.last_epoch, kept)
 
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""
@@ -186,12 +188,14 @@ def set_up_training(
     best = _choose_best_model(params, scenario, model, validates, stage.first_epoch)
     display = ProgressDisplay()
     if devices.is_chief:
-        display = TimedStart(create_progress_display(params.progress_bar_mode))
+        display = TimedStart(create_progress_display(params.progress_bar_mode, params.progress_table))
     name = stage.name if run.has_stages else None
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, data.samples), name)
     if run.output.directory is not None:
-        run.output.models = _create_model_writer(params, scenario, data.samples if kept is None else None)
         run.output.best, run.output.final = run.exports_best(stage), params.export_final
+        is_exported_soon = run.output.best and _is_best_next(params, stage, best, validates, progress)
+        exported_before = None if kept is None else run.output.models
+        run.output.models = _create_model_writer(params, scenario, data.samples, is_exported_soon, exported_before)
     feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
     return TrainingSetup(
         stage=stage,
@@ -272,6 +276,16 @@ def _choose_best_model(
     return best
 
 
+def _is_best_next(
+    params: Params, stage: PlannedStage, best: BestModel, validates: bool, progress: TrainingProgress | None
+) -> bool:
+    """Return True if the next epoch will be the best one so far, unless its value is not finite."""
+    number = 1 if progress is None else progress.epoch + 1
+    is_measured = not validates or is_due(number, params.val_every_n, stage.last_epoch)
+    has_best = progress is not None and best.epoch(progress.history) is not None
+    return is_measured and not best.follows_lav and not has_best
+
+
 def export_advice(params: Params) -> Advice:
     """Return the flags that leave out what failed in an export."""
     export_flag, check_flag = (
@@ -281,21 +295,29 @@ def export_advice(params: Params) -> Advice:
 
 
 def _create_model_writer(
-    params: Params, scenario: Scenario, sample_data: DataPipeline | None
+    params: Params,
+    scenario: Scenario,
+    sample_data: DataPipeline,
+    is_exported_soon: bool,
+    before: ModelDirectoryWriter | None,
 ) -> ModelDirectoryWriter | None:
     """Return the writer of models; None: none will be exported.
 
     Args:
         params: the params of the stage.
         scenario: the scenario that is trained.
-        sample_data: for the comparison of the exported model; None: it was compared before.
+        sample_data: for the comparison of the exported model.
+        is_exported_soon: a model is exported after the next epoch.
+        before: writer of the same model in the stage before; None: there is none.
     """
     if not params.export_best and not params.export_final:
         return None
     training_data = TrainingDataParams(params.gen, params.random_seed or 0)
     models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data}, export_advice(params))
-    if models.formats is not None and sample_data is not None and not params.skip_model_load_test:
+    was_checked = before is not None and before.has_checked(models)
+    if models.formats is not None and not was_checked and not params.skip_model_load_test:
         # What cannot be exported is known before the first epoch instead of after the last.
+        check = models.formats.begin_check if is_exported_soon else models.formats.check
         with timed(log, "exporting and loading the model for a check"):
-            models.formats.check(first_batch(sample_data).inputs)
+            check(first_batch(sample_data).inputs)
     return models

@@ -36,13 +36,20 @@ from tfaip.trainer.modelsetup import build_training_model
 from tfaip.trainer.namedcallbacks import named_callbacks
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
-from tfaip.trainer.resume import StartState, checkpoint_to_resume, load_history, log_changes, state_before_stage
+from tfaip.trainer.resume import (
+    StartState,
+    changes_named,
+    checkpoint_to_resume,
+    load_history,
+    log_changes,
+    state_before_stage,
+)
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.run.stagedirectories import StageDirectories
-from tfaip.trainer.runparams import copy_for_run, store_params, stored_params
+from tfaip.trainer.runparams import copy_for_run, logged_params, store_params, stored_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stagerunner.fits import FitCalls
@@ -230,6 +237,7 @@ class Trainer(Generic[P]):
             stack.enter_context(user_logs(type(self), type(self._scenario), self._params))
             start = self._state_to_resume(directory) if self._restore else None
             restored = None if start is None else start.checkpoint
+            stack.enter_context(changes_named(self._params, restored))
             self._check_start(directory, devices)
             self._seed(devices, restored)
             may_loop = restored is None or stored_execution(restored.state).may_loop
@@ -250,6 +258,8 @@ class Trainer(Generic[P]):
             if run.directory is not None:
                 self._claim_directory(run.directory, run.output, start, stages)
                 run_log.write_to(run.directory.log_file)
+                name, scenario = run.directory.root.resolve().name, type(self._scenario).__name__
+                run.output.loggers.begin(name, scenario, logged_params(self._params), self._progress.history)
                 run.output.save_history(self._progress.history)
             if restored is not None and not further_records(restored.state):
                 log_changes(self._params, restored)
@@ -341,6 +351,9 @@ class Trainer(Generic[P]):
         history_file = self._params.history_file
         if history_file is not None and Path(history_file).exists():
             read_history_file(history_file)  # the trial has a history of its own
+        with flags_of(self._params, "trainer"):
+            for logger_params in self._params.loggers:  # the trial has none
+                logger_params.create()
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
             params, expected = self._trial_params(Path(directory) / "run"), self._expected
             with nullcontext() if is_debug() else only_warnings():
@@ -382,6 +395,7 @@ class Trainer(Generic[P]):
         params = copy.deepcopy(self._params)
         params.output_dir, params.write_checkpoints, params.history_file = str(directory), True, None
         params.progress_bar_mode, params.profile_steps = ProgressBarMode.PLAIN, [1, 1]
+        params.loggers = []
         return params
 
     def _check_params(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree.places import flag_of
 from tfaip.trainer.feed import Feeder
+from tfaip.trainer.nonfinite import cause_in
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.reporting.progress import ProgressDisplay
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
@@ -89,12 +91,12 @@ class EpochEvaluation:
 
     def validates_after(self, epoch: int) -> bool:
         """Return True if the epoch ends with a validation."""
-        return self.val is not None and _is_due(epoch, self.params.val_every_n, self.last_epoch)
+        return self.val is not None and is_due(epoch, self.params.val_every_n, self.last_epoch)
 
     def runs_lav_after(self, epoch: int, is_last: bool) -> bool:
         """Return True in every n-th epoch, the first and the last, but not before `lav_min_epoch`."""
         params = self.params
-        due = epoch == 1 or is_last or _is_due(epoch, params.lav_every_n, self.last_epoch)
+        due = epoch == 1 or is_last or is_due(epoch, params.lav_every_n, self.last_epoch)
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
     def run(
@@ -150,6 +152,12 @@ class EpochEvaluation:
         values.pop(INPUT_GRADIENT, None)  # computed in the training only
         return with_epoch_mean(python_logs(values))
 
+    def cause_not_finite(self) -> str:
+        """Validate again, operation by operation, and describe the first value that is not finite."""
+        assert self.val is not None  # noqa: S101 (asked by the caller)
+        batches = _without_positions(self.val, self.devices.shard)
+        return cause_in(self.model, batches, 1, 1, sys.maxsize, training=False)
+
     def _prediction_evaluation(self) -> PredictionEvaluation:
         if self._prediction is None:
             params = self.params
@@ -196,7 +204,8 @@ def _is_empty(pipeline: DataPipeline) -> bool:
         return False  # of unknown length
 
 
-def _is_due(epoch: int, every_n: int, last: int) -> bool:
+def is_due(epoch: int, every_n: int, last: int) -> bool:
+    """Return True in every n-th epoch and the last one; with 0 in none."""
     return every_n > 0 and (epoch % every_n == 0 or epoch == last)
 
 

@@ -305,6 +305,23 @@ def test_colors_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
             assert "\x1b" not in table().add(result(1, values, is_best=True))
 
 
+def test_the_last_epochs_in_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three of five epochs; the best one, epoch 2, is shown in place of an older one and highlighted."""
+    kept = EpochTable(names_of("val_loss"), "val_loss", "train.log", num_kept=3)
+    for epoch, value in enumerate((2.0, 1.0, 3.0, 4.0, 5.0), 1):
+        kept.add(result(epoch, {"val_loss": value}, is_best=epoch <= 2))
+    on_a_terminal(monkeypatch)
+    row = "|   {} |  3.1e-05 |    4.2"
+    for count, epochs in ((3, (4, 5)), (2, (5,)), (9, (4, 5))):
+        lines = kept.last(count).splitlines()
+        assert lines[0] == "* new best val_loss"
+        best = "\x1b[1;32m    2* " + row.format("1.000") + "\x1b[0m"
+        assert lines[4:] == [best, *(f"    {epoch}  " + row.format(f"{epoch:.3f}") for epoch in epochs)]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert kept.last(1).splitlines()[4:] == ["    5  " + row.format("5.000")]
+    assert "\x1b" not in kept.last(3)
+
+
 def printed(text: str) -> list[list[str]]:
     """Cells of the rows in what a training printed, without the seconds."""
     lines = [line for line in text.splitlines() if line[:6].strip(" *").isdigit()]

@@ -18,12 +18,11 @@ from tfaip.errors import UsageError
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.train import add_trainer_params
 from tfaip.trainer.params import ProgressBarMode
+from tfaip.trainer.reporting.bars import ProgressBar, create_progress_display
 from tfaip.trainer.reporting.progress import (
-    ProgressBar,
     ProgressDisplay,
     ProgressLines,
     TimedStart,
-    create_progress_display,
     duration_text,
     log_summary,
     result_line,

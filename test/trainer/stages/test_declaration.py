@@ -246,11 +246,30 @@ def test_a_module_of_a_file_is_not_put_together_later(tmp_path: Path, monkeypatc
             UsageError, match="its module is known only when the placeholder is filled in: name it.* in full$"
         ):
             plan_stages(tiny_params("--config", str(tmp_path / "config.json")), TinyScenario)
-    varied = {"vary": ["data.pre_proc.processors", "model.units"], "values": ["\"'foreign.'tfaip:f\" 3"]}
-    (tmp_path / "config.json").write_text(json.dumps({"pretraining": varied}))
-    with pytest.raises(UsageError, match="foreign.* is refused"):
-        plan_stages(tiny_params("--config", str(tmp_path / "config.json")), TinyScenario)
+    for value in ("\"'foreign.'tfaip:f\" 3", {"foreign1:f x": 1, "3 y": 2}):
+        varied = {"vary": ["data.pre_proc.processors", "model.units"], "values": [value]}
+        (tmp_path / "config.json").write_text(json.dumps({"pretraining": varied}))
+        with pytest.raises(UsageError, match="foreign.* is refused"):
+            plan_stages(tiny_params("--config", str(tmp_path / "config.json")), TinyScenario)
     assert not (tmp_path / "marker").exists()
+
+
+def step1(rate: float) -> float:
+    return rate
+
+
+def test_a_function_of_a_file_is_not_put_together_later(tmp_path: Path) -> None:
+    """There is no `step`, but `step1`, which has no mark, is what the first repetition would call."""
+    rate = {"learning_rate": "NewbobRel", "learning_rate.decay": f"{__name__}:step{{repeat}}"}
+    group = {"__cls__": "Repeat", "stages": {"b": {"__cls__": "Train", "epochs": 1, "overrides": rate}}}
+    (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": group}}))
+    flags = ["--config", str(tmp_path / "config.json")]
+    with pytest.raises(
+        UsageError, match=r"step\{repeat\}' is refused: it is known only when .*: name it .* --trust test"
+    ):
+        tiny_params(*flags)
+    plan = plan_stages(tiny_params(*flags, "--trust", "test"), TinyScenario)
+    assert plan[0].params.learning_rate.decay == f"{__name__}:step1"
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,16 @@ def test_the_flags_of_models_of_another_size() -> None:
     assert WarmStartParams.from_json(params.to_json()) == params
 
 
+def test_each_source_has_a_prefix_or_none_has() -> None:
+    params = parse("--warmstart.model", "a", "b", "--warmstart.prefixes", "left", "right/lm/")
+    assert params.sources() == [("a", "left"), ("b", "right/lm")]
+    assert WarmStartParams(model="a").sources() == [("a", "")]
+    assert WarmStartParams(model=["a", "b"], prefixes=["", "lm"]).sources() == [("a", ""), ("b", "lm")]
+    expected = r"^prefixes is \['lm'\], expected one for each source \(2\) of model, or none: change "
+    with pytest.raises(UsageError, match=expected + "--warmstart.prefixes or --warmstart.model$"):
+        parse("--warmstart.model", "a", "b", "--warmstart.prefixes", "lm")
+
+
 @pytest.mark.parametrize(("given", "model"), [(None, []), ("a", ["a"]), (["a", "b"], ["a", "b"])])
 def test_one_path_and_none_become_a_list_everywhere(given: object, model: list[str]) -> None:
     assert WarmStartParams(model=given).model == model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -63,10 +64,17 @@ class EpochTable:
         complete: where all values are, to mention if there is no room for some.
         stage: name of the stage; None: the run has only one.
         last_epoch: the largest number of an epoch that there may be.
+        num_kept: number of epochs that `last` shows.
     """
 
     def __init__(
-        self, names: LoggedNames, monitor: str, complete: str, stage: str | None = None, last_epoch: int = 0
+        self,
+        names: LoggedNames,
+        monitor: str,
+        complete: str,
+        stage: str | None = None,
+        last_epoch: int = 0,
+        num_kept: int = 0,
     ) -> None:
         self._names = names
         self._monitor = monitor
@@ -76,10 +84,15 @@ class EpochTable:
         self._columns: Columns | None = None
         self._chosen_for = (0, 0)
         self._rows = 0
+        self._kept: deque[EpochResult] = deque(maxlen=num_kept)
+        self._best: EpochResult | None = None
 
     def add(self, result: EpochResult) -> str:
         """Return the lines of an epoch: its row, after a header if there must be one."""
         self._names.add(result.values, result.scheduled)
+        self._kept.append(result)
+        if result.is_best:
+            self._best = result
         width = terminal_width()
         columns = self._choose_columns(width)
         is_new = columns != self._columns
@@ -90,6 +103,19 @@ class EpochTable:
         self._columns = columns
         self._rows += 1
         return "\n".join([*lines, _row(columns, result, self._epoch_width)])
+
+    def last(self, count: int) -> str:
+        """Return a table of the last epochs, with the best one even if it is older.
+
+        Args:
+            count: largest number of rows; not more than are kept.
+        """
+        shown = list(self._kept)[-max(count, 1) :]
+        if self._best is not None and self._best not in shown:
+            shown = [self._best, *shown[1:]] if len(shown) > 1 else shown
+        columns, width = self._choose_columns(terminal_width()), self._epoch_width
+        lines = [*self._legend(), *(styled(line, BOLD) for line in _header(columns, width))]
+        return "\n".join([*lines, *(_row(columns, result, width, result is self._best) for result in shown)])
 
     def _choose_columns(self, width: int) -> Columns:
         """Return the columns; names are only added, so that a new choice needs more of them or another width."""
@@ -171,14 +197,17 @@ def _centered(group: ColumnGroup) -> str:
     return f" {fit(title, room):^{room}}"
 
 
-def _row(columns: Columns, result: EpochResult, epoch_width: int) -> str:
-    mark = styled("*", GREEN) if result.is_best else " "
+def _row(columns: Columns, result: EpochResult, epoch_width: int, is_highlighted: bool = False) -> str:
+    mark = "*" if result.is_best else " "
+    if result.is_best and not is_highlighted:
+        mark = styled(mark, GREEN)
     cells = [f"{result.epoch:>{epoch_width}}{mark}"]
     for group in columns.groups:
         texts = (_cell(column.name, result) for column in group.columns)
         cells.append(_joined(texts, group))
     cells.append(f"{seconds_text(result.seconds):>{_SECONDS_WIDTH + 1}}")
-    return " |".join(cells)
+    row = " |".join(cells)
+    return styled(row, GREEN) if is_highlighted else row
 
 
 def _joined(texts: Iterable[str], group: ColumnGroup) -> str:

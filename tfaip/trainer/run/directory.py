@@ -89,6 +89,11 @@ class RunDirectory:
         """Directory of those of the stages."""
         return self.root / names.STAGES_DIR
 
+    @property
+    def loggers(self) -> Path:
+        """Directory that loggers write to."""
+        return self.root / names.LOGGERS_DIR
+
     def events(self, name: str) -> Path:
         """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
         return self.root / name
@@ -159,7 +164,7 @@ class RunDirectory:
 
     def _is_without_result(self) -> bool:
         """Return True if the directory contains only a run without checkpoint, model and values of an epoch."""
-        written_first = {names.PARAMS_FILE, names.LOG_FILE, names.HISTORY_FILE}
+        written_first = {names.PARAMS_FILE, names.LOG_FILE, names.HISTORY_FILE, names.LOGGERS_DIR}
         for entry in self.root.iterdir():
             if final_name(entry) not in written_first and not self._holds_leftovers_only(entry):
                 return False
@@ -198,7 +203,7 @@ class RunDirectory:
         directories = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
         events = [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
         files = [self.params_file, self.history_file, self.log_file]
-        return [*files, self.best, self.export, self.stages, *directories, *events]
+        return [*files, self.best, self.export, self.stages, self.loggers, *directories, *events]
 
     def _check_paths(self) -> None:
         """Raise if one of the paths is something that no run has written; links do not count."""

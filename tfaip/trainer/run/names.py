@@ -32,6 +32,8 @@ EXPORT_DIR = "export"
 CHECKPOINT_DIR = "checkpoint"
 BEST_DIR = "best"
 STAGES_DIR = "stages"
+# What loggers write (`trainer.loggers`).
+LOGGERS_DIR = "loggers"
 # Within it, while a command removes what the run repeats.
 REPEAT_FILE = "repeat.json"
 # Within the directory of a stage.
@@ -132,7 +134,7 @@ def _name_problem(name: object) -> str | None:
         return "has braces"
     if folded in _OWN_FILES:
         return "is the name of a file of the run"
-    if folded in (EXPORT_DIR, STAGES_DIR) or EVENTS_NAME.fullmatch(folded):
+    if folded in (EXPORT_DIR, STAGES_DIR, LOGGERS_DIR) or EVENTS_NAME.fullmatch(folded):
         return "is another directory of the run"
     return "is the name of a checkpoint" if CHECKPOINT_NAME.fullmatch(folded) else None
 

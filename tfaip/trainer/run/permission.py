@@ -48,11 +48,13 @@ class Permission:
             name.
         history_file: absolute path of a history outside of the run, which the run replaces; None:
             there is none.
+        destinations: where its loggers send its values.
     """
 
     packages: tuple[str, ...] = ()
     import_root: str | None = None
     history_file: str | None = None
+    destinations: tuple[str, ...] = ()
 
     def and_trusted(self, packages: Iterable[str]) -> Permission:
         """Return a copy with further packages (`--trust`)."""
@@ -69,7 +71,8 @@ def read_permission(params_file: Path) -> Permission:
         record = parse_json(_read_private(_record_of(params_file)), "record")
         if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
             return Permission()
-        return _checked(record.get("packages"), record.get("import_root"), record.get("history_file"))
+        found = _checked(record.get("packages"), record.get("import_root"), record.get("history_file"))
+        return replace(found, destinations=_checked_texts(record.get("destinations", [])))
     except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
         log.debug("no record of what was typed for %s: %s", params_file, error)
         return Permission()
@@ -91,7 +94,8 @@ def record_permission(
     try:
         packages = _needed_packages(params, scenario.declared_packages())
         path = _record_of(params_file)
-        if not packages and permission.import_root is None and params.history_file is None:
+        destinations = [place for place in (logger.destination() for logger in params.loggers) if place is not None]
+        if not packages and not destinations and permission.import_root is None and params.history_file is None:
             path.unlink(missing_ok=True)
             return
         checksums = [_sha256(params_text(params, params_file.parent).encode())]
@@ -104,6 +108,7 @@ def record_permission(
             "packages": packages,
             "import_root": permission.import_root,
             "history_file": params.history_file and os.path.abspath(params.history_file),
+            "destinations": destinations,
         }
         _write_private(path, json.dumps(record, indent=2) + "\n")
         _forget_oldest(path.parent)
@@ -136,6 +141,12 @@ def _checked(packages: Any, root: Any, history_file: Any) -> Permission:
     if history_file is not None and not (isinstance(history_file, str) and os.path.isabs(history_file)):
         raise ValueError("history_file is not an absolute path")
     return Permission(tuple(packages), root, history_file)
+
+
+def _checked_texts(texts: Any) -> tuple[str, ...]:
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("destinations is not a list of texts")
+    return tuple(texts)
 
 
 def _run_of(params_file: Path) -> str:

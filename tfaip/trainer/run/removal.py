@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from tfaip.trainer.loggers.runloggers import LOGGED_FILE
 from tfaip.trainer.run import names
 from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
 from tfaip.util.files import is_ours, remove_directory, remove_temporaries
@@ -49,6 +50,7 @@ def remove_run(root: Path, runs: Sequence[RunPaths]) -> list[str]:
             _remove_model(model, root)
         _remove_checkpoints(paths.checkpoints, root)
         _remove_stages(paths.stages, root)
+    _remove_loggers(root / names.LOGGERS_DIR, root)
     own = {*_FILES, *(path.name for paths in runs for path in (paths.best, paths.export))}
     remove_temporaries(root, lambda name: name in own)
     for entry in root.iterdir():
@@ -83,6 +85,14 @@ def _remove_stages(path: Path, root: Path) -> None:
             remove_directory(entry, root, STAGE_MARKS)
     if not any(path.iterdir()):
         path.rmdir()
+
+
+def _remove_loggers(path: Path, root: Path) -> None:
+    """Remove the directory that loggers wrote to, other libraries' files included."""
+    if path.is_symlink():
+        path.unlink()
+    elif is_ours(path, (LOGGED_FILE,)):
+        remove_directory(path, root, (LOGGED_FILE,))
 
 
 def _remove_checkpoints(path: Path, root: Path) -> None:

@@ -61,7 +61,7 @@ class ExpectedWeights:
 
 @dataclass(frozen=True)
 class _StageModel:
-    """What a transfer must know of the model of a stage; its weights are not kept.
+    """Facts on the model of a stage that a transfer needs; its weights are not kept.
 
     Args:
         name: of the stage.

@@ -32,7 +32,7 @@ _PLACES = ("output_dir", "overwrite", "import_root", "current_epoch", VERSION_KE
 
 
 class RunState(StrEnum):
-    """What is happening to a run, or has happened to it."""
+    """State of a run."""
 
     RUNNING = "running"  # a process trains in it
     DONE = "done"  # its last epoch was trained, or it has stopped early

@@ -181,6 +181,8 @@ def _found_by_tail(
 ) -> list[Row]:
     """Return the rows, with arrays of one source matched by tail for targets that were not found by name."""
     missing = {rules.wanted_name(row.target): row for row in rows if row.outcome is Outcome.NOT_FOUND}
+    if source.prefix:
+        missing = {name: row for name, row in missing.items() if name.startswith(f"{source.prefix}/")}
     used = {row.source[1] for row in rows if row.source is not None and row.source[0] == place}
     matches = match_tails(list(missing), names, used)
     result = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import check_fields
+from tfaip.params.limits import FieldError, check_fields
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.names import NameRules, expected_substitution
 from tfaip.trainer.transfer.params import NewRows, check_block_patterns, expected_sizes
@@ -68,6 +68,11 @@ class WarmStartParams(ParamsBase):
         "weights, e.g. 'top=[3,5]'",
         text=expected_sizes,
     )
+    prefixes: list[str] = option(
+        [],
+        "For each source a path in the new model, below which its weights belong: with encoder, encoder/out/kernel "
+        "takes out/kernel of this source (an empty text: the whole model; []: for all sources)",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,6 +81,7 @@ class WarmStartParams(ParamsBase):
         elif isinstance(self.model, str):
             self.model = [self.model]
         check_block_patterns(self.blocks)
+        self.sources()
 
     def rules(self) -> NameRules:
         """Return the rules of the transfer: selection and names of the weights.
@@ -86,6 +92,19 @@ class WarmStartParams(ParamsBase):
         check_fields(self)
         check_block_patterns(self.blocks)
         return NameRules.parse(self.include, self.exclude, self.rename, self.rename_targets, add_suffix=self.add_suffix)
+
+    def sources(self) -> list[tuple[str, str]]:
+        """Return the path of each source with its prefix, which is empty for the whole model.
+
+        Raises:
+            FieldError: if only some of the sources have a prefix.
+        """
+        models = [self.model] if isinstance(self.model, str) else self.model or []
+        if self.prefixes and len(self.prefixes) != len(models):
+            expected = f"one for each source ({len(models)}) of model, or none"
+            raise FieldError("prefixes", self.prefixes, expected, others=["model"])
+        prefixes = [prefix.strip("/") for prefix in self.prefixes] or [""] * len(models)
+        return list(zip(models, prefixes, strict=True))
 
 
 WarmstartParams = WarmStartParams

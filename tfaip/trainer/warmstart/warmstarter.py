@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,11 @@ class WarmStarter:
         Raises:
             TfaipError: if a source cannot be read.
         """
-        return [read_source(Path(path), self._params.trim_graph_name) for path in self._params.model or []]
+        sources = []
+        for path, prefix in self._params.sources():
+            source = read_source(Path(path), self._params.trim_graph_name)
+            sources.append(source.below(prefix) if prefix else source)
+        return sources
 
     def apply(self, graph: GenericGraphBase[Any], structure: Callable[[], Structure] | None = None) -> None:
         """Load the weights and log what was loaded, skipped and left fresh; without sources do nothing.
@@ -81,6 +86,7 @@ class WarmStarter:
         sources = [_without(source, states) for source in sources]
         rules = self._params.rules()
         _check_patterns(rules, list(weights))
+        _check_prefixes(sources, [rules.wanted_name(path) for path in weights])
         is_subset = self._params.mode is WarmStartMode.SUBSET
         transfer = plan_transfer(
             {path: tuple(v.shape) for path, v in weights.items()},
@@ -154,6 +160,12 @@ def _check_patterns(rules: NameRules, paths: list[str]) -> None:
     for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
         if pattern is not None:
             matching_paths(pattern.pattern, name, "weight", paths)
+
+
+def _check_prefixes(sources: list[Source], names: list[str]) -> None:
+    for source in sources:
+        if source.prefix:
+            matching_paths(re.escape(source.prefix), "prefixes", "weight", names)
 
 
 def _report(transfer: Transfer) -> None:
