@@ -26,8 +26,10 @@ def non_empty_lines(package: Path) -> int:
         (TUTORIALS / "min", 50),
         (EXAMPLES / "template" / "my_scenario", 60),
         (EXAMPLES / "wine" / "wine", 30),
-        (EXAMPLES / "folder" / "folder", 70),
+        (EXAMPLES / "images" / "images", 70),
         (EXAMPLES / "lines" / "lines", 130),
+        (EXAMPLES / "text" / "text", 110),
+        (EXAMPLES / "tabular" / "tabular", 110),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -35,48 +37,64 @@ def test_an_example_is_short(package: Path, limit: int) -> None:
     assert 0 < non_empty_lines(package) <= limit
 
 
-def run_readme(name: str, directory: Path) -> dict[str, dict[str, float]]:
-    """Run the commands of a README on a copy of the example; return the values of the epochs of its run."""
-    copy = directory / name
-    shutil.copytree(EXAMPLES / name, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (block,) = re.findall(r"^```shell\n(.*?)^```$", (copy / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    commands = [shlex.split(line) for line in block.splitlines()]
-    if commands[0][0] == "python":
-        made = finish_command(start_python(*commands.pop(0)[1:], cwd=copy))
+def copy_of(name: str, directory: Path) -> Path:
+    """Copy an example, without the pictures that its commands draw."""
+    return Path(
+        shutil.copytree(EXAMPLES / name, directory / name, ignore=shutil.ignore_patterns("__pycache__", "*.svg"))
+    )
+
+
+def run_readme(name: str, directory: Path, block: int = 0) -> Path:
+    """Run the commands of a block of a README on a copy of the example; return its directory."""
+    copy = copy_of(name, directory)
+    blocks = re.findall(r"^```shell\n(.*?)^```$", (copy / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    commands = [shlex.split(line) for line in blocks[block].splitlines()]
+    scripts = [words[1:] for words in commands if words[0] == "python"]
+    commands = [words for words in commands if words[0] != "python"]
+    while scripts and scripts[0][0].startswith("make_"):  # what the commands need
+        made = finish_command(start_python(*scripts.pop(0), cwd=copy))
         assert made.rc == 0, made
     words = [[name.removeprefix("tfaip-").replace("-", "_"), *arguments] for name, *arguments in commands]
     result = run_several(words, cwd=copy)
     assert result.rc == 0, result
-    history = json.loads((copy / "runs" / name / "history.json").read_text())
-    return {epoch: record["values"] for epoch, record in history.items()}
+    for script in scripts:
+        drawn = finish_command(start_python(*script, cwd=copy))
+        assert drawn.rc == 0, drawn
+        assert (copy / script[-1]).read_text().endswith("</svg>\n")
+    return copy
+
+
+def values_of(run: Path) -> list[dict[str, float]]:
+    """The values of the epochs of a run."""
+    return [record["values"] for record in json.loads((run / "history.json").read_text()).values()]
 
 
 @pytest.mark.series
 @pytest.mark.backend
 def test_wine(tmp_path: Path) -> None:
-    values = run_readme("wine", tmp_path)
+    values = values_of(run_readme("wine", tmp_path) / "runs" / "wine")
     assert len(values) == 20
-    assert max(record["val_acc"] for record in values.values()) >= 0.93
+    assert max(record["val_acc"] for record in values) >= 0.93
     manifest = json.loads((tmp_path / "wine" / "runs" / "wine" / "best" / "training_data.json").read_text())
     assert manifest["gen"]["val"]["first"] == 1
 
 
 @pytest.mark.series
 @pytest.mark.backend
-def test_folder(tmp_path: Path) -> None:
+def test_images(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
-    values = run_readme("folder", tmp_path)
-    assert max(record["val_acc"] for record in values.values()) >= 0.95
+    values = values_of(run_readme("images", tmp_path) / "runs" / "images")
+    assert max(record["val_acc"] for record in values) >= 0.95
     # The model knows its classes without the folder.
-    stored = json.loads((tmp_path / "folder" / "runs" / "folder" / "best" / "scenario_params.json").read_text())
+    stored = json.loads((tmp_path / "images" / "runs" / "images" / "best" / "scenario_params.json").read_text())
     assert stored["data"]["classes"] == [str(digit) for digit in range(10)]
 
 
 @pytest.mark.series
 @pytest.mark.backend
 def test_lines(tmp_path: Path) -> None:
-    values = run_readme("lines", tmp_path)
-    rates = [record["lav_l0_cer"] for record in values.values()]
+    values = values_of(run_readme("lines", tmp_path) / "runs" / "lines")
+    rates = [record["lav_l0_cer"] for record in values]
     assert rates[0] > rates[-1]
     assert min(rates) <= 0.01
     lines = (tmp_path / "lines" / "predicted.jsonl").read_text().splitlines()
@@ -88,14 +106,73 @@ def test_lines(tmp_path: Path) -> None:
 
 @pytest.mark.series
 @pytest.mark.backend
-@pytest.mark.parametrize("name", ["wine", "folder", "lines"])
+def test_a_backbone_from_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    runs = run_readme("images", tmp_path, block=1) / "runs"
+    transfer, fresh = (max(record["val_acc"] for record in values_of(runs / name)) for name in ("transfer", "fresh"))
+    assert transfer >= 0.82
+    assert transfer >= fresh + 0.03
+
+
+@pytest.mark.series
+@pytest.mark.backend
+def test_handwritten_lines_and_their_vote(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    copy = run_readme("lines", tmp_path, block=1)
+    results = json.loads((copy / "votes.json").read_text())["results"]["lav_l0"]
+    voted = results.pop("voted")["cer"]
+    rates = [values["cer"] for values in results.values()]
+    assert len(rates) == 3
+    assert max(rates) <= 0.05
+    assert voted < max(rates)
+
+
+@pytest.mark.series
+@pytest.mark.backend
+def test_tabular(tmp_path: Path) -> None:
+    values = values_of(run_readme("tabular", tmp_path) / "runs" / "tabular")
+    # The median of the training for all has 64.8.
+    assert min(record["lav_l0_mae"] for record in values) <= 46
+    stored = json.loads((tmp_path / "tabular" / "runs" / "tabular" / "best" / "scenario_params.json").read_text())
+    assert len(stored["data"]["mean"]) == len(stored["data"]["stddev"]) == 10
+
+
+@pytest.mark.series
+@pytest.mark.backend
+def test_text(tmp_path: Path) -> None:
+    values = values_of(run_readme("text", tmp_path) / "runs" / "text")
+    assert max(record["lav_l0_f1"] for record in values) >= 0.98
+    # The model has its words without the folder.
+    best = tmp_path / "text" / "runs" / "text" / "best"
+    stored = json.loads((best / "scenario_params.json").read_text())
+    words = (best / "resources" / Path(stored["data"]["vocabulary"]).name).read_text().split("\n")
+    assert len(words) == 2001
+    picture = (tmp_path / "text" / "lines.svg").read_text()
+    assert picture.count("<text ") == 24
+    samples = [json.loads(line) for line in (tmp_path / "text" / "predicted.jsonl").read_text().splitlines()]
+    pairs = [zip(sample["outputs"]["tags"], sample["meta"]["tags"], strict=True) for sample in samples]
+    right = [tag == truth for both in pairs for tag, truth in both]
+    assert len(samples) == 1000
+    assert sum(right) / len(right) >= 0.98
+
+
+@pytest.mark.series
+@pytest.mark.backend
+@pytest.mark.parametrize("name", ["wine", "tabular", "images", "lines", "text"])
 def test_the_tests_of_an_example(name: str, tmp_path: Path) -> None:
-    copy = tmp_path / name
-    shutil.copytree(EXAMPLES / name, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    if name == "folder":
+    copy = copy_of(name, tmp_path)
+    if name == "images":
         pytest.importorskip("PIL")
-        made = finish_command(start_python("make_digits.py", "digits", cwd=copy))
+    data = {
+        "images": ["make_digits", "digits"],
+        "text": ["make_code", "code"],
+        "tabular": ["make_patients", "patients"],
+    }
+    if name in data:
+        script, folder = data[name]
+        made = finish_command(start_python(f"{script}.py", folder, cwd=copy))
         assert made.rc == 0, made
     result = finish_command(start_python("-m", "unittest", cwd=copy))
     assert result.rc == 0, result
-    assert "Ran 6 tests in " in result.stderr
+    # Two examples have a second scenario, with a test of its own.
+    assert f"Ran {13 if name in ('images', 'lines') else 6} tests in " in result.stderr

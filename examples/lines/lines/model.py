@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keras import layers
+from keras import layers, ops
 
 from lines.scenario import LineData, LineModelParams
 from tfaip.imports import GraphBase, ModelBase, ctc_greedy_decode, ctc_loss
@@ -19,8 +19,10 @@ class LineGraph(GraphBase[LineModelParams]):
 
     def build_graph(self, inputs: Any, training: bool | None = None) -> Any:
         x = inputs["img"]
+        position = ops.cumsum(ops.ones_like(x[..., :1]), axis=1)  # 1, 2, 3 ...
+        mask = ops.cast(position <= ops.cast(inputs["img_len"][:, None], position.dtype), x.dtype)
         for convolution in self.convolutions:
-            x = convolution(x)
+            x = convolution(x) * mask  # the padding of a batch stays 0
         logits = self.scores(self.pooling(x))
         length = (inputs["img_len"] + 1) // 2
         labels, _, score = ctc_greedy_decode(logits, length)

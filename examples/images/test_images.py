@@ -2,13 +2,13 @@
 
 from unittest import TestCase
 
-from folder.scenario import FolderScenario
+from images.scenario import ImageScenario
 
 from tfaip.testing import ScenarioTests
 
 
-class TestFolder(ScenarioTests, TestCase):
+class TestImages(ScenarioTests, TestCase):
     """The ready tests; add your own methods."""
 
-    scenario = FolderScenario
+    scenario = ImageScenario
     flags = {"data.folder": "digits", "model.filters": [4]}

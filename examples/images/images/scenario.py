@@ -61,7 +61,7 @@ class ImageModelParams(ModelBaseParams, cls=".model:ImageModel"):
     filters: list[int] = option([16, 32], "Filters of each convolution", nargs="+")
 
 
-class FolderScenario(Scenario):
+class ImageScenario(Scenario):
     """Classification of images."""
 
     data, model, train, val = ImageData, ImageModelParams, Images(), Images(validation=True)
