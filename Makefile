@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO_DIR := runs/demo
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint format bytecode pytest pytest-jax series fuzz clean fuzz-1 fuzz-2 \
+.PHONY: demo test test-all docs lint format bytecode pytest pytest-jax series fuzz clean fuzz-1 fuzz-2 \
   kills-tensorflow kills-jax kills-stages-tensorflow kills-stages-jax faults
 
 demo: $(STAMP)  ## Train the tutorial on real data and show the result.
@@ -21,7 +21,12 @@ demo: $(STAMP)  ## Train the tutorial on real data and show the result.
 
 test: lint pytest pytest-jax  ## The suite on both backends.
 
-test-all: test series fuzz  ## The same, and the long series of kills, faults and odd command lines.
+test-all: test docs series fuzz  ## The same, the site, and the long series of kills, faults and odd command lines.
+
+# From the beginning: pages that are known from the last time would not be warned of again.
+docs: $(STAMP)  ## The documentation as a site in build/docs; a warning, for example of a broken link, is an error.
+	@rm -rf build/docs
+	$(BIN)/python -m sphinx -q -E -W --keep-going -c docs -b html -d build/doctrees . build/docs
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -82,7 +87,7 @@ $(STAMP): pyproject.toml requirements.txt setup.py
 	  echo 'tfaip needs Python 3.11 or newer, $(PYTHON) is older or missing; try: make PYTHON=python3.12' >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo 'Installing into $(VENV) (some minutes the first time) ...'
-	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --editable '.[tutorial,jax,onnx,parquet,plot,profile,dev]'
+	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --editable '.[tutorial,jax,onnx,parquet,plot,profile,tfrecord,sweep,mlflow,wandb,docs,dev]'
 	@touch $@
 
 clean:

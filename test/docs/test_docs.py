@@ -26,6 +26,7 @@ PAGES = [
     "optimizer.md",
     "params.md",
     "schedules.md",
+    pytest.param("sweeps.md", marks=pytest.mark.series),
     *(pytest.param(page, marks=pytest.mark.series) for page in LONG_PAGES),
 ]
 FILE_NAME = re.compile(r"# (\S+\.(?:py|yaml|txt))(?:: .*)?\n")
@@ -66,14 +67,15 @@ def test_commands_of_a_page(page: str, tmp_path: Path) -> None:
 
 
 def test_the_session_of_the_python_page(tmp_path: Path) -> None:
-    session = "\n".join(blocks("python.md", "python"))
+    write_files("python.md", tmp_path)
+    session = "\n".join(code for code in blocks("python.md", "python") if not FILE_NAME.match(code))
     result = finish_command(start_python("-c", session, cwd=tmp_path))
     assert result.rc == 0, result
     printed = result.stdout.splitlines()
     assert "[64] [64]" in printed
     assert any(line.startswith("[1, 2] ['acc', ") for line in printed), printed
     assert "0.5 reached in epoch 1" in printed or "0.5 reached in epoch 2" in printed
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["session"]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["mydigits", "session"]
 
 
 def test_the_tests_of_the_page_about_tests(tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""The pages for users of other toolkits: examples run and do what is said, and all flags that are named exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+
+from test.docs.test_docs import DOCS, blocks, commands, write_files
+from test.support.commands import CommandResult, finish_command, run_several, start_python
+from tfaip.imports import ListsFileGeneratorParams
+from tfaip.scripts import train
+from tfaip.trainer.scheduler import NewbobMultiEpochParams
+from tfaip.trainer.tools.returnnconfig import read_rate_config
+
+RETURNN, LIGHTNING = "migration_returnn.md", "migration_lightning.md"
+
+
+def run_page(page: str, directory: Path, without: Sequence[str] = ()) -> None:
+    """Run the commands of a page but for some, and its scripts."""
+    write_files(page, directory)
+    chosen = [command for command in commands(page) if command[0] not in without]
+    result = run_several(chosen, cwd=directory)
+    assert result.rc == 0, result
+    assert "warning: " not in result.stdout + result.stderr, result
+    for script in sorted(directory.glob("*.py")):
+        result = finish_command(start_python(script, cwd=directory))
+        assert result.rc == 0, f"{script}\n{result}"
+
+
+def values(run: Path, name: str) -> list[float]:
+    return [record["values"][name] for record in json.loads((run / "history.json").read_text()).values()]
+
+
+def updates(run: Path) -> list[int]:
+    return [record["meta"]["updates"] for record in json.loads((run / "history.json").read_text()).values()]
+
+
+@pytest.mark.series
+def test_the_example_for_users_of_returnn(tmp_path: Path) -> None:
+    run_page(RETURNN, tmp_path, without=["replay_learning_rate"])
+    run = tmp_path / "runs" / "phones"
+    assert values(run, "val_error")[-1] < 0.2
+    stages = [record["meta"]["stage"] for record in json.loads((run / "history.json").read_text()).values()]
+    assert stages == ["pretraining.0"] * 2 + ["main"] * 7
+    # 471 chunks are 24 batches of at most 20, and 12 updates.
+    assert updates(run) == list(range(12, 12 * 10, 12))
+    assert len((tmp_path / "predicted.jsonl").read_text().splitlines()) == 60
+
+
+@pytest.mark.series
+def test_the_example_for_users_of_lightning(tmp_path: Path) -> None:
+    run_page(LIGHTNING, tmp_path)
+    run = tmp_path / "runs" / "spirals"
+    assert max(values(run, "val_acc")) > 0.9
+    # 900 points are 29 batches, the last one of 4: 14 updates, and a batch that waits for the next epoch.
+    assert updates(run) == [14, 29, 43, 58, 72, 87, 101, 116, 130, 145]
+    predicted = [
+        json.loads(line)["outputs"]["class"] for line in (tmp_path / "predicted.jsonl").read_text().splitlines()
+    ]
+    assert len(predicted) == 300
+    assert set(predicted) == {0, 1, 2}
+
+
+def test_rates_of_the_example_are_those_of_the_config(
+    tmp_path: Path, run_command: Callable[..., CommandResult]
+) -> None:
+    write_files(RETURNN, tmp_path)
+    settings = yaml.safe_load((tmp_path / "phones.yaml").read_text())["learning_rate"]
+    assert settings.pop("__cls__") == "NewbobMultiEpoch"
+    rule = read_rate_config(tmp_path / "returnn_config.py")
+    assert isinstance(rule, NewbobMultiEpochParams)
+    assert rule.monitor == "dev_score_output"
+    rule.monitor = "val_loss"
+    assert NewbobMultiEpochParams(**settings) == rule
+    (typed,) = [command for command in commands(RETURNN) if command[0] == "replay_learning_rate"]
+    result = run_command(*typed, cwd=tmp_path)
+    (shown,) = [code for code in blocks(RETURNN, "text") if code.startswith("warning: ")]
+    assert (result.stderr + result.stdout).startswith(shown)
+
+
+# Classes whose flags a page may name, besides those that are chosen by default.
+CHOICES = [
+    "",
+    "--learning_rate NewbobMultiEpoch --learning_rate.modulation Cyclic --optimizer SGD --optimizer.groups Optimizer",
+    "--learning_rate ReduceOnPlateau --schedules Schedule --weight_penalties Weight --stages a=Train",
+    "--learning_rate WarmupCosineDecay --learning_rate.modulation Noam --optimizer AdamW",
+    "--learning_rate Piecewise --trainer.loggers MLflow WandB",
+    "--learning_rate Function",
+]
+FLAG = re.compile(r"--[a-z_]+(?:\.\w+)*")
+
+
+def shown_flags(choice: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    with pytest.raises(SystemExit) as ended:
+        train.main(["tfaip.scenario.tutorial.full", *choice.split(), "--help", "all"])
+    assert ended.value.code == 0
+    return FLAG.findall(capsys.readouterr().out)
+
+
+def flags_of_usages() -> set[str]:
+    """Flags that the usage texts of the commands name."""
+    scripts = Path(train.__file__).parent
+    return {found for path in scripts.rglob("*.py") for found in FLAG.findall(path.read_text())}
+
+
+@pytest.mark.parametrize("page", [RETURNN, LIGHTNING])
+def test_every_flag_that_a_page_names_exists(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    known = flags_of_usages() | {f"--train.{field.name}" for field in fields(ListsFileGeneratorParams)}
+    for choice in CHOICES:
+        known.update(shown_flags(choice, capsys))
+    text = (DOCS / page).read_text()
+    # Flags of the scenarios of the page itself, which its commands try, and of Lightning.
+    typed = {word for code in blocks(page, "shell") for word in shlex.split(code)}
+    typed |= {"--model", "--model.layers", "--ckpt_path", "--trainer.max_epochs"}
+    assert [flag for flag in sorted(set(FLAG.findall(text)) - typed) if flag not in known] == []

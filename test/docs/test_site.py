@@ -1,0 +1,87 @@
+"""The site: it is built without a warning, its search works without a server, and its reference is complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import tfaip.imports
+import tfaip.testing
+from test.support.commands import REPOSITORY
+from tfaip.lav import callbacks
+from tfaip.trainer import loggers, optimizer, scheduler
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data):: (\w+)$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` builds it."""
+    pytest.importorskip("furo")
+    built = tmp_path_factory.mktemp("site")
+    options = ["-q", "-W", "--keep-going", "-c", "docs", "-b", "html", "-d", str(built / "doctrees")]
+    command = [sys.executable, "-m", "sphinx", *options, ".", str(built / "html")]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return built / "html"
+
+
+def shown(address: str, profile: Path) -> str:
+    """Return the page of an address as a browser has it after its scripts have run."""
+    assert CHROMIUM is not None, "chromium is not installed"
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    command += [f"--user-data-dir={profile}", "--virtual-time-budget=20000", "--dump-dom", address]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=True).stdout
+
+
+@pytest.mark.series
+@pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")
+def test_a_browser_finds_a_word_without_a_server(site: Path, tmp_path: Path) -> None:
+    page = shown(f"{(site / 'search.html').as_uri()}?q=preemption", tmp_path / "profile")
+    results = re.findall(r'<li[^>]*><a href="([^"?#]+)', page.partition('class="search"')[2])
+    assert {"docs/devices.html", "docs/api/training.html"} <= set(results)
+    assert "docs/layers.html" not in results
+
+
+@pytest.mark.series
+def test_the_site_has_what_it_is_made_of(site: Path) -> None:
+    assert 'url=README.html"' in (site / "index.html").read_text()
+    front = (site / "README.html").read_text()
+    assert '<a class="reference internal" href="docs/devices.html">Devices, precision, several processes</a>' in front
+    params = (site / "docs" / "api" / "training.html").read_text()
+    # A field of params with type, default, help text and range.
+    field = params[params.index('id="tfaip.imports.TrainerParams.keep_checkpoints"') :].partition("</dl>")[0]
+    text = re.sub(r"<[^>]+>|\s+", " ", field)
+    assert "int = 2" in " ".join(text.split())
+    assert "Number of checkpoints to keep, at least 2 (at least 2)" in " ".join(text.split())
+    # Nothing is loaded from elsewhere.
+    assert re.findall(r'(?:<script[^>]*src|<link[^>]*stylesheet[^>]*href)="https?:[^"]*"', front) == []
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    listed = Counter(
+        name for page in (REPOSITORY / "docs" / "api").glob("*.md") for name in DIRECTIVE.findall(page.read_text())
+    )
+    classes = {
+        name
+        for module in (loggers, optimizer, scheduler)
+        for name in module.__all__
+        if isinstance(getattr(module, name), type)
+    }
+    public = {*tfaip.imports.__all__, *tfaip.testing.__all__, *classes}
+    public |= {
+        name
+        for name, found in vars(callbacks).items()
+        if isinstance(found, type) and found.__module__ == callbacks.__name__
+    }
+    assert public - set(listed) == set()
+    assert {name: count for name, count in listed.items() if count > 1} == {}
