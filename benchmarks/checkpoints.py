@@ -1,6 +1,6 @@
 """Checkpoints after every epoch: added time, time that the training waits, and memory; the toolkit and what Keras has.
 
-    python benchmarks/checkpoints.py [--rounds 3] [--epochs 6]
+    python benchmarks/checkpoints.py [--rounds 3] [--epochs 6] [--steps 24]
     KERAS_BACKEND=jax python benchmarks/checkpoints.py
 
 An MLP of 20 million weights with Adam (240 MB of state), epochs of about 3 s on two cores. Every contestant is a
@@ -78,9 +78,9 @@ class Waits:
         return call
 
 
-def train(name: str, epochs: int, directory: Path, waits: Waits) -> None:
+def train(name: str, epochs: int, steps: int, directory: Path, waits: Waits) -> None:
     """Train one contestant."""
-    samples = BATCH_SIZE * STEPS
+    samples = BATCH_SIZE * steps
     if name.startswith("toolkit"):
         for method in ("save_checkpoint", "save_history", "export_best", "wait", "check"):
             if hasattr(RunOutput, method):
@@ -117,12 +117,12 @@ def largest_memory() -> float:
     raise RuntimeError("/proc/self/status has no VmHWM")
 
 
-def run_one(name: str, epochs: int) -> None:
+def run_one(name: str, epochs: int, steps: int) -> None:
     """Train one contestant in this process; print its figures as JSON."""
     logging.getLogger("tfaip").setLevel(logging.WARNING)
     waits = Waits()
     with tempfile.TemporaryDirectory() as directory:
-        train(name, epochs + _WARM_UP + 1, Path(directory), waits)
+        train(name, epochs + _WARM_UP + 1, steps, Path(directory), waits)
     clock, cpu, waited = zip(*waits.epochs[_WARM_UP:], strict=True)
     figures = {"clock": differences(clock), "cpu": differences(cpu), "waits": waited[1:], "memory": largest_memory()}
     print(json.dumps(figures))
@@ -133,9 +133,9 @@ def differences(readings: Sequence[float]) -> list[float]:
     return [end - begin for begin, end in itertools.pairwise(readings)]
 
 
-def measure(name: str, epochs: int) -> dict[str, Any]:
+def measure(name: str, epochs: int, steps: int) -> dict[str, Any]:
     """Run one contestant in a process of its own."""
-    command = [sys.executable, __file__, "--one", name, "--epochs", str(epochs)]
+    command = [sys.executable, __file__, "--one", name, "--epochs", str(epochs), "--steps", str(steps)]
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 (our own file)
     figures: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
     return figures
@@ -146,11 +146,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="processes of each contestant")
     parser.add_argument("--epochs", type=int, default=6, help="measured epochs of each process")
+    parser.add_argument("--steps", type=int, default=STEPS, help="batches of an epoch: so many that it takes about 3 s")
     parser.add_argument("--only", nargs="+", default=list(CONTESTANTS), choices=list(CONTESTANTS))
     parser.add_argument("--one", choices=list(CONTESTANTS), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one is not None:
-        run_one(args.one, args.epochs)
+        run_one(args.one, args.epochs, args.steps)
         return
     names = list(args.only)
     if "OrbaxCheckpoint" in names and importlib.util.find_spec("orbax") is None:
@@ -159,7 +160,7 @@ def main() -> None:
     figures: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for _ in range(args.rounds):
         for name in names:
-            figures[name].append(measure(name, args.epochs))
+            figures[name].append(measure(name, args.epochs, args.steps))
             print(f"{name}: {json.dumps(figures[name][-1])}", file=sys.stderr, flush=True)
     print(BACKEND)
     rows = [row(name, runs, figures.get(CONTESTANTS[name], runs)) for name, runs in figures.items()]

@@ -225,10 +225,10 @@ def bare(network: str, samples: int, epochs: int, batch_size: int = BATCH_SIZE) 
     return train
 
 
-def toolkit(
-    network: str, samples: int, epochs: int, output_dir: Path | None, batch_size: int = BATCH_SIZE, **fields: Any
-) -> Callable[[Turn], None]:
-    """Run a contestant: the same training with the toolkit. `fields` are those of `TrainerParams`."""
+def benchmark_params(
+    network: str, samples: int, epochs: int, output_dir: Path | None, batch_size: int = BATCH_SIZE
+) -> BenchmarkTrainerParams:
+    """Return the params of the same training with the toolkit."""
     params = BenchmarkScenario.default_trainer_params()
     params.scenario.model.network = network
     params.gen.train.samples, params.val_every_n = samples, 0
@@ -237,6 +237,14 @@ def toolkit(
     params.epochs, params.output_dir = epochs, None if output_dir is None else str(output_dir)
     params.learning_rate.lr = RATE
     params.progress_bar_mode = ProgressBarMode.PLAIN
+    return params
+
+
+def toolkit(
+    network: str, samples: int, epochs: int, output_dir: Path | None, batch_size: int = BATCH_SIZE, **fields: Any
+) -> Callable[[Turn], None]:
+    """Run a contestant: the same training with the toolkit. `fields` are those of `TrainerParams`."""
+    params = benchmark_params(network, samples, epochs, output_dir, batch_size)
     for name, value in fields.items():
         setattr(params, name, value)
     return lambda turn: (BenchmarkScenario.create_trainer(params).train([Begin(turn)]), None)[1]

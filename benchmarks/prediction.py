@@ -1,12 +1,13 @@
 """Prediction and LAV against bare `keras.Model.predict` and `evaluate`, and the start-up of `tfaip-lav`.
 
-    python benchmarks/prediction.py [--pairs 7] [--only heavy tiny start]
+    python benchmarks/prediction.py [--pairs 7] [--only heavy tiny raw start]
     KERAS_BACKEND=jax python benchmarks/prediction.py
 
 heavy: a fully connected model whose batches of 128 take 5 ms or more; tiny: 28x28 -> 128 -> 10, batches of 16. Both
 sides run the same layers on the same arrays, in turn, after a warm-up of each. The samples of a prediction are taken
-one by one and counted. start: whole processes, `tfaip-lav` on a trained tutorial against a script that builds the
-layers with Keras, loads the same weights, and evaluates the same images.
+one by one and counted. raw: single samples, against a call of the layers. start: whole processes, `tfaip-lav` on a
+trained tutorial against a script that builds the layers with Keras, loads the same weights, and evaluates the same
+images.
 """
 
 import argparse
@@ -21,12 +22,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from images import BACKEND, BenchmarkScenario, ImagesParams, synthetic_images
 
 from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 
+WHAT = ["heavy", "tiny", "raw", "start"]
 HAND_WRITTEN = """
 import sys
 import keras
@@ -102,6 +105,27 @@ def measure(name: str, network: str, samples: int, batch: int, pairs: int) -> No
     )
 
 
+def measure_raw(calls: int, pairs: int) -> None:
+    """Single samples, as a service has them: `Predictor.raw()` and a plain call of the layers."""
+    params = BenchmarkScenario.default_params()
+    params.model.network = "mlp"
+    scenario = BenchmarkScenario(params)
+    predictor = Predictor(PredictorParams(silent=True), scenario.data)
+    predictor.set_model(scenario.graph)
+    bare = scenario.graph.network
+    bare.build((None, 28, 28))
+    images, _ = synthetic_images(calls)
+    with predictor.raw() as raw:
+        compare(
+            "tiny, single samples with Predictor.raw()",
+            lambda: [raw({"image": image}) for image in images],
+            lambda: [np.asarray(bare(image[None])) for image in images],
+            pairs,
+            calls,
+            1,
+        )
+
+
 def measure_start(pairs: int) -> None:
     """Whole processes."""
     with tempfile.TemporaryDirectory() as directory:
@@ -130,13 +154,15 @@ def main() -> None:
     """Parse the command line and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=7, help="runs of each that are compared")
-    parser.add_argument("--only", nargs="+", choices=["heavy", "tiny", "start"], default=["heavy", "tiny", "start"])
+    parser.add_argument("--only", nargs="+", choices=WHAT, default=WHAT)
     args = parser.parse_args()
     logging.getLogger("tfaip").setLevel(logging.WARNING)
     if "heavy" in args.only:
         measure("heavy", "wide", samples=4096, batch=128, pairs=args.pairs)
     if "tiny" in args.only:
         measure("tiny", "mlp", samples=20_000, batch=16, pairs=args.pairs)
+    if "raw" in args.only:
+        measure_raw(calls=500, pairs=args.pairs)
     if "start" in args.only:
         measure_start(args.pairs)
 

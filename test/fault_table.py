@@ -1,4 +1,4 @@
-"""Let real trainings meet faults of the disk, the clock and the workers; print what came of each as Markdown.
+"""Let real trainings meet faults of the disk, the clock and the workers, and signals; print a table in Markdown.
 
     python -m test.fault_table [--backend tensorflow] [--only disk] [--list]
 
@@ -70,15 +70,23 @@ class Table:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._workplace = copy_tiny(directory)
-        self._whole = directory / "whole"
-        result = self._finish(self._start(["train", "tiny", *KEEP_ALL], self._whole))
-        if (result.rc, result.stderr) != (0, ""):
-            raise RuntimeError(f"the training without a fault failed: {result}")
-        sizes = {found.st_ino: found.st_size for found in _file_stats(self._whole)}
+        self._whole_of: dict[tuple[str, ...], Path] = {}
+        self._usual = self._whole(KEEP_ALL)
+        sizes = {found.st_ino: found.st_size for found in _file_stats(self._usual)}
         self._size = sum(-(-size // PAGE) * PAGE for size in sizes.values())
+
+    def _whole(self, flags: Sequence[str]) -> Path:
+        """Return the run of a training with these flags and without a fault."""
+        run = self._whole_of.setdefault(tuple(flags), self._directory / f"whole_{len(self._whole_of)}")
+        if not run.exists():
+            result = self._finish(self._start(["train", "tiny", *flags], run))
+            if (result.rc, result.stderr) != (0, ""):
+                raise RuntimeError(f"the training without a fault failed: {result}")
+        return run
 
     def make(self, number: int, row: Row) -> tuple[list[str], list[str]]:
         """Make a row; returns its cells and what is wrong with it."""
+        whole = self._whole(row.flags) if row.is_own else self._usual
         place = self._directory / f"row_{number:02d}"
         place.mkdir()
         run = place / (row.name or "run")
@@ -100,13 +108,13 @@ class Table:
             row.before(run)
         try:
             result, wrong = self._meet(row, run)
-            left, is_good = self._left(run)
+            left, is_good = _left(run, whole)
             wrong += [] if is_good else ["a checkpoint that is left is not that of the training without a fault"]
             if with_mount is not None:
                 run_tool("mount", "-o", f"remount,size={4 * self._size}", with_mount)
             if row.after is not None:
                 row.after(run)
-            resumed = self._resume(row, run, result)
+            resumed = self._resume(row, run, whole, result)
         finally:
             if with_mount is not None:
                 run_tool("umount", "-l", with_mount)
@@ -141,16 +149,7 @@ class Table:
         result = self._finish(process)
         return result, [*wrong, *row.differences(result)]
 
-    def _left(self, run: Path) -> tuple[str, bool]:
-        """Name the checkpoints that are left, and tell whether they are good."""
-        names = [name for name in _complete(run) if name.startswith("epoch_")]
-        ours = [(run / "checkpoint" / name / "state.safetensors") for name in names]
-        theirs = [(self._whole / "checkpoint" / name / "state.safetensors") for name in names]
-        good = all(a.is_file() and a.read_bytes() == b.read_bytes() for a, b in zip(ours, theirs, strict=True))
-        text = f"{names[0]} to {names[-1]}" if len(names) > 1 else "".join(names) or "no checkpoint"
-        return text, good
-
-    def _resume(self, row: Row, run: Path, result: CommandResult) -> str:
+    def _resume(self, row: Row, run: Path, whole: Path, result: CommandResult) -> str:
         how = "equal"
         if result.rc != 0:
             how = "equal" if _complete(run) else "equal, begun again"
@@ -159,7 +158,7 @@ class Table:
             again = self._finish(self._start([*command, *more], None if _complete(run) else run))
             if (again.rc, again.stderr) != (0, ""):
                 return f"failed: {again}"
-        ours, theirs = final_state(run), final_state(self._whole)
+        ours, theirs = final_state(run), final_state(whole)
         found = [name for name in theirs if ours[name] != theirs[name]]
         found += [str(path) for path in run.rglob(".tmp-*")]
         return ", ".join(found) + " differ" if found else how
@@ -182,6 +181,20 @@ def _complete(run: Path) -> list[str]:
     """Names of the committed checkpoints."""
     names = checkpoints(run) if (run / "checkpoint").is_dir() else []
     return [name for name in names if name.startswith("epoch_") and any((run / "checkpoint" / name).iterdir())]
+
+
+def _left(run: Path, whole: Path) -> tuple[str, bool]:
+    """Name the checkpoints that are left, and tell whether they are those of the training without a fault.
+
+    It has none within epochs; what a resume makes of these is compared.
+    """
+    names = [name for name in _complete(run) if name.startswith("epoch_")]
+    ours = [(run / "checkpoint" / name / "state.safetensors") for name in names]
+    theirs = [(whole / "checkpoint" / name / "state.safetensors") for name in names]
+    pairs = zip(ours, theirs, strict=True)
+    good = all(a.is_file() and (not b.exists() or a.read_bytes() == b.read_bytes()) for a, b in pairs)
+    text = f"{names[0]} to {names[-1]}" if len(names) > 1 else "".join(names) or "no checkpoint"
+    return text, good
 
 
 def wait_until_stopped(process: Process) -> bool:
@@ -241,6 +254,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             enter(sys.argv[1:] if argv is None else argv, directory)
         finally:
             shutil.rmtree(directory)
+    # A shell without a terminal starts commands in the background with Ctrl-C ignored, and all processes inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Here, not for each process: all can then be started warm.
     os.environ |= {**ENVIRONMENT, "KERAS_BACKEND": args.backend, "XDG_STATE_HOME": str(args.directory / "state")}
     allow_servers([environment()])

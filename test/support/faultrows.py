@@ -31,6 +31,7 @@ class Expected(Enum):
     STOPS = "with exit code 1 and an error"
     GOES_ON = "with exit code 0"
     KILLED = "by SIGKILL"
+    STOPPED = "with the exit code of the signal and one line"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Row:
         before: called with the directory of the run at the beginning.
         after: called with it before the run is resumed.
         share: of the space that a whole run needs, which its disk has.
+        is_own: compared with a training of its own flags, instead of the usual one.
         name: of the directory of the run.
         needs: "mount", "shim" or nothing.
     """
@@ -66,19 +68,22 @@ class Row:
     before: Callable[[Path], None] | None = None
     after: Callable[[Path], None] | None = None
     share: float | None = None
+    is_own: bool = False
     name: str = ""
     needs: str = ""
 
     def lines(self, result: CommandResult) -> list[str]:
-        """Return the errors and the warnings of a training."""
-        found = [line for line in result.stdout.splitlines() if line.startswith("warning: ")]
+        """Return the errors and the warnings of a training, and what it says of a signal."""
+        found = [line for line in result.stdout.splitlines() if line.startswith(("warning: ", "SIG"))]
         return found + [line for line in result.stderr.splitlines() if not line.startswith("LEAKED")]
 
     def differences(self, result: CommandResult) -> Iterator[str]:
         """Name what the training did otherwise than expected."""
-        code = {Expected.STOPS: 1, Expected.GOES_ON: 0, Expected.KILLED: -signal.SIGKILL}[self.expected]
+        codes = {Expected.STOPS: 1, Expected.GOES_ON: 0, Expected.KILLED: -signal.SIGKILL}
+        if self.expected is Expected.STOPPED:
+            codes[self.expected] = 128 + getattr(signal, self.fault)
         lines = self.lines(result)
-        if result.rc != code:
+        if result.rc != codes[self.expected]:
             yield f"ended otherwise than {self.expected.value}: {result}"
         if "Traceback" in result.stdout + result.stderr:
             yield f"printed a traceback: {result}"
@@ -88,7 +93,10 @@ class Row:
         kept = [int(line.split()[2]) for line in result.stderr.splitlines() if line.startswith("LEAKED")]
         if self.fault == LEAK and not 0 < max(kept, default=0) <= MAX_KEPT:
             yield f"a process kept {max(kept, default=0)} samples, expected {MAX_KEPT} at most"
-        if len(errors) > MAX_ERROR_LINES * (self.expected is Expected.STOPS):
+        if self.expected is Expected.STOPPED:
+            if [line.startswith(f"{self.fault}: stopped") for line in lines] != [True]:
+                yield f"expected one line of a stop: {result}"
+        elif len(errors) > MAX_ERROR_LINES * (self.expected is Expected.STOPS):
             yield f"printed more than an error: {errors}"
 
 
@@ -240,4 +248,37 @@ def _cover_shared_memory(options: str) -> None:
         (SHARED_MEMORY / "full").write_bytes(bytes(4096))
 
 
-ROWS = [*_disk_rows(), *_system_rows(), *_worker_rows()]
+def _signal_rows() -> Iterator[Row]:
+    """Rows in which the training gets a signal in each of its phases."""
+    stages = ["--stages", "first=Train", "--stages.first.epochs", "2", "--trainer.epochs", "3"]
+    warm = ["--warmstart.model", "whole_0/best"]  # of the training without a fault
+    lav = ["--trainer.lav_every_n", "1", "--trainer.lav_silent", "True"]
+    phases: list[tuple[str, tuple[str, str, int], Sequence[str]]] = [
+        ("import of the scenario", ("exec", r"tiny/scenario\.py", 1), ()),
+        ("loading of the data (preload_data)", ("tiny.sample", "training", 5), ["--trainer.preload_data", "True"]),
+        ("start of a worker", ("subprocess.Popen", "", 1), WORKERS),
+        (
+            "trial export before the first epoch",
+            ("tempfile.mkdtemp", "tfaip-export-", 1),
+            ["--scenario.export_serve", "True"],
+        ),
+        ("warm start", ("open", r"whole_0/best/weights\.safetensors", 1), warm),
+        ("training", ("tiny.sample", "training", 60), ()),
+        ("training, with workers", ("os.rename", r"/epoch_0001 ", 1), WORKERS),
+        ("validation", ("tiny.sample", "evaluation", 5), ()),
+        ("LAV of an epoch", ("tiny.sample", "evaluation", 15), lav),
+        ("best model", ("os.rename", r"/best ", 1), ()),
+        ("checkpoint", SECOND_CHECKPOINT + (1,), ()),
+        ("history", ("os.rename", r"/history\.json ", 3), ()),
+        ("change of the stage", ("os.rename", r"/epoch_0002 ", 1), stages),
+        ("second stage", ("os.rename", r"/epoch_0003 ", 1), stages),
+    ]
+    for place, event, flags in phases:
+        for name in ("SIGTERM", "SIGINT") if place in ("training", "checkpoint") else ("SIGTERM",):
+            is_own = flags in (warm, lav, stages)
+            yield Row(place, name, Expected.STOPPED, flags=[*KEEP_ALL, *flags], faults=[(name, *event)], is_own=is_own)
+    # Nothing is left to be stopped: the model is exported, and the run is complete.
+    yield Row("final export", "SIGTERM", Expected.GOES_ON, faults=[("SIGTERM", "os.rename", r"/export ", 1)])
+
+
+ROWS = [*_disk_rows(), *_system_rows(), *_worker_rows(), *_signal_rows()]
