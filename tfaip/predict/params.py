@@ -19,7 +19,7 @@ class PredictorParams(RootParams):
         help="Pipeline of the data", factory=DataPipelineParams, fix_dc=True, mode="ssnake"
     )
     silent: bool = option(False, "Print neither progress nor speed", common=True)
-    progress_bar: bool = option(True, "Show a progress bar on a terminal")
+    progress_bar: bool = option(True, "Show a progress bar on a terminal or in a notebook")
     run_eagerly: bool = option(False, "Run the model eagerly, to debug it in Python")
     include_targets: bool = option(
         False, "Read and keep the targets of the samples; the data must have them", common=True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from tfaip.model.predictionstep import PredictionStep
 from tfaip.predict.modelpass import BenchmarkResults, run_pass, samples_of
 from tfaip.predict.params import PredictorParams
 from tfaip.util.logging import logger
-from tfaip.util.terminal import track
+from tfaip.util.terminal import can_show_bar, track
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 
@@ -173,7 +172,7 @@ class Predictor:
 
     def _predicted(self, pipeline: DataPipeline, silent: bool) -> Iterator[Any]:
         total = _num_batches(pipeline)
-        bar = self._params.progress_bar and not silent and sys.stdout.isatty()
+        bar = self._params.progress_bar and not silent and can_show_bar()
         # Data of known length are available: the next batch is read while the device computes. A
         # stream may wait for the answer to one sample before it gives the next.
         read_ahead = 0 if total is None else 1

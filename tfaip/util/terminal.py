@@ -9,9 +9,11 @@ import shutil
 import string
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import TypeVar
+
+from tfaip.util.notebook import NotebookBar, is_notebook
 
 T = TypeVar("T")
 Curve = Sequence[tuple[float, float]]
@@ -54,6 +56,11 @@ def terminal_height() -> int:
 def can_redraw() -> bool:
     """Return True if stdout is a terminal on which lines can be replaced."""
     return is_terminal() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
+def can_show_bar() -> bool:
+    """Return True on such a terminal and in a notebook."""
+    return can_redraw() or is_notebook()
 
 
 def has_colors() -> bool:
@@ -154,7 +161,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def track(items: Iterable[T], description: str, total: int | None, shown: bool) -> Iterator[T]:
-    """Pass items on and show a progress bar that disappears at the end.
+    """Pass items on and show a progress bar, which disappears from a terminal at the end.
 
     Args:
         items: to pass on.
@@ -164,6 +171,23 @@ def track(items: Iterable[T], description: str, total: int | None, shown: bool) 
     """
     if not shown:
         yield from items
+        return
+    with _bar(description, total) as draw:
+        done, next_refresh = 0, 0.0
+        for done, item in enumerate(items, start=1):
+            yield item
+            if time.monotonic() >= next_refresh:
+                draw(done)
+                next_refresh = time.monotonic() + REFRESH_S
+        draw(done)
+
+
+@contextlib.contextmanager
+def _bar(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Return what draws a bar with this number of finished items, in its place."""
+    if is_notebook():
+        notebook_bar = NotebookBar()
+        yield lambda done: notebook_bar.draw(description, done, total, "")
         return
     from rich import progress
 
@@ -176,12 +200,7 @@ def track(items: Iterable[T], description: str, total: int | None, shown: bool) 
     # Without a thread of its own, which would take the interpreter lock from the work.
     with progress.Progress(*columns, transient=True, auto_refresh=False) as bar:
         task = bar.add_task(description, total=total)
-        next_refresh = 0.0
-        for done, item in enumerate(items, start=1):
-            yield item
-            if time.monotonic() >= next_refresh:
-                bar.update(task, completed=done, refresh=True)
-                next_refresh = time.monotonic() + REFRESH_S
+        yield lambda done: bar.update(task, completed=done, refresh=True)
 
 
 def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) -> str:

@@ -36,7 +36,7 @@ def printed(outputs: list[Any]) -> str:
 
 def test_a_training_in_a_notebook(tmp_path: Path) -> None:
     """4 epochs of 11 batches: the bar is one output, with the last epoch, and not that of the last validation."""
-    trained, plotted = executed(
+    trained, plotted, predicted = executed(
         [
             "import os, sys\n"
             f"sys.path.insert(0, {str(REPOSITORY)!r})\n"
@@ -46,6 +46,13 @@ def test_a_training_in_a_notebook(tmp_path: Path) -> None:
             "trainer = TinyScenario.create_trainer(params)\n"
             "logs = trainer.train()",
             "trainer.history.plot('loss')",
+            "from tfaip.predict.params import PredictorParams\n"
+            "from tfaip.predict.predictor import Predictor\n"
+            "predictor = Predictor(PredictorParams(), trainer.scenario.data)\n"
+            "predictor.set_model(trainer.scenario.graph)\n"
+            "predictor.params.pipeline.batch_size = 4\n"
+            "samples = list(predictor.predict(params.gen.val))\n"
+            "len(samples)",
         ],
         tmp_path,
     )
@@ -57,6 +64,10 @@ def test_a_training_in_a_notebook(tmp_path: Path) -> None:
     assert len(rows) == 2 + 4  # the header and the epochs
     (picture,) = [output.data for output in plotted if output.output_type == "execute_result"]
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
+    (bar,) = [output.data for output in predicted if output.output_type == "display_data"]
+    (count,) = [int(output.data["text/plain"]) for output in predicted if output.output_type == "execute_result"]
+    batches = -(-count // 4)
+    assert bar["text/plain"] == f"Prediction [{'#' * 20}] {batches}/{batches}"
 
 
 class Screen(NotebookBar):

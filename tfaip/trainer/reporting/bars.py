@@ -9,7 +9,7 @@ from typing import Any
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.progress import ProgressDisplay, ProgressLines, duration_text
 from tfaip.util.notebook import NotebookBar, is_notebook
-from tfaip.util.terminal import REFRESH_S, can_redraw, cut, terminal_height, terminal_width
+from tfaip.util.terminal import REFRESH_S, can_redraw, can_show_bar, cut, terminal_height, terminal_width
 from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
 
@@ -138,8 +138,8 @@ def _value_texts(values: Logs) -> list[str]:
 
 
 def shows_bar(mode: ProgressBarMode) -> bool:
-    """Return True if `trainer.progress_bar_mode` asks for a bar on a terminal; automatic: if there is one."""
-    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and can_redraw())
+    """Return True if `trainer.progress_bar_mode` asks for a bar; automatic: on a terminal and in a notebook."""
+    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and can_show_bar())
 
 
 def create_progress_display(mode: ProgressBarMode, table_rows: int = 0) -> ProgressDisplay:
@@ -149,8 +149,8 @@ def create_progress_display(mode: ProgressBarMode, table_rows: int = 0) -> Progr
         mode: of the progress.
         table_rows: number of the last epochs in a table above a bar on a terminal; 0: no table.
     """
-    if is_notebook() and mode in (ProgressBarMode.AUTO, ProgressBarMode.BAR):
-        return NotebookProgress()
     if shows_bar(mode):
+        if is_notebook():
+            return NotebookProgress()
         return ProgressBar(table_rows if can_redraw() else 0)
     return ProgressDisplay() if mode is ProgressBarMode.PLAIN else ProgressLines()
