@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import count, islice
+from typing import Any
 
+import numpy as np
 import pytest
 
 from test.data.support import IterableRowsParams, row, rows
@@ -12,8 +15,10 @@ from tfaip.data.pipeline.datagenerator import (
     DataGenerator,
     RandomAccess,
     RawDataGeneratorParams,
+    size_of,
 )
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.errors import UsageError
 
 MODE = PipelineMode.EVALUATION
 
@@ -34,6 +39,27 @@ def test_params_create_their_generator_with_mode_and_params() -> None:
     assert (generator.mode, generator.params) == (MODE, params)
     assert len(generator) == 4
     assert not generator.yields_batches()
+
+
+@pytest.mark.parametrize("length", [-1, 2.0, None, "3"])
+def test_a_length_that_is_none(length: Any) -> None:
+    class Wrong(OnlyLength):
+        def __len__(self) -> int:
+            return length  # type: ignore[no-any-return]
+
+    text = re.escape(f"Wrong.__len__ returned {length!r}, expected the number of samples of a pass: an integer from 0")
+    with pytest.raises(UsageError, match=f"^{text}$"):
+        size_of(Wrong(MODE, IterableRowsParams()))
+
+
+def test_lengths() -> None:
+    class Counted(OnlyLength):
+        def __len__(self) -> int:
+            return np.int64(5)  # type: ignore[return-value]
+
+    assert size_of(Counted(MODE, IterableRowsParams())) == 5
+    with pytest.raises(TypeError, match="the number of samples of DataGenerator is not known"):
+        size_of(DataGenerator(MODE, IterableRowsParams()))
 
 
 def test_params_without_a_class_say_what_to_override() -> None:

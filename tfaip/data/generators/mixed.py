@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, ClassVar
 
 from tfaip.data.generators.listsfile import MAX_SAMPLES, scaled_sizes
-from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, Generator, RandomAccess
+from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, Generator, RandomAccess, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
@@ -76,7 +76,7 @@ class Mixed(Generator):
     @cached_property
     def _ends(self) -> list[int]:
         """For each source the index after its last sample."""
-        sizes = [len(part) for part, _ in self._shares]
+        sizes = [size_of(part) for part, _ in self._shares]
         for (part, _), size in zip(self._shares, sizes, strict=True):
             if not size:
                 raise UsageError(f"{type(part).__name__}, a source of {type(self).__name__}, has no sample")
@@ -106,7 +106,7 @@ class _MixedStream(DataGenerator[Mixed]):
     def __len__(self) -> int:
         if self.params.weights is not None and self.mode is PipelineMode.TRAINING:
             return super().__len__()  # raises
-        return sum(len(part) for part, _ in self._shares)
+        return sum(size_of(part) for part, _ in self._shares)
 
     def yields_batches(self) -> bool:
         return self._shares[0][0].yields_batches()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -10,7 +11,7 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.part import Part
-from tfaip.util.text import shorten_text
+from tfaip.util.text import shorten, shorten_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,6 +176,27 @@ class RawIterableGenerator(DataGenerator[RawDataGeneratorParams]):
 
     def generate(self) -> Iterable[Sample]:
         return self.params.samples
+
+
+def size_of(generator: DataGenerator[Any]) -> int:
+    """Return the number of samples of one pass.
+
+    Raises:
+        TypeError: if it is not known.
+        UsageError: if `__len__` of the generator returns something else.
+    """
+    # len() would say neither whose value is wrong nor the value.
+    size: Any = type(generator).__len__(generator)
+    try:
+        count = operator.index(size)
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise UsageError(
+            f"{type(generator).__name__}.__len__ returned {shorten(size)}, expected the number of samples of a pass: "
+            "an integer from 0"
+        )
+    return count
 
 
 def missing_file(kind: str, mode: PipelineMode, name: str) -> UsageError:

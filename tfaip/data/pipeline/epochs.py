@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any, Generic, TypeVar
 
-from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice
 
@@ -58,7 +58,7 @@ def epoch_size(generator: DataGenerator[Any], limit: int, samples_per_epoch: int
 
 def _pass_size(generator: DataGenerator[Any], limit: int) -> int:
     try:
-        size = len(generator)
+        size = size_of(generator)
     except (TypeError, NotImplementedError) as error:
         if limit > 0:
             return limit

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfaip.data.pipeline.blocks import FailedSample, Outcome, read_sample
-from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams
+from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, require_iterable, require_sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.interruptions import raise_noted
@@ -139,7 +139,7 @@ def _preloadable(
 def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
     limit = params.limit if params.limit > 0 else None
     try:
-        size = len(range(len(generator))[:limit])
+        size = len(range(size_of(generator))[:limit])
     except (TypeError, NotImplementedError) as error:
         if limit is None:
             raise _may_be_endless(params.mode, error) from error

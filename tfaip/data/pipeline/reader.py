@@ -9,7 +9,7 @@ from tfaip.data.pipeline.arraybatches import array_batches
 from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.blocks import BlockProcessor
 from tfaip.data.pipeline.bucketing import LengthBuckets
-from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess
+from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess, size_of
 from tfaip.data.pipeline.definitions import Sample, SampleGroup, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy, SampleFilter
@@ -121,7 +121,7 @@ class PipelineReader:
             raise TypeError("the samples have no end: auto_repeat=False reads them once")
         if not self.processors.is_mapping or self._generator.yields_batches():
             raise TypeError("the number of samples is not known before they are made")
-        size = len(self._generator)
+        size = size_of(self._generator)
         return size if self._params.limit < 0 else min(size, self._params.limit)
 
     def batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:

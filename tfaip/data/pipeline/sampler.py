@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from tfaip.data.pipeline.blocks import Block, FailedSample, Segment, read_sample
-from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess
+from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_iterable, require_sample
 from tfaip.data.pipeline.params import DataPipelineParams
 
@@ -44,7 +44,7 @@ class Sampler:
 
     def indices(self, pass_index: int) -> Indices:
         """Return the order of a pass over data with random access."""
-        size = len(self.generator)
+        size = size_of(self.generator)
         if self._limit is not None:
             size = min(self._limit, size)
         if self._shuffle:
