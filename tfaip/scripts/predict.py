@@ -43,11 +43,13 @@ def main(directories: list[str], flags: list[str]) -> None:
     if args.dry_run:
         _plan(args, models, generator)
         return
+    if args.dump is None:
+        logger(__name__).info("the predictions are not stored: write them with --dump FILE")
     with user_logs(models.scenario, models.params, generator):
         samples = _create_predictor(models, args.predict).predict(generator)
         if args.dump is None:
             count = sum(1 for _ in samples)
-            logger(__name__).info("%d samples were predicted but not stored: write them with --dump FILE", count)
+            logger(__name__).info("%d samples were predicted, none was stored", count)
             return
         from tfaip.predict.samplefile import SampleWriter  # imports NumPy, which `--help` does not need
 

@@ -90,6 +90,10 @@ def test_points_are_a_dict() -> None:
         (["--learning_rate", "CosinDecay"], "no class 'CosinDecay'.* did you mean CosineDecay"),
         (["--learning_rate.alpha", "0.1"], "unknown flag --learning_rate.alpha; it belongs to CosineDecay"),
         (
+            ["--optimizer", "SGD", "--optimizer.beta_1", "0.1"],
+            "it belongs to Adam, AdamW, Adamax and 4 more: choose one, as in --optimizer Adam",
+        ),
+        (
             ["--learning_rate", "CosineDecay", "--learning_rate.alpha", "2"],
             "^alpha is 2.0.*: change --learning_rate.alpha$",
         ),

@@ -88,7 +88,7 @@ def test_parts_of_a_dict() -> None:
         ({"units": 3}, r"unknown flag --units; did you mean --model.units\?"),
         ({"model": 3}, "unknown flag --model"),
         ({"": 3}, "unknown flag --"),
-        ({"optimizer.momentum": 3}, "unknown flag --optimizer.momentum; it belongs to SGD: choose it with"),
+        ({"optimizer.momentum": 3}, "it belongs to SGD, RMSprop and Muon: choose one, as in --optimizer SGD$"),
         ({"newbob_relative_error_threshold": 1}, r"did you mean --learning_rate.threshold\?"),
         ({"model.units": "many"}, "--model.units: expected int, got 'many'"),
         ({"model.units": 2.5}, "--model.units: expected int, got '2.5'"),

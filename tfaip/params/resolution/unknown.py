@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tfaip.errors import UsageError
 from tfaip.params.names.lightning import lightning_counterpart, lightning_hint
@@ -14,6 +14,9 @@ from tfaip.params.resolution.sources import COMMAND_LINE, Settings, label
 from tfaip.params.tree.nodes import node_fields
 from tfaip.params.types.kinds import origin_of
 from tfaip.util.text import shorten_text
+
+# More classes are counted.
+_MOST_NAMES = 3
 
 
 def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[str] = ()) -> None:
@@ -57,10 +60,11 @@ def _hint(key: str, roots: Sequence[Node], general: Sequence[str], dashes: str) 
     answer = returnn_hint(key) or lightning_hint(key)
     if counterpart is None and answer is not None:
         return f": {answer}"
-    for node, cls in _not_chosen(entries):
-        chosen_knows = node.cls is not None and _knows(origin_of(node.cls), node.flag, key)
-        if _knows(cls, node.flag, key) and not chosen_knows:
-            return f"; it belongs to {_choice(node, cls)}: choose it with --{node.flag} {_choice(node, cls)}"
+    for node in _nodes(entries):
+        names = [_choice(node, cls) for cls in _other_classes(node) if _knows(cls, node.flag, key)]
+        if names and (node.cls is None or not _knows(origin_of(node.cls), node.flag, key)):
+            choose = "choose it with" if len(names) == 1 else "choose one, as in"
+            return f"; it belongs to {_listed(names)}: {choose} --{node.flag} {names[0]}"
     counterpart = counterpart or lightning_counterpart(key)
     near = [counterpart] if counterpart is not None else None
     if near is None:
@@ -82,16 +86,14 @@ def is_flag(entry: Entry) -> bool:
 
 def flags_of_other_classes(roots: Sequence[Node], word: str) -> Iterator[tuple[str, str]]:
     """Yield each flag whose last part contains a word, of a class that could be chosen; and that choice as flags."""
-    for node, cls in _not_chosen(all_entries(roots)):
+    for node in _nodes(all_entries(roots)):
         known = {entry.name for entry in node.entries}
-        for field in node_fields(cls):
-            if (
-                word.lower() in field.name.lower()
-                and field.name not in known
-                and field.metadata.get("mode") != "ignore"
-            ):
-                flag = f"{node.flag}{field.metadata.get('separator', '.')}{field.name}"
-                yield flag, f"--{node.flag} {_choice(node, cls)}"
+        for cls in _other_classes(node):
+            for field in node_fields(cls):
+                is_flag_name = field.name not in known and field.metadata.get("mode") != "ignore"
+                if is_flag_name and word.lower() in field.name.lower():
+                    flag = f"{node.flag}{field.metadata.get('separator', '.')}{field.name}"
+                    yield flag, f"--{node.flag} {_choice(node, cls)}"
 
 
 def _near_flags(key: str, known: Sequence[str]) -> list[str]:
@@ -115,17 +117,24 @@ def _near_flags(key: str, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(alike))[:3]
 
 
-def _not_chosen(entries: Sequence[Entry]) -> Iterator[tuple[Node, type]]:
-    """Yield each node whose class can be chosen, with each class that is not."""
-    for node in entries:
-        if isinstance(node, Node) and node.choice is not None:
-            for cls in node.choice.classes:
-                if node.cls is None or cls is not origin_of(node.cls):
-                    yield node, cls
+def _nodes(entries: Iterable[Entry]) -> Iterator[Node]:
+    return (entry for entry in entries if isinstance(entry, Node))
+
+
+def _other_classes(node: Node) -> list[type]:
+    """Return the classes that could be chosen for a node, without the chosen one."""
+    chosen = None if node.cls is None else origin_of(node.cls)
+    return [] if node.choice is None else [cls for cls in node.choice.classes if cls is not chosen]
 
 
 def _choice(node: Node, cls: type) -> str:
     return node.choice.name_of(cls) if node.choice is not None else cls.__name__
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMES:
+        return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _knows(cls: type, prefix: str, key: str) -> bool:
