@@ -78,6 +78,27 @@ def test_options_that_the_control_does_not_have_are_left_out(tmp_path: Path) -> 
     assert read_rate_config(config(tmp_path, text)) == expected
 
 
+def test_names_that_mean_the_same(tmp_path: Path) -> None:
+    for name in ("newbob", "newbob_rel", "newbob_relative"):
+        text = f"learning_rate = 1\nlearning_rate_control = {name!r}\nnewbob_relative_error_div_by_old = True"
+        expected = NewbobRelParams(lr=1.0, divide_by=Divisor.OLD)
+        assert read_rate_config(config(tmp_path, text)) == expected
+
+
+def test_items_of_dicts(tmp_path: Path) -> None:
+    """Entries that code computes do not hide the others."""
+    text = "learning_rate = 1\nlearning_rate_control = 'newbob_multi_epoch'\n"
+    text += "train = {'files': sorted(glob('*')), 'partition_epoch': 7, 'seq_ordering': 'random'}\n"
+    text += "newbob_multi_num_epochs = train['partition_epoch']\n"
+    assert read_rate_config(config(tmp_path, text)) == NewbobMultiEpochParams(lr=1.0, window_epochs=7)
+
+
+def test_no_warning_if_the_control_is_on_in_pretraining(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "learning_rate = 1\npretrain = {'repetitions': 2}\nuse_learning_rate_control_always = True\n"
+    assert read_rate_config(config(tmp_path, text)) == ConstantParams(lr=1.0)
+    assert not caplog.records
+
+
 def test_a_cycle_and_a_function(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cyclic = config(tmp_path, "learning_rate = 1.0\ndynamic_learning_rate = {'interval': 3, 'decay': 0.5}")
     assert read_rate_config(cyclic) == ConstantParams(lr=1.0, modulation=CyclicModulationParams(3, 0.5))
@@ -85,7 +106,7 @@ def test_a_cycle_and_a_function(tmp_path: Path, caplog: pytest.LogCaptureFixture
     text += "pretrain = {'construction_algo': dynamic_learning_rate}\n"
     assert read_rate_config(config(tmp_path, text)) == ConstantParams(lr=1.0)
     pretrain, function = (record.getMessage() for record in caplog.records)
-    assert "has pretraining, in which RETURNN holds the rate: here the control is applied in all epochs" in pretrain
+    assert "has pretraining without use_learning_rate_control_always, so that RETURNN holds the rate in it" in pretrain
     assert "dynamic_learning_rate is a function, which is not run: its factor is left out" in function
 
 
@@ -98,6 +119,17 @@ def test_a_cycle_and_a_function(tmp_path: Path, caplog: pytest.LogCaptureFixture
         ("learning_rate = 1\nif 1:\n  learning_rate = 2", "learning_rate is set by code in line 3"),
         ("learning_rate = 1\nfor learning_rate in x: pass", "learning_rate is set by code in line 2"),
         ("learning_rate = 1\nlearning_rate += 2", "learning_rate is set by code in line 2"),
+        ("learning_rates = [1.0]\nlearning_rates.append(2.0)", "learning_rates is changed by code in line 2"),
+        ("learning_rates = [1.0]\nlearning_rates[0] = 2.0", "learning_rates is changed by code in line 2"),
+        (
+            "d = {'a': 1}\nlearning_rate = d['b']",
+            "learning_rate is computed by code: no such item: 'b'; write its value",
+        ),
+        ("d = {'a': 1}\nd['a'] = 2\nlearning_rate = d['a']", "learning_rate is computed by code: .* in line 3"),
+        ("d = {'a': 1}\nd.update(x)\nlearning_rate = d['a']", "learning_rate is computed by code: .* in line 3"),
+        ("d = {'a': 1}\nx = f(d)\nlearning_rate = d['a']", "learning_rate is computed by code: .* in line 3"),
+        ("d = {'a': 1}\nx = [d]\nlearning_rate = d['a']", "learning_rate is computed by code: .* in line 3"),
+        ("d = {'a': 1}\ndef f(): d.clear()\nlearning_rate = d['a']", "learning_rate is computed by code: .* in line 3"),
         ("def min_learning_rate(): pass", "min_learning_rate is a function in line 1"),
         ("learning_rate = later\nlater = 1", "learning_rate is computed by code"),
         ("learning_rate = 'a'", "params.lr: expected float, got 'a'"),
@@ -105,7 +137,7 @@ def test_a_cycle_and_a_function(tmp_path: Path, caplog: pytest.LogCaptureFixture
         ("learning_rate = nan", "lr is nan, expected a finite number"),
         ("learning_rate = 1\nlearning_rates = [0.1, -1.0]", r"rates\[1\] is -1.0, expected at least 0"),
         ("learning_rate = 1\nmin_learning_rate = 2", r"min_lr is 2.0, expected at most lr \(1.0\)"),
-        ("learning_rate = 1\nlearning_rate_control = 'newbob'", "learning_rate_control is 'newbob', expected one of"),
+        ("learning_rate = 1\nlearning_rate_control = 'bob'", "learning_rate_control is 'bob', expected one of"),
         ("learning_rate = 1\nlearning_rate_control = ['a']", "learning_rate_control is .'a'., expected one of"),
         ("learning_rate = 1\ndynamic_learning_rate = {'a': 1}", "dynamic_learning_rate is {'a': 1}, expected interval"),
         ("task train", "cannot be read as a config of RETURNN: invalid syntax in line 1"),
@@ -147,5 +179,10 @@ def test_replay_with_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
     assert replayed() == ["0.01", "0.01", "0.01", "0.005"]
     assert replayed("--learning_rate.decay", "0.1") == ["0.01", "0.01", "0.01", "0.001"]
+    # The name of the file is that of the only output.
+    recorded = (tmp_path / "learning_rates").read_text()
+    (tmp_path / "learning_rates").write_text(recorded.replace("dev_score", "dev_score_output"))
+    path.write_text(f"{path.read_text()}learning_rate_control_error_measure = 'dev_score'\n")
+    assert replayed() == ["0.01", "0.01", "0.01", "0.005"]
     assert replay_learning_rate.main([*command, str(path)]) == 2
     assert "--returnn_config takes one file, got 2" in capsys.readouterr().err

@@ -55,7 +55,7 @@ def parse_source(text: str) -> list[ast.stmt]:
 
 
 def literal(node: ast.expr | None, names: Mapping[str, Any] | None = None, depth: int = 0) -> Any:
-    """Return the value of an expression of numbers, texts, lists and dicts.
+    """Return the value of an expression of numbers, texts, lists, dicts and items of them.
 
     Args:
         node: the expression.
@@ -87,6 +87,11 @@ def literal(node: ast.expr | None, names: Mapping[str, Any] | None = None, depth
         return {_key(key): literal(value, names, depth + 1) for key, value in pairs}
     if isinstance(node, ast.List | ast.Tuple):
         return [literal(item, names, depth + 1) for item in node.elts]
+    if isinstance(node, ast.Subscript):
+        try:
+            return literal(node.value, names, depth + 1)[literal(node.slice, names, depth + 1)]
+        except (LookupError, TypeError) as error:
+            raise NotLiteral(f"no such item: {ast.unparse(node.slice)}", node.lineno) from error
     raise NotLiteral("not a number, text, list or dict", node.lineno)
 
 

@@ -11,7 +11,6 @@ RETURNN_OPTIONS: Mapping[str, str] = {
     "decouple_constraints": "optimizer.weight_decay",
     "ignore_missing": "warmstart.allow_partial",
     "partition_epoch": "trainer.scale_epoch_size",
-    "save_interval": "trainer.checkpoint_save_freq",
     "seq_ordering": "train.shuffle_buffer_size",
     "stop_on_nonfinite_train_score": "optimizer.skip_nonfinite",
     "tf_log_dir": "trainer.output_dir",
@@ -49,6 +48,7 @@ RETURNN_OPTIONS: Mapping[str, str] = {
     "newbob_error_threshold": "learning_rate.threshold",
     "newbob_learning_rate_decay": "learning_rate.decay",
     "newbob_learning_rate_growth": "learning_rate.growth",
+    "newbob_relative_error_div_by_old": "learning_rate.divide_by",
     "newbob_multi_num_epochs": "learning_rate.window_epochs",
     "newbob_multi_update_interval": "learning_rate.update_every_n_epochs",
     "newbob_relative_error_grow_threshold": "learning_rate.grow_threshold",
@@ -75,10 +75,12 @@ _EPOCH_HOOK = (
     "the hook params_for_epoch(epoch, params) of the scenario returns the params of an epoch; a list of stages: "
     "--stages NAME=TrainStage"
 )
+_REPETITIONS = "the hook pretraining returns (params, repetitions); by index: --pretraining.repetitions 0=1 1=3"
 # Name, or the part of a name before a dot -> what to say of an option that has no single counterpart.
 _ANSWERS: Mapping[str, str] = {
     "#config": "a stage may override any of the params, and hooks get all of them: --stages NAME=TrainStage",
-    "#repetitions": "the hook pretraining returns (params, repetitions); by index: --pretraining.repetitions 0=1 1=3",
+    "#repetition": _REPETITIONS,
+    "#repetitions": _REPETITIONS,
     "chunking": "chunks are made by a StreamProcessor of the scenario (docs/migration_returnn.md)",
     "construction_algo": (
         "the hook pretraining(idx, params) of the scenario returns the params of a stage, and None at the end; params "
@@ -88,6 +90,11 @@ _ANSWERS: Mapping[str, str] = {
     "custom_train_pipeline": _EPOCH_HOOK,
     "get_network": _EPOCH_HOOK,
     "extern_data": "the shapes of data are inputs and targets of the data of a scenario (docs/scenario.md)",
+    "keep_best_n": "there is one best model, best/; the best epochs are not kept as checkpoints",
+    "save_interval": (
+        "a checkpoint is written after each epoch; more of them: --trainer.checkpoint_save_freq N (updates) or "
+        "--trainer.checkpoint_every_s SECONDS"
+    ),
     "load_epoch": "tfaip-resume-training RUN/checkpoint/epoch_0007 continues a run from an epoch",
     "pretrain": _STAGES,
     "pretrain_learning_rate": (

@@ -117,8 +117,12 @@ def _rate_of_config(path: Path, history: History) -> LearningRateParams:
 
     params = read_rate_config(path)
     params.epochs = max(history.epochs, default=0)
-    if isinstance(params, FeedbackParams) and params.monitor is None and set(_RETURNN_SCORES) & set(history.names()):
-        params.monitor = list(_RETURNN_SCORES)
+    names = set(history.names())
+    if isinstance(params, FeedbackParams):
+        if params.monitor is None and names.intersection(_RETURNN_SCORES):
+            params.monitor = list(_RETURNN_SCORES)
+        elif isinstance(params.monitor, str) and params.monitor not in names and f"{params.monitor}_output" in names:
+            params.monitor = f"{params.monitor}_output"  # RETURNN looks for both
     return params
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,13 @@ from tfaip.util.reading import read_text
 from tfaip.util.text import shorten, shorten_text
 
 _CONTROL, _DYNAMIC, _PRETRAIN = "learning_rate_control", "dynamic_learning_rate", "pretrain"
+_CONTROL_ALWAYS = "use_learning_rate_control_always"
 _CONTROLS: Mapping[str, type[LearningRateParams]] = {
     "constant": ConstantParams,
     "newbob_abs": NewbobAbsParams,
+    "newbob": NewbobRelParams,
     "newbob_rel": NewbobRelParams,
+    "newbob_relative": NewbobRelParams,
     "newbob_multi_epoch": NewbobMultiEpochParams,
 }
 _PREFIX = "learning_rate."
@@ -40,7 +44,7 @@ _FIELDS = {
     **{name: flag.removeprefix(_PREFIX) for name, flag in RETURNN_OPTIONS.items() if flag.startswith(_PREFIX)},
 }
 _DIVIDE_BY, _MODULATION = "divide_by", "modulation"
-_WANTED = {_CONTROL, _PRETRAIN, *_FIELDS}
+_WANTED = {_CONTROL, _CONTROL_ALWAYS, _PRETRAIN, *_FIELDS}
 
 log = logger(__name__)
 
@@ -51,7 +55,8 @@ def read_rate_config(path: Path) -> LearningRateParams:
     Options that its control does not have are left out, as RETURNN does.
 
     Args:
-        path: a config in Python. Plain values and arithmetic of plain values can be read.
+        path: a config in Python. Plain values, arithmetic of plain values and items of plain dicts can
+            be read.
 
     Raises:
         UsageError: if the file cannot be read, an option is computed by code, or a value is not
@@ -68,9 +73,12 @@ def read_rate_config(path: Path) -> LearningRateParams:
         raise UsageError(f"{name}: {_CONTROL} is {shorten(control)}, expected one of {', '.join(_CONTROLS)}")
     if not {"learning_rate", "learning_rates"} & options.keys():
         raise UsageError(f"{name} sets neither learning_rate nor learning_rates: is it a config of RETURNN?")
-    if options.get(_PRETRAIN) is not None:
+    if options.get(_PRETRAIN) is not None and not options.get(_CONTROL_ALWAYS):
         log.warning(
-            "%s has pretraining, in which RETURNN holds the rate: here the control is applied in all epochs", name
+            "%s has pretraining without %s, so that RETURNN holds the rate in it: here the control is applied in all "
+            "epochs",
+            name,
+            _CONTROL_ALWAYS,
         )
     try:
         return from_dict(cls, _field_values(options, cls, name))
@@ -110,11 +118,13 @@ def _options(statements: list[ast.stmt]) -> dict[str, Any]:
     names: dict[str, Any] = {}
     for statement in statements:
         if isinstance(statement, ast.FunctionDef):
+            _forget_dicts(statement, names)
             _define(statement, names)
             continue
         targets, value = _assignment(statement)
         if targets is None:
-            _refuse_options_inside(statement)
+            _refuse_options_inside(statement, names)
+            _forget_dicts(statement, names)
             continue
         for target in targets:
             _assign(target, value, names)
@@ -130,18 +140,43 @@ def _define(function: ast.FunctionDef, names: dict[str, Any]) -> None:
 
 
 def _assign(target: str, value: ast.expr, names: dict[str, Any]) -> None:
-    names.pop(target, None)
+    known = True
     try:
         found = literal(value, names)
     except NotLiteral as error:
-        if target == _PRETRAIN or (target == _DYNAMIC and not isinstance(value, ast.Dict)):
-            names[target] = target  # its value does not matter, only its presence
-        elif target in _WANTED:
-            raise NotLiteral(f"{target} is computed by code: {error.reason}", value.lineno) from error
-        return
-    # Other lists are not kept: sums of them could take any amount of memory.
-    if target in _WANTED or not isinstance(found, list | dict):
+        known = target in (_PRETRAIN, _DYNAMIC) and not (target == _DYNAMIC and isinstance(value, ast.Dict))
+        if target in _WANTED and not known:
+            raise NotLiteral(f"{target} is computed by code: {error.reason}; write its value", value.lineno) from error
+        found = target  # its value does not matter, only its presence
+    entries = _plain_entries(value, names) if isinstance(value, ast.Dict) else None
+    if not known or isinstance(found, list | dict):
+        _forget_dicts(value, names)
+    names.pop(target, None)
+    if target in _WANTED or (known and not isinstance(found, list | dict)):
         names[target] = found
+    elif entries is not None:
+        names[target] = entries
+
+
+def _plain_entries(node: ast.Dict, names: Mapping[str, Any]) -> dict[Any, Any]:
+    """Return the entries of a dict that are a number or a text.
+
+    Lists are not kept: sums of them could take any amount of memory.
+    """
+    found = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        with suppress(NotLiteral):
+            entry = literal(value, names)
+            if isinstance(key, ast.Constant) and not isinstance(entry, list | dict):
+                found[key.value] = entry
+    return found
+
+
+def _forget_dicts(node: ast.AST, names: dict[str, Any]) -> None:
+    """Forget each dict that code mentions, since it may change it."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and part.id not in _WANTED and isinstance(names.get(part.id), dict):
+            del names[part.id]
 
 
 def _assignment(statement: ast.stmt) -> tuple[list[str] | None, ast.expr]:
@@ -155,7 +190,12 @@ def _assignment(statement: ast.stmt) -> tuple[list[str] | None, ast.expr]:
     return (names, statement.value) if len(names) == len(statement.targets) else (None, nothing)
 
 
-def _refuse_options_inside(statement: ast.stmt) -> None:
+def _refuse_options_inside(statement: ast.stmt, names: Mapping[str, Any]) -> None:
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in _WANTED:
             raise NotLiteral(f"{node.id} is set by code", node.lineno)
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.value, ast.Name):
+            name = node.value.id
+            is_change = isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load)
+            if is_change and name in _WANTED and isinstance(names.get(name), list | dict):
+                raise NotLiteral(f"{name} is changed by code", node.lineno)
