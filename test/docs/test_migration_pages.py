@@ -117,7 +117,7 @@ def test_every_flag_that_a_page_names_exists(page: str, capsys: pytest.CaptureFi
     for choice in CHOICES:
         known.update(shown_flags(choice, capsys))
     text = (DOCS / page).read_text()
-    # Flags of the scenarios of the page itself, which its commands try, and of Lightning.
+    # Flags of the scenarios of the page itself, which its commands try, of tfaip-lav, and of Lightning.
     typed = {word for code in blocks(page, "shell") for word in shlex.split(code)}
-    typed |= {"--model", "--model.layers", "--ckpt_path", "--trainer.max_epochs"}
+    typed |= {"--model", "--model.layers", "--pipeline.limit", "--ckpt_path", "--trainer.max_epochs"}
     assert [flag for flag in sorted(set(FLAG.findall(text)) - typed) if flag not in known] == []

@@ -278,16 +278,26 @@ def test_names_of_lightning(name: str, here: str) -> None:
     for flag in (f"--{name}", f"--trainer.{name}"):
         with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean --{here}\?"):
             tiny_params(flag, "1")
-    assert here == "dry_run" or "unknown" not in complaint(f"--{here}=1")
+    assert here in ("dry_run", "summary") or "unknown" not in complaint(f"--{here}=1")
 
 
-def test_options_of_lightning_without_counterpart_are_answered() -> None:
-    with pytest.raises(UsageError, match=r"^unknown flag --ckpt_path: tfaip-resume-training RUN continues a run; "):
-        tiny_params("--ckpt_path", "last")
-    with pytest.raises(UsageError, match=r"^unknown flag --trainer.max_steps: a training is counted in epochs: "):
-        tiny_params("--trainer.max_steps", "1000")
-    with pytest.raises(UsageError, match=r"^unknown flag --trainer.save_top_k: one best model is kept, "):
-        tiny_params("--trainer.save_top_k", "3")
+@pytest.mark.parametrize(
+    ("flag", "answer"),
+    [
+        ("--ckpt_path", "tfaip-resume-training RUN continues a run; "),
+        ("--trainer.max_steps", "a training is counted in epochs: "),
+        ("--trainer.save_top_k", "one best model is kept, "),
+        ("--fit.trainer.max_time", "a signal stops a job with a time limit"),
+        ("--trainer.limit_val_batches", "--val.limit N is a number of samples, not of batches"),
+        ("--early_stopping.patience", r"--early_stopping.n_to_go is patience \+ 1"),
+        ("--early_stopping.monitor", "early stopping follows the value that tells the best model"),
+        ("--optimizer.class_path", "a class is chosen by its name, in a file as __cls__"),
+        ("--model.init_args.units", "a class is chosen by its name, in a file as __cls__"),
+    ],
+)
+def test_options_of_lightning_without_counterpart_are_answered(flag: str, answer: str) -> None:
+    with pytest.raises(UsageError, match=f"^unknown flag {flag}: {answer}"):
+        tiny_params(flag, "1")
 
 
 def test_a_function_whose_arguments_are_not_known(foreign: Path) -> None:
