@@ -186,7 +186,11 @@ def size_of(generator: DataGenerator[Any]) -> int:
         UsageError: if `__len__` of the generator returns something else.
     """
     # len() would say neither whose value is wrong nor the value.
-    size: Any = type(generator).__len__(generator)
+    try:
+        size: Any = type(generator).__len__(generator)
+    except Exception as error:
+        error.add_note(f"while {type(generator).__name__}.__len__ ran")
+        raise
     try:
         count = operator.index(size)
     except TypeError:
