@@ -9,6 +9,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datagenerator import size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
@@ -109,7 +110,7 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     is_option = generator is getattr(gen, "val", None)
     options = chosen_options(generator) if is_option else []
     try:
-        size = len(pipeline.generator)
+        size = size_of(pipeline.generator)
     except UsageError:
         if is_option and not options:
             return False  # e.g. no file is named
