@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -308,8 +307,8 @@ def test_the_trainer_can_be_configured_by_subclass() -> None:
     assert trainer.data is trainer.scenario.data
 
 
-def test_the_export_of_a_finished_run_is_checked_only_if_it_is_missing(tmp_path: Path) -> None:
-    params = line_params([1.0, 2.0], output_dir=tmp_path / "run", export_final=True, skip_model_load_test=False)
+def test_the_export_of_a_finished_run_is_checked_only_if_it_is_written(tmp_path: Path) -> None:
+    params = line_params([1.0, 2.0], output_dir=tmp_path / "run", export_best=True, skip_model_load_test=False)
     params.scenario.export_serve = True
 
     class Keep(keras.callbacks.Callback):
@@ -323,7 +322,7 @@ def test_the_export_of_a_finished_run_is_checked_only_if_it_is_missing(tmp_path:
     trainer = LineScenario.create_trainer(params, restore=True)
     trainer.train([keep])
     assert keep.models.formats.compared == frozenset()
-    shutil.rmtree(tmp_path / "run" / "export")
+    params.export_final = True
     trainer = LineScenario.create_trainer(params, restore=True)
     trainer.train([keep])
     assert keep.models.formats.compared == {"serve"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -44,7 +45,16 @@ def create_training_pipeline(
         data: in the place of that of the scenario; None: that.
     """
     pipeline = _with_seed(params.gen.train_data(data or scenario.data), params, PipelineMode.TRAINING)
+    _check_length(pipeline, params)
     return _preloaded(pipeline, params)
+
+
+def _check_length(pipeline: DataPipeline, params: Params) -> None:
+    """Read what tells the length of the training data, so that an error names a flag of their generator."""
+    is_option = pipeline.generator_params is getattr(params.gen, "train", None)
+    if is_option and params.samples_per_epoch == -1:
+        with below("gen.train"), contextlib.suppress(TypeError, NotImplementedError):
+            size_of(pipeline.generator)
 
 
 def create_validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:
@@ -110,7 +120,8 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     is_option = generator is getattr(gen, "val", None)
     options = chosen_options(generator) if is_option else []
     try:
-        size = size_of(pipeline.generator)
+        with below("gen.val") if is_option else contextlib.nullcontext():
+            size = size_of(pipeline.generator)
     except UsageError:
         if is_option and not options:
             return False  # e.g. no file is named
