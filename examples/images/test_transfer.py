@@ -34,5 +34,6 @@ class TestTransfer(ScenarioTests, TestCase):
         params = self.trainer_params()
         params.scenario.model.backbone = "missing.weights.h5"
         trainer = TransferScenario.create_trainer(params)
-        with self.assertRaisesRegex(UsageError, "^--model.backbone missing.weights.h5: there is no such file$"):
+        expected = "^--model.backbone missing.weights.h5: there is no such file$"
+        with self.assertRaisesRegex(UsageError, expected):  # noqa: PT027 (unittest runs it too)
             trainer.create_warmstarter().apply(trainer.scenario.graph)

@@ -84,8 +84,8 @@ def stacked_votes(name: str, values: Sequence[Any]) -> np.ndarray:
     shapes = list(dict.fromkeys(np.shape(value) for value in values))
     if len(shapes) > 1:
         raise TfaipError(
-            f"the vote gives output {name!r} in different shapes ({_texts(shapes)}) in one batch, expected one shape as of "
-            "a single model: let the voter pad it, or vote after the post-processing (post_processed = True)"
+            f"the vote gives output {name!r} in different shapes ({_texts(shapes)}) in one batch, expected one shape, "
+            "as of a single model: let the voter pad it, or vote after the post-processing (post_processed = True)"
         )
     return np.stack(values)
 
@@ -104,8 +104,9 @@ def _texts(shapes: Sequence[tuple[int, ...]]) -> str:
 def _vote(name: str, values: Sequence[Any]) -> Any:
     arrays = [np.asarray(value) for value in values]
     if len({array.shape for array in arrays}) > 1:
+        shapes = _texts([array.shape for array in arrays])
         raise TfaipError(
-            f"the models give output {name!r} in different shapes ({_texts([array.shape for array in arrays])}): vote in another way with a "
+            f"the models give output {name!r} in different shapes ({shapes}): vote in another way with a "
             "MultiModelVoter of this scenario"
         )
     stacked = np.stack(arrays)
