@@ -6,6 +6,7 @@ from unittest import TestCase
 import numpy as np
 from transfer.scenario import TransferScenario
 
+from tfaip.errors import UsageError
 from tfaip.testing import ScenarioTests
 
 
@@ -28,3 +29,11 @@ class TestTransfer(ScenarioTests, TestCase):
         found = trainer.scenario.graph.network.get_layer("backbone").get_weights()
         for weight, expected in zip(found, source.get_weights(), strict=True):
             np.testing.assert_array_equal(weight, expected)
+
+    def test_a_missing_file_of_the_backbone_is_named(self) -> None:
+        params = self.trainer_params()
+        params.scenario.model.backbone = "missing.weights.h5"
+        trainer = TransferScenario.create_trainer(params)
+        expected = "^--model.backbone missing.weights.h5: there is no such file$"
+        with self.assertRaisesRegex(UsageError, expected):  # noqa: PT027 (unittest runs it too)
+            trainer.create_warmstarter().apply(trainer.scenario.graph)

@@ -63,6 +63,28 @@ def test_unknown_attribute_is_refused_with_the_nearest_name(cls: Any) -> None:
         cls(lrr=1)
 
 
+def test_an_attribute_of_a_deeper_level_is_refused_with_its_path() -> None:
+    class Inner(ParamsBase):
+        units: int = 3
+
+    class Middle(ParamsBase):
+        first: Inner = field(default_factory=Inner)
+        second: Inner = field(default_factory=Inner)
+
+    class Outer(ParamsBase):
+        model: Middle = field(default_factory=Middle)
+        unit: int = 1
+
+    params = Outer()
+    hint = r"Outer.units does not exist; did you mean model\.first\.units or model\.second\.units\?"
+    with pytest.raises(AttributeError, match=hint):
+        _ = params.units  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=hint):
+        params.units = 2  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"Inner.unit does not exist; did you mean units\?"):
+        params.model.first.unit = 2  # type: ignore[attr-defined]
+
+
 def test_properties_can_be_set() -> None:
     bare = Bare()
     bare.double = 8.0

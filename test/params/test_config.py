@@ -129,6 +129,12 @@ def test_none_for_optional_nodes(write: Write) -> None:
     assert parse("--config", file, default=RunParams(output_dir="o", backup=SGDOptimizer())).backup is None
 
 
+@pytest.mark.parametrize("name", ["bom.json", "bom.yaml"])
+def test_a_byte_order_mark_is_skipped(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text('{"run.epochs": 7}', encoding="utf-8-sig")
+    assert parse("--config", str(tmp_path / name)).epochs == 7
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

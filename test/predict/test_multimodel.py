@@ -20,7 +20,7 @@ from tfaip.evaluator.evaluator import EvaluatorBase, scalar_results
 from tfaip.lav.multilav import VOTED
 from tfaip.lav.params import LAVParams
 from tfaip.predict.multimodelpredictor import MultiModelPredictor
-from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
+from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, stacked_votes, vote_on
 from tfaip.predict.params import PredictorParams
 from tfaip.scenario.tutorial.full.data import TutorialData, TutorialGenerator
 from tfaip.scenario.tutorial.full.datasets import Part
@@ -56,6 +56,26 @@ def test_means_of_half_precision_are_taken_in_single():
 def test_different_shapes_cannot_be_voted_on():
     with pytest.raises(TfaipError, match=r"output 'p' in different shapes \(\[2\], \[3\]\)"):
         voted({"p": np.zeros(2)}, {"p": np.zeros(3)})
+
+
+class Stacking(MultiModelVoter):
+    """Expects labels of one length."""
+
+    def vote(self, sample):
+        return sample.new_outputs({"labels": np.stack([outputs["labels"] for outputs in sample.outputs])})
+
+
+def test_a_voter_that_fails_names_the_outputs_of_different_shapes():
+    outputs = [{"labels": np.zeros(2), "p": np.zeros(4)}, {"labels": np.zeros(3), "p": np.zeros(4)}]
+    with pytest.raises(ValueError, match="same shape") as caught:
+        vote_on(Stacking(), Sample(outputs=outputs))
+    assert caught.value.__notes__ == ["the models give output 'labels' in different shapes ([2], [3])"]
+
+
+def test_votes_of_a_batch_have_one_shape():
+    np.testing.assert_array_equal(stacked_votes("labels", [[1, 2], np.array([3, 4])]), [[1, 2], [3, 4]])
+    with pytest.raises(TfaipError, match=r"the vote gives output 'labels' in different shapes \(\[2\], \[3\]\) in one"):
+        stacked_votes("labels", [np.zeros(2), np.zeros(3), np.zeros(2)])
 
 
 class Highest(MultiModelVoter):

@@ -42,6 +42,7 @@ def test_a_finished_run_stays_as_it_is(whole: Path, workplace: Path, tmp_path: P
     assert "training is finished: 4 of 4 epochs are done" in result.stdout.splitlines()
     assert printed_epochs(result.stdout) == []
     assert "changed" not in result.stdout
+    assert "exporting and loading the model for a check" not in result.stdout
     assert_same_run(run, whole / "run")
 
 

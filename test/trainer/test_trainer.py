@@ -305,3 +305,25 @@ def test_the_trainer_can_be_configured_by_subclass() -> None:
     assert type(trainer.params) is type(params)
     assert trainer.params.scenario is trainer.scenario.params
     assert trainer.data is trainer.scenario.data
+
+
+def test_the_export_of_a_finished_run_is_checked_only_if_it_is_written(tmp_path: Path) -> None:
+    params = line_params([1.0, 2.0], output_dir=tmp_path / "run", export_best=True, skip_model_load_test=False)
+    params.scenario.export_serve = True
+
+    class Keep(keras.callbacks.Callback):
+        def on_train_begin(self, logs: Any = None) -> None:
+            self.models = trainer._runner.setup.output.models  # type: ignore[union-attr]
+
+    keep = Keep()
+    trainer = LineScenario.create_trainer(params)
+    trainer.train([keep])
+    assert keep.models.formats.compared == {"serve"}
+    trainer = LineScenario.create_trainer(params, restore=True)
+    trainer.train([keep])
+    assert keep.models.formats.compared == frozenset()
+    params.export_final = True
+    trainer = LineScenario.create_trainer(params, restore=True)
+    trainer.train([keep])
+    assert keep.models.formats.compared == {"serve"}
+    assert (tmp_path / "run" / "export" / "serve").is_dir()

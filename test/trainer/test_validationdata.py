@@ -81,6 +81,19 @@ def test_a_csv_file_without_rows_is_an_error(tmp_path: Path, preload_data: bool)
         LineScenario.create_trainer(params).train()
 
 
+@pytest.mark.parametrize("preload_data", [False, True])
+def test_a_missing_file_names_the_flag_of_its_generator(preload_data: bool) -> None:
+    missing = CsvGeneratorParams(files=["missing.csv"], input_columns=["x"])
+    reason = "cannot read the CSV file missing.csv: No such file or directory; change"
+    params = with_validation(missing, preload_data=preload_data)
+    with pytest.raises(UsageError, match=f"^{reason} --val.files$"):
+        LineScenario.create_trainer(params).train()
+    params = line_params([1], preload_data=preload_data)
+    params.gen.train = missing
+    with pytest.raises(UsageError, match=f"^{reason} --train.files$"):
+        LineScenario.create_trainer(params).train()
+
+
 def test_many_long_options_make_no_long_message() -> None:
     params = with_validation(FolderParams(directory="/none/" + "d" * 200, files=["f" * 200] * 50))
     with pytest.raises(UsageError, match="no sample") as raised:

@@ -94,6 +94,8 @@ def test_a_good_file_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("é")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     assert read_text(tmp_path / "link") == "é"
+    (tmp_path / "file").write_text("é", encoding="utf-8-sig")
+    assert read_text(tmp_path / "link") == "é"
     (tmp_path / "file").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="link: is not a text file in UTF-8"):
         read_text(tmp_path / "link")

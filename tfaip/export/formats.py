@@ -130,9 +130,13 @@ class ExportFormats:
         """
         can_wait = set(self._exporters) == {SERVE_DIR} and not tensorflow_is_imported()
         if can_wait and self._graphs_can_be_exported(inputs):
-            self._unchecked = inputs
+            self.check_with_write(inputs)
         else:
             self.check(inputs)
+
+    def check_with_write(self, inputs: dict[str, np.ndarray]) -> None:
+        """Compare the outputs of one batch in the first `write`, if there is one."""
+        self._unchecked = inputs
 
     def _graphs_can_be_exported(self, inputs: dict[str, np.ndarray]) -> bool:
         variables = self._graphs.root.variables

@@ -9,8 +9,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from tfaip.components.loading import Scenario
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.databaseparams import DataGeneratorParams
@@ -25,7 +23,7 @@ from tfaip.lav.params import LAVParams
 from tfaip.model.predictionscoring import OUTPUTS, EvaluationModel, EvaluationStep, ScoringModel
 from tfaip.predict.modelpass import BenchmarkResults, run_pass
 from tfaip.predict.multimodelpredictor import load_models, merged, voted_samples
-from tfaip.predict.multimodelvoter import MultiModelVoter
+from tfaip.predict.multimodelvoter import MultiModelVoter, stacked_votes, vote_on
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.versions import Versions, process_outputs, same_samples, versions_of
 from tfaip.util.text import shorten_text
@@ -175,7 +173,7 @@ class VotingEvaluation:
         return zip_longest(*streams)
 
     def _vote(self, versions: Versions) -> Sample:
-        return self._voter.finalize_sample(self._voter.vote(merged(versions)))
+        return self._voter.finalize_sample(vote_on(self._voter, merged(versions)))
 
     def _start(self, batch: Batch) -> list[TensorDict]:
         return [step(batch) for step in self._steps]
@@ -186,6 +184,6 @@ class VotingEvaluation:
         if self._voter.post_processed:
             return versions
         voted = list(voted_samples(batch, by_model, self._voter))
-        outputs = {name: np.stack([sample.outputs[name] for sample in voted]) for name in voted[0].outputs}
+        outputs = {name: stacked_votes(name, [one.outputs[name] for one in voted]) for name in voted[0].outputs}
         self._vote_step.score({"inputs": batch.inputs, OUTPUTS: outputs}, batch.targets)
         return [(*alone, vote) for alone, vote in zip(versions, voted, strict=True)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform, overload
 
 from tfaip.params.declaration.bodies import prepare_body
@@ -20,6 +21,8 @@ from tfaip.params.names import oldnames, suggestions
 from tfaip.params.shared import take_shared
 
 T = TypeVar("T")
+
+_MOST_PATHS = 3
 
 
 @dataclass_transform(field_specifiers=(field,))
@@ -118,7 +121,7 @@ class ParamsBase(metaclass=ParamsMeta):
             if hasattr(type(self), name):  # a property raised an AttributeError: again, for its own message
                 return object.__getattribute__(self, name)
             known = [field.name for field in fields(type(self))]
-            reason = "is not set yet" if name in known else f"does not exist{suggestions.did_you_mean(name, known)}"
+            reason = "is not set yet" if name in known else f"does not exist{_did_you_mean(self, name)}"
             removed = oldnames.removed_fields(type(self))
             if name in removed:
                 reason = f"was removed: {removed[name]}"
@@ -133,10 +136,30 @@ class ParamsBase(metaclass=ParamsMeta):
                     oldnames.warn_removed(f"{cls.__name__}.{name}", removed[name])
                     return
                 if new == name:
-                    hint = suggestions.did_you_mean(name, [known.name for known in fields(cls)])
-                    raise AttributeError(f"{cls.__name__}.{name} does not exist{hint}", name=name, obj=self)
+                    raise AttributeError(
+                        f"{cls.__name__}.{name} does not exist{_did_you_mean(self, name)}", name=name, obj=self
+                    )
                 name = new
             object.__setattr__(self, name, value)
+
+
+def _did_you_mean(params: ParamsBase, name: str) -> str:
+    """Return where a field of this name is below some params, else their near names, for a message."""
+    below = list(islice(_paths_below(params, name), _MOST_PATHS))
+    if below:
+        return f"; did you mean {' or '.join(below)}?"
+    return suggestions.did_you_mean(name, [known.name for known in fields(params)])
+
+
+def _paths_below(params: ParamsBase, name: str) -> Iterator[str]:
+    """Yield the dotted paths of all fields of this name in the parts of some params."""
+    for part in fields(params):
+        value = vars(params).get(part.name)
+        if isinstance(value, ParamsBase):
+            if any(known.name == name for known in fields(value)):
+                yield f"{part.name}.{name}"
+            for path in _paths_below(value, name):
+                yield f"{part.name}.{path}"
 
 
 @overload

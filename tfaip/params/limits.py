@@ -82,6 +82,9 @@ class FieldAdvice(FieldError):
             text = text.replace(f"{{{name}}}", label)
         return text
 
+    def __reduce__(self) -> Any:
+        return type(self), (self._text, *self._names), vars(self)
+
     def name_flags(self, flag_of: Callable[[str], str | None]) -> None:
         self.flags = [flag_of(path) or path for path in (self.path, *self.others)]
 

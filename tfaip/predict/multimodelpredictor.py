@@ -21,7 +21,7 @@ from tfaip.params.resource import Resource
 from tfaip.params.tree.changes import Change, diff
 from tfaip.params.tree.places import flag_of
 from tfaip.predict.modelpass import samples_of
-from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter
+from tfaip.predict.multimodelvoter import MeanVoter, MultiModelVoter, vote_on
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Model, Predictor
 from tfaip.predict.versions import Versions, process_outputs, same_samples, versions_of
@@ -104,7 +104,7 @@ class MultiModelPredictor(Predictor):
         if not self._voter.post_processed:
             return super()._processed(predicted, pipeline)
         streams = process_outputs(predicted, self._pipelines(pipeline))
-        return (self._voter.vote(merged(versions)) for versions in same_samples(streams))
+        return (vote_on(self._voter, merged(versions)) for versions in same_samples(streams))
 
     def _pipelines(self, pipeline: DataPipeline) -> list[DataPipeline]:
         """Return a pipeline for each model, whose post-processing is its own; that of other data is for all."""
@@ -147,7 +147,7 @@ def voted_samples(batch: Batch, outputs: Sequence[TensorDict], voter: MultiModel
     """
     by_model = [samples_of(batch, one) for one in outputs]
     return (
-        voter.vote(same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
+        vote_on(voter, same_sample[0].new_outputs([sample.outputs for sample in same_sample]))
         for same_sample in zip(*by_model, strict=True)
     )
 

@@ -94,7 +94,8 @@ class Predictor:
         """Predict samples as a generator would give them, before the pre-processing.
 
         Args:
-            samples: samples, or only their inputs. There may be endlessly many of them.
+            samples: samples, or only their inputs. There may be endlessly many of them. Without
+                processors before the model, the only input of a model may be given as a bare array.
 
         Raises:
             TypeError: if `samples` is a single sample, or no iterable.
@@ -104,9 +105,10 @@ class Predictor:
                 "predict_raw takes several samples or inputs, as in predict_raw([{'x': array}]), got "
                 f"{shorten(samples)}"
             )
+        raw = _RawSamples(self._data)
         if isinstance(samples, Sequence):
-            return self.predict(RawDataGeneratorParams(samples=[_as_sample(sample) for sample in samples]))
-        return self.predict(RawDataGeneratorParams(samples=map(_as_sample, samples)))
+            return raw.explained(self.predict(RawDataGeneratorParams(samples=[raw.sample(one) for one in samples])))
+        return raw.explained(self.predict(RawDataGeneratorParams(samples=map(raw.sample, samples))))
 
     def predict_database(self, database: DataBase[Any], generator_params: DataGeneratorParams) -> Iterator[Sample]:
         """Predict the samples of a generator with the processors of other data than the model's."""
@@ -132,7 +134,7 @@ class Predictor:
         pipeline = self._pipeline(self._data, RawDataGeneratorParams(samples=samples))
         alone = replace(pipeline.params, batch_size=1, batch_drop_remainder=False, num_processes=0)
         pipeline = pipeline.with_params(alone)
-        return RawPredictor(samples, pipeline, lambda: self._run(pipeline, silent=True))
+        return RawPredictor(samples, pipeline, lambda: self._run(pipeline, silent=True), self._data)
 
     def _create_step(self, model: Model) -> Step:
         if isinstance(model, keras.layers.Layer):
@@ -210,12 +212,16 @@ class RawPredictor:
         samples: the list that `run` reads.
         pipeline: of the samples.
         run: predicts what is in `samples`.
+        data: tell which inputs are expected.
     """
 
-    def __init__(self, samples: list[Sample], pipeline: DataPipeline, run: Callable[[], Iterator[Sample]]) -> None:
+    def __init__(
+        self, samples: list[Sample], pipeline: DataPipeline, run: Callable[[], Iterator[Sample]], data: DataBase[Any]
+    ) -> None:
         self._samples = samples
         self._pipeline = pipeline
         self._run = run
+        self._data = data
 
     def __enter__(self) -> Self:
         self._pipeline.__enter__()
@@ -230,13 +236,14 @@ class RawPredictor:
         """Pre-process, predict and post-process a sample.
 
         Args:
-            sample: the sample, or only its inputs.
+            sample: the sample, or only its inputs, see `Predictor.predict_raw`.
 
         Raises:
             TfaipError: if the processors made no sample of it, or several.
         """
-        self._samples[:] = [_as_sample(sample)]
-        predicted = list(self._run())
+        raw = _RawSamples(self._data)
+        self._samples[:] = [raw.sample(sample)]
+        predicted = list(raw.explained(self._run()))
         if len(predicted) != 1:
             raise TfaipError(
                 f"the processors made {len(predicted)} samples of one, expected 1: predict_raw gives them all"
@@ -244,9 +251,40 @@ class RawPredictor:
         return predicted[0]
 
 
-def _as_sample(value: Any) -> Sample:
-    """Return a sample, or the sample with these inputs."""
-    return value if isinstance(value, Sample) else Sample(inputs=value)
+class _RawSamples:
+    """Samples of what the user gives in memory.
+
+    Args:
+        data: the data, which tell the inputs.
+    """
+
+    def __init__(self, data: DataBase[Any]) -> None:
+        self._data = data
+        self._array_shape: list[int] | None = None
+
+    def sample(self, value: Any) -> Sample:
+        """Return a sample, or the sample with these inputs."""
+        if isinstance(value, Sample):
+            return value
+        if hasattr(value, "shape") and not isinstance(value, Mapping):
+            names = list(self._data.input_layer_specs())
+            if len(names) == 1 and not self._data.params.pre_proc.flatten_processors():
+                return Sample(inputs={names[0]: value})
+            self._array_shape = list(value.shape)
+        return Sample(inputs=value)
+
+    def explained(self, predicted: Iterator[Sample]) -> Iterator[Sample]:
+        """Yield predicted samples; an error after an array was given tells the inputs that are expected."""
+        try:
+            yield from predicted
+        except Exception as error:
+            if self._array_shape is not None:
+                specs = self._data.input_layer_specs().items()
+                expected = ", ".join(f"{name} {spec.dtype} {list(spec.shape)}" for name, spec in specs)
+                error.add_note(
+                    f"inputs were given as an array of shape {self._array_shape}; the model reads a dict of {expected}"
+                )
+            raise
 
 
 def _num_batches(pipeline: DataPipeline) -> int | None:

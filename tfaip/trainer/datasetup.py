@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -9,6 +10,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
+from tfaip.data.pipeline.datagenerator import size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
@@ -43,7 +45,16 @@ def create_training_pipeline(
         data: in the place of that of the scenario; None: that.
     """
     pipeline = _with_seed(params.gen.train_data(data or scenario.data), params, PipelineMode.TRAINING)
+    _check_length(pipeline, params)
     return _preloaded(pipeline, params)
+
+
+def _check_length(pipeline: DataPipeline, params: Params) -> None:
+    """Read what tells the length of the training data, so that an error names a flag of their generator."""
+    is_option = pipeline.generator_params is getattr(params.gen, "train", None)
+    if is_option and params.samples_per_epoch == -1:
+        with below("gen.train"), contextlib.suppress(TypeError, NotImplementedError):
+            size_of(pipeline.generator)
 
 
 def create_validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:
@@ -109,7 +120,8 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     is_option = generator is getattr(gen, "val", None)
     options = chosen_options(generator) if is_option else []
     try:
-        size = len(pipeline.generator)
+        with below("gen.val") if is_option else contextlib.nullcontext():
+            size = size_of(pipeline.generator)
     except UsageError:
         if is_option and not options:
             return False  # e.g. no file is named

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -45,6 +46,14 @@ from tfaip.util.logging import logger, timed
 LARGEST_COUNT = 2**31 - 1
 
 log = logger(__name__)
+
+
+class ExportCheck(Enum):
+    """Time of the check of a new model's export: now, begun now, or with the first export of a finished training."""
+
+    NOW = "now"
+    BEGIN = "begin"
+    WITH_WRITE = "with write"
 
 
 @dataclass
@@ -123,7 +132,7 @@ class TrainingSetup:
 
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""
-        return self.state.progress.epoch >= self.stage.last_epoch or self.early_stopping().stops_after is not None
+        return _is_finished(self.params, self.stage, self.best, self.state.progress)
 
     def early_stopping(self, running: Mapping[int, float] | None = None) -> EarlyStoppingStatus:
         """Return the status of early stopping.
@@ -193,9 +202,13 @@ def set_up_training(
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, data.samples), name)
     if run.output.directory is not None:
         run.output.best, run.output.final = run.exports_best(stage), params.export_final
-        is_exported_soon = run.output.best and _is_best_next(params, stage, best, validates, progress)
+        check = ExportCheck.NOW
+        if progress is not None and _is_finished(params, stage, best, progress):
+            check = ExportCheck.WITH_WRITE
+        elif run.output.best and _is_best_next(params, stage, best, validates, progress):
+            check = ExportCheck.BEGIN
         exported_before = None if kept is None else run.output.models
-        run.output.models = _create_model_writer(params, scenario, data.samples, is_exported_soon, exported_before)
+        run.output.models = _create_model_writer(params, scenario, data.samples, check, exported_before)
     feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
     return TrainingSetup(
         stage=stage,
@@ -276,6 +289,13 @@ def _choose_best_model(
     return best
 
 
+def _is_finished(params: Params, stage: PlannedStage, best: BestModel, progress: TrainingProgress) -> bool:
+    """Return True if the last epoch of a stage is done, or it has stopped early."""
+    if progress.epoch >= stage.last_epoch:
+        return True
+    return params.early_stopping.status(best.values(progress.history), best.mode).stops_after is not None
+
+
 def _is_best_next(
     params: Params, stage: PlannedStage, best: BestModel, validates: bool, progress: TrainingProgress | None
 ) -> bool:
@@ -298,7 +318,7 @@ def _create_model_writer(
     params: Params,
     scenario: Scenario,
     sample_data: DataPipeline,
-    is_exported_soon: bool,
+    check: ExportCheck,
     before: ModelDirectoryWriter | None,
 ) -> ModelDirectoryWriter | None:
     """Return the writer of models; None: none will be exported.
@@ -307,7 +327,7 @@ def _create_model_writer(
         params: the params of the stage.
         scenario: the scenario that is trained.
         sample_data: for the comparison of the exported model.
-        is_exported_soon: a model is exported after the next epoch.
+        check: time of the check of the export.
         before: writer of the same model in the stage before; None: there is none.
     """
     if not params.export_best and not params.export_final:
@@ -317,7 +337,11 @@ def _create_model_writer(
     was_checked = before is not None and before.has_checked(models)
     if models.formats is not None and not was_checked and not params.skip_model_load_test:
         # What cannot be exported is known before the first epoch instead of after the last.
-        check = models.formats.begin_check if is_exported_soon else models.formats.check
+        inputs = first_batch(sample_data).inputs
+        if check is ExportCheck.WITH_WRITE:
+            models.formats.check_with_write(inputs)
+            return models
+        check_now = models.formats.begin_check if check is ExportCheck.BEGIN else models.formats.check
         with timed(log, "exporting and loading the model for a check"):
-            check(first_batch(sample_data).inputs)
+            check_now(inputs)
     return models

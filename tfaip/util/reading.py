@@ -91,14 +91,14 @@ def read_bytes(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> byt
 
 
 def read_text(path: str | os.PathLike[str], limit: int = DOCUMENT_BYTES) -> str:
-    """Return the content of a text file in UTF-8.
+    """Return the content of a text file in UTF-8, without a byte-order mark.
 
     Raises:
         UsageError: if it cannot be read; one line that names it.
     """
     name = shorten_text(os.fspath(path), 200)
     try:
-        return read_bytes(path, limit).decode("utf-8")
+        return read_bytes(path, limit).decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{name}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:

@@ -1,7 +1,9 @@
 """Reads the file of the backbone before the first epoch."""
 
+from pathlib import Path
 from typing import Any
 
+from tfaip.errors import UsageError
 from tfaip.imports import Trainer, WarmStarter
 
 
@@ -14,6 +16,8 @@ class BackboneStarter(WarmStarter):
 
     def apply(self, graph: Any, structure: Any = None) -> None:
         if self.file:
+            if not Path(self.file).is_file():
+                raise UsageError(f"--model.backbone {self.file}: there is no such file")
             graph.network.get_layer("backbone").load_weights(self.file)
         super().apply(graph, structure)
 

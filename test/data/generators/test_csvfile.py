@@ -61,10 +61,14 @@ def test_damaged_files_are_named(tmp_path: Path, text: str, message: str) -> Non
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot read the CSV file \S*b.csv: No such file or directory$"):
+    with pytest.raises(
+        UsageError, match=r"cannot read the CSV file \S*b.csv: No such file or directory; change files$"
+    ):
         read(tmp_path / "b.csv")
     for name in ("a\0b", "x" * 5000):
-        with pytest.raises(UsageError, match=r"cannot read the CSV file .*(NUL character|name too long)$") as caught:
+        with pytest.raises(
+            UsageError, match=r"cannot read the CSV file .*(NUL character|name too long); change files$"
+        ) as caught:
             read(Path(name))
         assert len(str(caught.value)) <= 300
     with pytest.raises(UsageError, match="no CSV file is given for the training: .* --train.files FILE"):

@@ -97,12 +97,16 @@ def test_unusable_lists_are_named(tmp_path: Path) -> None:
     for mode, flag in (("training", "--train"), ("evaluation", "--val"), ("prediction", "--data")):
         with pytest.raises(UsageError, match=f"no list file is given for the {mode}: .* {flag}.lists FILE"):
             len(ListsFileGenerator(PipelineMode(mode), ListsFileGeneratorParams()))
-    with pytest.raises(UsageError, match=r"cannot read the list file \S*missing.txt: No such file or directory$"):
+    with pytest.raises(
+        UsageError, match=r"cannot read the list file \S*missing.txt: No such file or directory; change lists$"
+    ):
         lines_of(lists=[str(tmp_path / "missing.txt")])
     with pytest.raises(UsageError, match="empty.txt names no sample: it has 2 lines, all empty or comments"):
         lines_of(lists=[write(tmp_path / "empty.txt", "# nothing", "", "")])
     for name in ("a\0b", "x" * 5000):
-        with pytest.raises(UsageError, match=r"cannot read the list file .*(NUL character|name too long)$") as caught:
+        with pytest.raises(
+            UsageError, match=r"cannot read the list file .*(NUL character|name too long); change lists$"
+        ) as caught:
             lines_of(lists=[name])
         assert len(str(caught.value)) <= 300
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")

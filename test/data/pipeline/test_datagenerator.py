@@ -52,6 +52,16 @@ def test_a_length_that_is_none(length: Any) -> None:
         size_of(Wrong(MODE, IterableRowsParams()))
 
 
+def test_a_length_that_fails() -> None:
+    class Broken(OnlyLength):
+        def __len__(self) -> int:
+            raise KeyError("rows")
+
+    with pytest.raises(KeyError, match="rows") as caught:
+        size_of(Broken(MODE, IterableRowsParams()))
+    assert caught.value.__notes__ == ["while Broken.__len__ ran"]
+
+
 def test_lengths() -> None:
     class Counted(OnlyLength):
         def __len__(self) -> int:

@@ -66,7 +66,7 @@ class CsvGenerator(DataGenerator[P]):
             with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig", newline="") as file:
                 return list(self._parse(path, csv.DictReader(file, delimiter=self.params.delimiter, strict=True)))
         except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8, or an impossible file name
-            raise unreadable_file("CSV", path, error) from error
+            raise unreadable_file("CSV", path, error, "files") from error
 
     def _parse(self, path: str, reader: csv.DictReader[str]) -> Iterator[Row]:
         wanted = [*self.params.input_columns, *self.params.target_columns]

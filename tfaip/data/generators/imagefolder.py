@@ -43,7 +43,7 @@ class ImageFolder(Generator):
         try:
             found = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_dir())
         except (OSError, ValueError) as error:
-            raise unreadable_file("image", self.folder, error) from error
+            raise unreadable_file("image", self.folder, error, "folder") from error
         found = [name for name in found if not name.startswith(".")]
         unknown = [name for name in found if self.classes and name not in self.classes]
         if unknown:

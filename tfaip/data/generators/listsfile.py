@@ -86,7 +86,7 @@ def _read_lines(path: Path, ignore_prefix: str) -> Sequence[str]:
     try:
         lines = TextLines(path, ignore_prefix)
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or an impossible file name
-        raise unreadable_file("list", path, error) from error
+        raise unreadable_file("list", path, error, "lists") from error
     if not lines:
         raise UsageError(
             f"the list file {path} names no sample: it has {lines.number_of_lines} lines, all empty or comments"

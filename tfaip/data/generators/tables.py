@@ -73,7 +73,7 @@ class TableGenerator(Generator):
             try:
                 tables.append(self.open_table(path, columns))
             except (OSError, ValueError) as error:
-                raise error if isinstance(error, UsageError) else self._unreadable(path, error) from error
+                raise error if isinstance(error, UsageError) else self._unreadable(path, error, "files") from error
         return tables
 
     @cached_property
@@ -101,8 +101,8 @@ class TableGenerator(Generator):
             meta={"file": path, "row": row},
         )
 
-    def _unreadable(self, place: str, error: Exception) -> UsageError:
-        return unreadable_file(type(self).__name__, place, error)
+    def _unreadable(self, place: str, error: Exception, name: str | None = None) -> UsageError:
+        return unreadable_file(type(self).__name__, place, error, name)
 
 
 def _decoded(column: str, value: Any, decoder: str) -> Any:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.params import ParamsBase, option
+from tfaip.params.limits import FieldAdvice
 from tfaip.params.part import Part
 from tfaip.util.text import shorten, shorten_text
 
@@ -186,7 +187,12 @@ def size_of(generator: DataGenerator[Any]) -> int:
         UsageError: if `__len__` of the generator returns something else.
     """
     # len() would say neither whose value is wrong nor the value.
-    size: Any = type(generator).__len__(generator)
+    try:
+        size: Any = type(generator).__len__(generator)
+    except Exception as error:
+        if not isinstance(error, TfaipError):
+            error.add_note(f"while {type(generator).__name__}.__len__ ran")
+        raise
     try:
         count = operator.index(size)
     except TypeError:
@@ -212,10 +218,17 @@ def missing_file(kind: str, mode: PipelineMode, name: str) -> UsageError:
     return UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. --{branch}.{name} FILE")
 
 
-def unreadable_file(kind: str, path: str | Path, error: Exception) -> UsageError:
-    """Return the error of a file that cannot be read, with the reason."""
+def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | None = None) -> UsageError:
+    """Return the error of a file that cannot be read, with the reason.
+
+    Args:
+        kind: of file, e.g. `CSV`.
+        path: of the file.
+        error: the reason.
+        name: of the field of the generator that names the file; None: no field does.
+    """
     reason: object = error
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror
-    name = shorten_text(str(path), 150)
-    return UsageError(f"cannot read the {kind} file {name}: {shorten_text(str(reason), 120)}")
+    text = f"cannot read the {kind} file {shorten_text(str(path), 150)}: {shorten_text(str(reason), 100)}"
+    return UsageError(text) if name is None else FieldAdvice(f"{text}; change {{{name}}}", name)
