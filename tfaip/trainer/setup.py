@@ -183,11 +183,10 @@ def set_up_training(
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
     steps, losses = _epoch_steps(params, data.train), run.weighted_losses()
     facts = built_from(params, scenario, steps, devices, losses)
-    kept = None
-    if before is not None and before.scenario.graph is scenario.graph and before.built_from == facts:
-        kept = before.model
-    if kept is not None:
-        model = kept
+    if before is not None and (before.scenario.graph is not scenario.graph or before.built_from != facts):
+        before = None
+    if before is not None:
+        model = before.model
         model.set_loss_weights(params.loss_weights)
     else:
         with timed(log, "building the model"):
@@ -202,13 +201,11 @@ def set_up_training(
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, data.samples), name)
     if run.output.directory is not None:
         run.output.best, run.output.final = run.exports_best(stage), params.export_final
-        check = ExportCheck.NOW
-        if progress is not None and _is_finished(params, stage, best, progress):
-            check = ExportCheck.WITH_WRITE
-        elif run.output.best and _is_best_next(params, stage, best, validates, progress):
-            check = ExportCheck.BEGIN
-        exported_before = None if kept is None else run.output.models
-        run.output.models = _create_model_writer(params, scenario, data.samples, check, exported_before)
+        check = _export_check(params, stage, best, validates, progress)
+        if check is ExportCheck.BEGIN and not run.output.best:
+            check = ExportCheck.NOW
+        checked_before = None if before is None else run.output.models
+        run.output.models = _create_model_writer(params, scenario, data.samples, check, checked_before)
     feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
     return TrainingSetup(
         stage=stage,
@@ -296,14 +293,17 @@ def _is_finished(params: Params, stage: PlannedStage, best: BestModel, progress:
     return params.early_stopping.status(best.values(progress.history), best.mode).stops_after is not None
 
 
-def _is_best_next(
+def _export_check(
     params: Params, stage: PlannedStage, best: BestModel, validates: bool, progress: TrainingProgress | None
-) -> bool:
-    """Return True if the next epoch will be the best one so far, unless its value is not finite."""
+) -> ExportCheck:
+    """Return when the export is checked; it may only begin now if the next epoch will be the best one so far."""
+    if progress is not None and _is_finished(params, stage, best, progress):
+        return ExportCheck.WITH_WRITE
     number = 1 if progress is None else progress.epoch + 1
     is_measured = not validates or is_due(number, params.val_every_n, stage.last_epoch)
     has_best = progress is not None and best.epoch(progress.history) is not None
-    return is_measured and not best.follows_lav and not has_best
+    is_best_next = is_measured and not best.follows_lav and not has_best
+    return ExportCheck.BEGIN if is_best_next else ExportCheck.NOW
 
 
 def export_advice(params: Params) -> Advice:
