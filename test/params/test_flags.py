@@ -19,13 +19,18 @@ from test.params.cli_params import (
     SGDOptimizer,
 )
 from test.params.parsing import parse
+from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.pipelineparams import TrainerPipelineParams
+from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.flags import flag_values, get_flag, set_flags
 from tfaip.params.limits import limits
 from tfaip.params.names import oldnames
 from tfaip.params.root import RootParams
+from tfaip.params.values.flat import flat_flags
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
+from tfaip.trainer.params import TrainerParams
 
 
 class TreeParams(RunParams):
@@ -204,3 +209,55 @@ def test_the_params_of_a_training_have_the_flags_of_the_command() -> None:
     with pytest.raises(UsageError, match=r"^epochs is 0, expected at least 1: change --trainer\.epochs$"):
         params["trainer.epochs"] = 0
     assert params.epochs == 3
+
+
+def test_stored_params_are_named_by_flags_without_their_classes() -> None:
+    """Nodes in lists and dicts, values of dicts, classes that are not imported, and what has no flag."""
+    stored = {
+        "__cls__": "mine:Trainer",
+        "epochs": 3,
+        "loss_weights": {"ctc": 0.5},
+        "optimizer": {"__cls__": "mine:Own", "own": {"__cls__": "mine:Part", "rate": 1}},
+        "weight_penalties": [{"__cls__": "mine:Penalty", "l2": 0.1}],
+        "schedules": [],
+        "stages": {"small": {"__cls__": "mine:Stage", "epochs": 1}},
+        "scenario": {
+            "__cls__": "mine:Params",
+            "scenario_id": "mine:Scenario",
+            "print_eval_limit": 1,
+            "model": {"__cls__": "mine:Model", "layers": [{"__cls__": "mine:Dense", "units": 8}], "sizes": {"a": 1}},
+        },
+        "gen": {
+            "__cls__": "mine:Pipelines",
+            "setup": {"train": {"batch_size": 2}},
+            "train": {"__cls__": "mine:Generator", "files": ["x"], "batch_size": 7},
+            "more": 4,
+        },
+    }
+    declared = TrainerParams[ScenarioBaseParams, TrainerPipelineParams[DataGeneratorParams, DataGeneratorParams]]
+    assert flat_flags(stored, declared, "trainer") == {
+        "__cls__": "mine:Trainer",
+        "trainer.epochs": 3,
+        "trainer.loss_weights": {"ctc": 0.5},
+        "optimizer": "mine:Own",
+        "optimizer.own": "mine:Part",
+        "optimizer.own.rate": 1,
+        "weight_penalties": ["mine:Penalty"],
+        "weight_penalties.0.l2": 0.1,
+        "schedules": [],
+        "stages": {"small": "mine:Stage"},
+        "stages.small.epochs": 1,
+        "scenario.__cls__": "mine:Params",
+        "scenario.scenario_id": "mine:Scenario",
+        "scenario.print_eval_limit": 1,
+        "scenario.model.__cls__": "mine:Model",
+        "model.layers": ["mine:Dense"],
+        "model.layers.0.units": 8,
+        "model.sizes.a": 1,
+        "gen.__cls__": "mine:Pipelines",
+        "train.batch_size": 2,
+        "train": "mine:Generator",
+        "train.files": ["x"],
+        "gen.train.batch_size": 7,  # the other one has the flag
+        "gen.more": 4,
+    }

@@ -17,6 +17,8 @@ import pytest
 
 from test.support.commands import CommandResult, finish_command, run_several, start_command
 from test.support.runs import copy_tiny, files_below, make_once
+from test.support.tiny.scenario import TinyScenario
+from tfaip.params.flags import flag_values
 from tfaip.trainer.tools.runs import find_runs
 from tfaip.util.files import is_locked, locked_directory
 
@@ -67,7 +69,7 @@ def set_epochs(run: Path, epochs: int) -> None:
 
 def test_list(trained: Path) -> None:
     before = files_below(trained)
-    listed = facts(trained.parent, "all", "--values", "loss", "--params", "optimizer.__cls__", "*.lower_threshold")
+    listed = facts(trained.parent, "all", "--values", "loss", "--params", "optimizer", "*.lower_threshold")
     assert list(listed) == ["all/adam", "all/deep/sgd", "all/early"]
     for name, epochs, asked in [("adam", 3, 3), ("deep/sgd", 2, 2), ("early", 1, 4)]:
         run = listed[f"all/{name}"]
@@ -78,7 +80,7 @@ def test_list(trained: Path) -> None:
         assert run["best"] == {"monitor": MONITOR, "mode": "min", "epoch": best + 1, "value": losses[best]}
         assert run["values"] == {"loss": records[str(best + 1)]["values"]["loss"]}
         assert run["seconds"] == pytest.approx(sum(r["meta"]["seconds"] for r in records.values()), abs=1e-3)
-    classes = [run["params"]["optimizer.__cls__"].rpartition(":")[2] for run in listed.values()]
+    classes = [run["params"]["optimizer"].rpartition(":")[2] for run in listed.values()]
     assert classes == ["AdamOptimizer", "SGDOptimizer", "AdamOptimizer"]
     assert [run["params"]["early_stopping.lower_threshold"] for run in listed.values()] == [None, None, 100.0]
     assert files_below(trained) == before
@@ -109,12 +111,98 @@ def test_copies_of_a_scenario_differ_in_one_column(trained: Path, tmp_path: Path
     assert [row.split()[0] for row in compared[1:]] == ["state", "epochs", "best", "epoch", "time", "scenario"]
 
 
+def test_params_are_named_as_their_flags(trained: Path) -> None:
+    names = set(facts(trained, "adam", "--params", "*")["adam"]["params"])
+    flags = set(flag_values(TinyScenario.default_trainer_params()))
+    places = {"trainer.output_dir", "overwrite"}
+    assert flags - names == places
+    classes = {"optimizer", "learning_rate", "train", "val", "data.pre_proc", "data.post_proc"}
+    assert classes <= names
+    rest = {name for name in names - flags - classes if not name.endswith("__cls__")}
+    assert {"scenario.scenario_id", "keras_backend", "learning_rate.epochs", "gen.setup.train.mode"} <= rest
+    chosen = facts(trained, "adam", "--params", "lr", "train.batch_size")["adam"]["params"]
+    assert chosen == {"learning_rate.lr": 0.01, "train.batch_size": 4}
+
+
+def set_params(run: Path, group: str, **values: Any) -> None:
+    file = run / "trainer_params.json"
+    stored = json.loads(file.read_text())
+    stored[group].update(values)
+    file.write_text(json.dumps(stored))
+
+
+@pytest.mark.parametrize(
+    ("rates", "shown"),
+    [
+        ((0.0012345678901234567, 0.1), ["0.0012346", "0.1"]),
+        ((0.0012345678, 0.0012345679), ["0.0012345678", "0.0012345679"]),
+        ((1e-7, 123456.75), ["1e-07", "123457.0"]),
+    ],
+)
+def test_tables_round_numbers_that_look_different_then(
+    rates: tuple[float, float], shown: list[str], trained: Path, tmp_path: Path
+) -> None:
+    for name, rate in zip("ab", rates, strict=True):
+        shutil.copytree(trained / "adam", tmp_path / name)
+        set_params(tmp_path / name, "learning_rate", lr=rate)
+    listed = [row.split()[-1] for row in list_runs(tmp_path, ".").stdout.splitlines()]
+    assert listed == ["lr", *shown]
+    compared = [row.split() for row in list_runs(tmp_path, "compare", "a", "b").stdout.splitlines()]
+    assert compared[6] == ["learning_rate.lr", *shown]
+    assert [run["params"] for run in facts(tmp_path, ".").values()] == [{"learning_rate.lr": rate} for rate in rates]
+
+
+def test_best_values_that_differ_look_different(trained: Path, tmp_path: Path) -> None:
+    for name, value in (("a", 0.12345678), ("b", 0.12345999)):
+        shutil.copytree(trained / "adam", tmp_path / name)
+        file = tmp_path / name / "history.json"
+        history = json.loads(file.read_text())
+        for record in history.values():
+            record["values"][MONITOR] = value
+        file.write_text(json.dumps(history))
+    rows = [row.split() for row in list_runs(tmp_path, "compare", "a", "b").stdout.splitlines()]
+    assert rows[3] == ["best", MONITOR, "0.123457", MONITOR, "0.123460"]
+
+
+def test_a_run_that_an_error_ended_has_failed(runs: Path) -> None:
+    copy_tiny(runs.parent)
+    result = finish_command(
+        start_command("train", "tiny", "--trainer.output_dir", "all/bad", "--train.samples", "0", cwd=runs.parent)
+    )
+    assert result.rc == 1
+    # The log of a run ends with the way in which its last start ended.
+    ends = {
+        "adam": "2026-01-01 00:00:00,000 ERROR   tfaip: the run ended with ValueError: no\nTraceback\n  line\n",
+        "deep/sgd": "2026-01-01 00:00:00,000 ERROR   tfaip: the run ended with TrainingInterrupted: SIGTERM\n",
+        "early": "2026-01-01 00:00:00,000 ERROR   tfaip: the run ended with OSError: x\n"
+        "2026-01-01 00:00:00,000 INFO    tfaip.trainer: resumed\n",
+    }
+    for name, end in ends.items():
+        set_epochs(runs / name, 5)
+        shutil.rmtree(runs / name / "export")
+        with (runs / name / "train.log").open("a") as file:
+            file.write(end)
+    listed = facts(runs.parent, "all")
+    assert {name: (run["state"], run["problem"]) for name, run in listed.items() if name != "all/bad"} == {
+        "all/adam": ("failed", "ValueError: no"),
+        "all/deep/sgd": ("stopped", ""),
+        "all/early": ("stopped", ""),
+    }
+    assert (listed["all/bad"]["state"], listed["all/bad"]["epoch"]) == ("failed", 0)
+    message = result.stderr.removeprefix("error: ").strip()
+    assert listed["all/bad"]["problem"][:60] == message[:60] != ""
+    assert list_runs(runs.parent, "all").stdout.splitlines()[-1].startswith(f"all/bad: {message[:60]}")
+
+
 def test_only_seeds_differ(trained: Path, tmp_path: Path) -> None:
     for seed in (1, 2):
         shutil.copytree(trained / "adam", tmp_path / f"run{seed}")
         file = tmp_path / f"run{seed}" / "trainer_params.json"
         file.write_text(json.dumps({**json.loads(file.read_text()), "random_seed": seed}))
-    assert [run["params"] for run in facts(tmp_path, ".").values()] == [{"random_seed": 1}, {"random_seed": 2}]
+    assert [run["params"] for run in facts(tmp_path, ".").values()] == [
+        {"trainer.random_seed": 1},
+        {"trainer.random_seed": 2},
+    ]
 
 
 def test_states(runs: Path) -> None:
@@ -229,7 +317,7 @@ def test_csv(trained: Path) -> None:
         run = listed[line["run"]]
         assert float(line["loss"]) == run["values"]["loss"]
         assert (float(line["best_value"]), line["best_mode"]) == (run["best"]["value"], "min")
-        assert line["optimizer.__cls__"] == run["params"]["optimizer.__cls__"]
+        assert line["optimizer"] == run["params"]["optimizer"]
 
 
 def test_compare(trained: Path) -> None:

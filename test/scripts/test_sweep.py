@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,8 +15,11 @@ from typing import Any
 import pytest
 
 from test.support.commands import CommandResult, finish_command, start_command
-from tfaip.sweep.space import Range
-from tfaip.sweep.study import Sweep, SweepSettings
+from tfaip.errors import UsageError
+from tfaip.scripts.sweep import print_results
+from tfaip.sweep.identity import about_sweep, require_same
+from tfaip.sweep.space import Range, read_space
+from tfaip.sweep.study import Sweep, SweepSettings, TrialResult
 
 optuna = pytest.importorskip("optuna")
 
@@ -96,7 +101,25 @@ def test_trials_are_runs_and_continue_after_a_kill(space: Path) -> None:
     assert [run["state"] for run in json.loads(listed.stdout)] == ["done", "done"]
     other = sweep(space, "--trials", "2", "--trainer.epochs", "4", "--pruner", "none", *MONITOR)
     assert other.rc == 2
-    assert other.stderr.startswith(f"error: {'runs'} has a sweep with another flags: "), other
+    assert other.stderr == (
+        "error: runs has a sweep with other settings: --trainer.epochs was 3, is 4; undo the change, or choose another "
+        "--output_dir\n"
+    ), other
+
+
+def test_the_table_rounds_params(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    space = {"lr": Range(0.0, 1.0), "model.units": Range(1, 8)}
+    params: list[dict[str, Any]] = [
+        {"lr": 0.0012345678901234567, "model.units": 4},
+        {"lr": 0.0012345123, "model.units": 8},
+        {},
+    ]
+    results = [TrialResult(n, "complete", 0.5, 1, chosen, f"d{n}") for n, chosen in enumerate(params)]
+    print_results(results, SweepSettings("s", [], space, tmp_path, "min"), False)
+    rows = [line.split()[-2:] for line in capsys.readouterr().out.splitlines()[:4]]
+    assert rows == [["lr", "model.units"], ["0.0012346", "4"], ["0.0012345", "8"], ["-", "-"]]
+    print_results(results, SweepSettings("s", [], space, tmp_path, "min"), True)
+    assert [trial["params"] for trial in json.loads(capsys.readouterr().out)] == params
 
 
 def test_a_storage_that_cannot_be_used_is_named_without_its_password(space: Path) -> None:
@@ -124,8 +147,83 @@ def test_failing_trials_end_the_sweep(space: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "flags", "changes"),
+    [
+        ("a: [1]", ["--x=1", "--y", "2", "3"], ""),
+        ("a: [1]", ["--y", "2", "3", "--x", "1"], ""),
+        ("a: [1]", ["--x", "1", "--y", "2"], "--y was 2 3, is 2"),
+        ("a: [1]", ["--x", "1"], "--y was 2 3, is not given"),
+        ("a: [1]", ["--x", "1", "--y", "2", "3", "--z"], "--z was not given, is given"),
+        ("a: [true]", ["--x", "1", "--y", "2", "3"], "a in the space was [1], is [true]"),
+        (
+            "b: {low: 1, high: 2}",
+            ["--x", "1", "--y", "2", "3"],
+            "a in the space was [1], is not given; b in the space was not given, is {low: 1, high: 2}",
+        ),
+    ],
+)
+def test_what_was_changed_is_named(text: str, flags: list[str], changes: str, tmp_path: Path) -> None:
+    def about(space: str, words: list[str]) -> dict[str, Any]:
+        (tmp_path / "space.yaml").write_text(space)
+        return about_sweep("s", words, read_space(str(tmp_path / "space.yaml")), "min loss", "tpe", 0)
+
+    stored = json.loads(json.dumps(about("a: [1]", ["--x", "1", "--y", "2", "3"])))
+    given = about(text, flags)
+    if not changes:
+        require_same(stored, given, tmp_path)
+        return
+    with pytest.raises(UsageError) as caught:
+        require_same(stored, given, Path("runs"))
+    assert str(caught.value) == (
+        f"runs has a sweep with other settings: {changes}; undo the change, or choose another --output_dir"
+    )
+
+
+@pytest.mark.parametrize(
+    ("stored", "given", "change"),
+    [
+        ("max best", None, ""),
+        ("max val_acc", None, "--monitor was max val_acc, is not given"),
+        ("max best", "min loss", "--monitor was not given, is min loss"),
+        ("min best", "max best", "--monitor was not given, is not given"),
+    ],
+)
+def test_a_changed_monitor_is_named(stored: str, given: str | None, change: str) -> None:
+    old, new = (about_sweep("s", [], {}, monitor, "tpe", 0) for monitor in (stored, given))
+    if not change:
+        require_same(old, new, Path("runs"))
+        return
+    with pytest.raises(UsageError, match=f"settings: {change};"):
+        require_same(old, new, Path("runs"))
+
+
+def test_another_sweep_is_refused_before_the_backend_is_imported(space: Path) -> None:
+    entries = read_space(str(space / "space.yaml"))
+    (space / "runs").mkdir()
+    Sweep(SweepSettings(TINY, [], entries, space / "runs", "min"))
+    words = [TINY, "--space", "space.yaml", "--output_dir", "runs", "--seed", "1", "--sampler", "random", "--dry_run"]
+    code = f"""
+import sys
+from tfaip.scripts.sweep import main
+print(main({words!r}), 'keras' in sys.modules)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=space, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.stdout == "2 False\n", result
+    assert "settings: --sampler was tpe, is random; --seed was 0, is 1; undo" in result.stderr
+
+
+@pytest.mark.parametrize(
     ("text", "flags", "message"),
     [
+        (
+            "trials: [1, 2]",
+            [],
+            "space.yaml: trials is a flag of the command itself: give it as --trials on the command",
+        ),
+        ("--model.units: [1, 2]", [], "space.yaml: keys have no dashes: write model.units instead of --model.units"),
         ("model.unitz: [1, 2]", [], "space.yaml: unknown key model.unitz; did you mean model.units or model.dropout?"),
         ("model.units: [1, x]", [], "space.yaml: "),
         ("model.dropout: {low: 1}", [], "space.yaml: model.dropout is {'low': 1}; expected e.g. "),

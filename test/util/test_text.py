@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
 import pytest
 
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import cell_texts, number_texts, shorten, shorten_text
 
 
 def test_short_values_are_their_repr() -> None:
@@ -52,3 +53,25 @@ def test_a_failing_repr_is_named() -> None:
 
 def test_the_middle_of_a_long_text_is_left_out() -> None:
     assert shorten_text("a" * 30 + "b" * 30, 20) == "a" * 11 + "..." + "b" * 6
+
+
+def test_cells_of_a_column_tell_values_apart() -> None:
+    assert cell_texts([0.123456, 100.0, 123456.75, 1e-7, 1e300]) == ["0.12346", "100.0", "123457.0", "1e-07", "1e+300"]
+    assert cell_texts([0.123456, 0.123457, 0.5]) == ["0.123456", "0.123457", "0.5"]
+    assert cell_texts([0.1, 0.1 + 2**-55]) == ["0.1", "0.10000000000000003"]
+    assert cell_texts([[0.123456, 1], {"a": 0.123456}, None, True, "x"]) == [
+        "[0.12346, 1]",
+        '{"a": 0.12346}',
+        "null",
+        "true",
+        "x",
+    ]
+    assert cell_texts([math.nan, math.nan, -math.inf]) == ["NaN", "NaN", "-Infinity"]
+    assert cell_texts([1, "1"]) == ["1", "1"]
+    assert cell_texts([]) == []
+
+
+def test_numbers_have_four_decimals_or_as_many_as_tell_them_apart() -> None:
+    assert number_texts([0.35561, 0.4, 0.0]) == ["0.3556", "0.4000", "0.0000"]
+    assert number_texts([0.35561, 0.35564]) == ["0.35561", "0.35564"]
+    assert number_texts([math.nan, math.inf, 0.00012345678]) == ["nan", "inf", "0.0001235"]

@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.util.terminal import Curve, is_terminal, print_table, terminal_width, text_plot
-from tfaip.util.text import number_text, shorten, shorten_text
+from tfaip.scripts.common.runtables import SCENARIO, finite, is_seen_to_differ, print_comparison, print_runs
+from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -33,7 +33,8 @@ in which they differ. Or compare some runs: params, best values and curves. Only
 the runs are read, nothing is changed; runs may be training.
 
   --sort NAME            by name (default), state, epochs, best, seconds or changed
-  --params PAT [PAT ...] show these params (optimizer.*), equal ones, too (default: those that differ)
+  --params PAT [PAT ...] show these params, equal ones, too: flags without dashes (optimizer.*), or their last
+                         parts (default: those that differ)
   --values PAT [PAT ...] show these logged values: in a list those of the best epoch, in a
                          comparison their curves (default: the value that tells the best model)
   --json                 print JSON
@@ -43,19 +44,12 @@ the runs are read, nothing is changed; runs may be training.
 
 _SORTS = ["name", "state", "epochs", "best", "seconds", "changed"]
 # Of the params that differ, they are shown only if nothing else does: what the table says anyway, and chance.
-_SECONDARY = ("epochs", "learning_rate.epochs", "random_seed")
-_SCENARIO = "scenario.scenario_id"
+_SECONDARY = ("trainer.epochs", "learning_rate.epochs", "trainer.random_seed")
 # Classes that belong to a scenario, which tells them.
-_OF_SCENARIO = tuple(
-    f"{node}__cls__"
-    for node in ("", "scenario.", "scenario.data.", "scenario.model.", "scenario.evaluator.")
-    + ("gen.", "gen.setup.", "gen.train.", "gen.val.")
+_OF_SCENARIO = (
+    *("__cls__", "scenario.__cls__", "scenario.data.__cls__", "scenario.model.__cls__", "scenario.evaluator.__cls__"),
+    *("gen.__cls__", "gen.setup.__cls__", "train", "val", "lav"),
 )
-# Ends of the names of classes, which their flags leave out.
-_CLASS_ENDS = ("Params", "Optimizer")
-_CELL = 24
-_GAP = 3  # between two columns
-_MISSING = "-"
 
 
 @command.entry_point(USAGE, "directory", choices={"--sort": _SORTS})
@@ -102,7 +96,7 @@ def _list(directories: Sequence[str], args: SimpleNamespace) -> None:
     elif args.csv:
         _print_csv(_flat_facts(runs, params, values))
     else:
-        _print_runs(runs, params, values)
+        print_runs(runs, params, values)
 
 
 def _compare(names: Sequence[str], args: SimpleNamespace) -> None:
@@ -129,11 +123,11 @@ def _compare(names: Sequence[str], args: SimpleNamespace) -> None:
         points = [(run, name, *p) for name, by_run in curves.items() for run, curve in by_run.items() for p in curve]
         _print_csv([{"run": run, "epoch": x, "name": name, "value": y} for run, name, x, y in points])
     else:
-        _print_comparison(runs, params, curves)
+        print_comparison(runs, params, curves)
     if args.png is not None:
         from tfaip.util.chart import write_png
 
-        write_png(Path(args.png), "epoch", _finite(curves))
+        write_png(Path(args.png), "epoch", finite(curves))
 
 
 def _sorted(runs: Sequence[StoredRun], order: str) -> list[StoredRun]:
@@ -161,15 +155,11 @@ def _chosen_params(runs: Sequence[StoredRun], patterns: Sequence[str]) -> list[s
 
     if not patterns:
         differing = differing_params(runs)
-        implied = _OF_SCENARIO if _SCENARIO in differing else ()
+        implied = _OF_SCENARIO if SCENARIO in differing else ()
         # Classes of equal names in several modules: those of copies of a scenario.
-        found = [path for path in differing if path not in implied and _is_seen_to_differ(runs, path)]
+        found = [path for path in differing if path not in implied and is_seen_to_differ(runs, path)]
         return [path for path in found if path not in _SECONDARY] or found
     return _matching("--params", patterns, dict.fromkeys(path for run in runs for path in run.params))
-
-
-def _is_seen_to_differ(runs: Sequence[StoredRun], path: str) -> bool:
-    return len({_text(run.params[path], path) for run in runs if path in run.params}) > 1
 
 
 def _chosen_values(runs: Sequence[StoredRun], patterns: Sequence[str]) -> list[str]:
@@ -187,6 +177,7 @@ def _matching(flag: str, patterns: Sequence[str], known: Mapping[str, None]) -> 
     chosen: dict[str, None] = {}
     for pattern in patterns:
         found = [name for name in known if name == pattern or fnmatchcase(name, pattern)]  # a name may contain brackets
+        found = found or [name for name in known if name.endswith(f".{pattern}")]  # as a table shows it
         if not found:
             raise UsageError(f"{flag} {shorten(pattern)}: no run has it{did_you_mean(pattern, list(known))}")
         chosen.update(dict.fromkeys(found))
@@ -249,122 +240,9 @@ def _print_csv(lines: Sequence[Mapping[str, Any]]) -> None:
         print(text.getvalue().encode("utf-8", "backslashreplace").decode("utf-8"), end="")
 
 
-def _print_runs(runs: Sequence[StoredRun], params: Sequence[str], values: Sequence[str]) -> None:
-    header, rows = ["run", *_SUMMARY], [[_name(run), *_summary(run)] for run in runs]
-    for name in values:
-        header.append(shorten_text(name, _CELL))
-        for row, run in zip(rows, runs, strict=True):
-            row.append(_number(run.values().get(name)))
-    titles = _short_names(params)
-    columns = {path: [_cell(run.params, path) for run in runs] for path in params}
-    hidden = _too_wide([header, *rows], {titles[path]: cells for path, cells in columns.items()})
-    for path, cells in columns.items():
-        if titles[path] not in hidden:
-            header.append(shorten_text(titles[path], _CELL))
-            for row, cell in zip(rows, cells, strict=True):
-                row.append(cell)
-    print_table(header, rows)
-    if hidden:
-        print(f"{len(hidden)} more params differ: {shorten_text(', '.join(hidden), 200)} (--params, --csv)")
-    for run in runs:
-        if run.problem:
-            print(f"{_name(run)}: {run.problem}")
-
-
-_SUMMARY = ["state", "epochs", "best", "epoch", "time"]
-
-
-def _summary(run: StoredRun) -> list[str]:
-    from tfaip.trainer.reporting.progress import duration_text
-
-    best, epoch = _MISSING, _MISSING
-    if run.best is not None:
-        best, epoch = f"{shorten_text(run.best.monitor, _CELL)} {number_text(run.best.value)}", str(run.best.epoch)
-    return [run.state.value, f"{run.epoch}/{run.epochs}", best, epoch, duration_text(run.seconds)]
-
-
-def _name(run: StoredRun) -> str:
-    return shorten_text(str(run.path), 160)
-
-
-def _distinct(paths: Iterable[str]) -> list[str]:
-    """Return the names of runs as they are shown; those that are equal without their middles get a number."""
-    shown: dict[str, None] = {}
-    for path in paths:
-        name = shorten_text(path, 160)
-        shown[name if name not in shown else f"{name} ({len(shown) + 1})"] = None
-    return list(shown)
-
-
-def _number(value: float | None) -> str:
-    return _MISSING if value is None else number_text(value)
-
-
-def _cell(params: Mapping[str, Any], path: str) -> str:
-    return shorten_text(_text(params[path], path), _CELL) if path in params else _MISSING
-
-
-def _text(value: Any, path: str) -> str:
-    """Return a value of a param as it is shown, a class without its module."""
-    if path.endswith("__cls__") and isinstance(value, str):
-        value = value.rpartition(":")[2]
-        for end in _CLASS_ENDS:
-            value = value.removesuffix(end)
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _title(path: str) -> str:
-    return "scenario" if path == _SCENARIO else path.removesuffix(".__cls__")
-
-
-def _short_names(paths: Sequence[str]) -> dict[str, str]:
-    """Return the paths with as many of their last parts as tell them from each other."""
-    shown = {path: _title(path) for path in paths}
-    short = {}
-    for path, name in shown.items():
-        parts = name.split(".")
-        others = [f".{other}" for other in shown.values() if other != name]
-        tails = (".".join(parts[-count:]) for count in range(1, len(parts)))
-        short[path] = next((tail for tail in tails if not any(o.endswith(f".{tail}") for o in others)), name)
-    return short
-
-
-def _too_wide(rows: Sequence[Sequence[str]], columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the columns for which the terminal has no room; elsewhere there is room for all."""
-    if not is_terminal():
-        return []
-    width = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True)) + 1
-    hidden: list[str] = []
-    for title, cells in columns.items():
-        needed = max(map(len, [title, *cells])) + _GAP
-        if hidden or width + needed > terminal_width():
-            hidden.append(title)
-        else:
-            width += needed
-    return hidden
-
-
-def _print_comparison(runs: Sequence[StoredRun], params: Sequence[str], curves: Mapping[str, Any]) -> None:
-    summaries = [_summary(run) for run in runs]
-    rows = [[name, *(summary[i] for summary in summaries)] for i, name in enumerate(_SUMMARY)]
-    rows += [[shorten_text(_title(path)), *(_cell(run.params, path) for run in runs)] for path in params]
-    print_table(["", *(_name(run) for run in runs)], rows)
-    for name, by_run in _finite(curves).items():
-        print(f"\n{shorten_text(name)}")
-        print(text_plot(dict(zip(_distinct(by_run), by_run.values(), strict=True))))
-
-
 def _curves(runs: Sequence[StoredRun], values: Sequence[str]) -> dict[str, dict[str, list[tuple[int, float]]]]:
     """Return name of a value -> run -> its (epoch, value) pairs."""
     return {name: {str(run.path): list(run.history.scores(name).items()) for run in runs} for name in values}
-
-
-def _finite(curves: Mapping[str, Mapping[str, Curve]]) -> dict[str, dict[str, Curve]]:
-    """Return the curves as they can be drawn."""
-    return {
-        name: {run: [(x, y) for x, y in curve if math.isfinite(y)] for run, curve in by_run.items()}
-        for name, by_run in curves.items()
-    }
 
 
 if __name__ == "__main__":

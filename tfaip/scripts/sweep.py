@@ -83,7 +83,7 @@ def main(name: str, flags: list[str]) -> None:
     sweep = Sweep(settings)
     with only_warnings() if args.json else contextlib.nullcontext():
         sweep.run()
-    _print(sweep.results(), settings, args.json)
+    print_results(sweep.results(), settings, args.json)
 
 
 def _parser(prog: str, scenario: Any) -> CommandParser:
@@ -122,6 +122,7 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> SimpleNamespace:
 
 
 def _settings(name: str, scenario: Any, flags: Sequence[str], args: SimpleNamespace) -> SweepSettings:
+    from tfaip.sweep.identity import about_sweep, require_same, stored_sweep
     from tfaip.sweep.space import grid_of, read_space
     from tfaip.sweep.study import SweepSettings
     from tfaip.util.paths import require_directory
@@ -129,6 +130,10 @@ def _settings(name: str, scenario: Any, flags: Sequence[str], args: SimpleNamesp
     directory, space = Path(args.output_dir), read_space(args.space)
     require_directory(directory)
     common = _without_own(flags)
+    # Before the trials are checked: that may build the scenario.
+    require_same(
+        stored_sweep(directory), about_sweep(name, common, space, args.monitor, args.sampler, args.seed), directory
+    )
     _check(name, scenario, common, space, args.space)
     if args.sampler == "grid":
         grid_of(space)
@@ -184,11 +189,12 @@ def _mode(scenario: Any, params: Any) -> str:
     return mode
 
 
-def _print(results: Sequence[TrialResult], settings: SweepSettings, as_json: bool) -> None:
+def print_results(results: Sequence[TrialResult], settings: SweepSettings, as_json: bool) -> None:
+    """Print the trials: a table with rounded numbers, or JSON with the exact ones."""
     from dataclasses import asdict
 
     from tfaip.util.terminal import print_table
-    from tfaip.util.text import number_text
+    from tfaip.util.text import cell_texts, number_text
 
     if as_json:
         print(json.dumps([asdict(result) for result in results], indent=2))
@@ -196,8 +202,10 @@ def _print(results: Sequence[TrialResult], settings: SweepSettings, as_json: boo
     rows = []
     for result in results:
         value = "-" if result.value is None else number_text(result.value)
-        varied = [str(result.params.get(flag, "-")) for flag in settings.space]
-        rows.append([f"trial_{result.number:04}", result.state, value, str(result.epochs), *varied])
+        rows.append([f"trial_{result.number:04}", result.state, value, str(result.epochs)])
+    for flag in settings.space:
+        for row, cell in zip(rows, cell_texts([result.params.get(flag, "-") for result in results]), strict=True):
+            row.append(cell)
     print_table(["trial", "state", settings.monitor or "value", "epochs", *settings.space], rows)
     if results and results[0].state == "complete":
         print(f"Best run    {results[0].directory}")

@@ -49,6 +49,11 @@ class Range:
             return IntDistribution(self.low, self.high, self.log, self.step or 1)
         return FloatDistribution(self.low, self.high, self.log, self.step)
 
+    def stored(self) -> dict[str, Any]:
+        """Return the entry as a file of a space has it."""
+        step = {} if self.step is None else {"step": self.step}
+        return {"low": self.low, "high": self.high, **step, **({"log": True} if self.log else {})}
+
     def samples(self) -> list[Value]:
         """Return values to check the flag with: the limits, and a fraction if there are some between them."""
         if isinstance(self.low, int) and isinstance(self.high, int) and isinstance(self.step, int | None):
@@ -87,6 +92,10 @@ class Choices:
         from optuna.distributions import CategoricalDistribution
 
         return CategoricalDistribution(tuple(self.values))
+
+    def stored(self) -> list[Any]:
+        """Return the entry as a file of a space has it."""
+        return list(self.values.values())
 
     def samples(self) -> list[Value]:
         """Return values to check the flag with: all."""

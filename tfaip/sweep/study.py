@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import re
 import time
@@ -11,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from tfaip.errors import TfaipError, UsageError
+from tfaip.sweep.identity import ABOUT, BEST, STUDY_FILE, STUDY_NAME, about_sweep, address, require_same
 from tfaip.sweep.process import TrialProcess
 from tfaip.sweep.space import Space, Value, grid_of, write_config
 from tfaip.util.files import locked_directory
@@ -30,14 +29,12 @@ log = logger(__name__)
 
 SAMPLERS = ["tpe", "random", "grid"]
 PRUNERS = ["median", "hyperband", "none"]
-STUDY_FILE = "study.db"
-STUDY_NAME = "sweep"
 # Trials in a row that fail before the sweep gives up.
 MAX_FAILURES = 3
 _POLL_S = 0.2
 _MODES = {"min": "minimize", "max": "maximize"}
-# Attributes of the study and of its trials.
-_ABOUT, _DIRECTORY = "tfaip", "directory"
+# Attribute of a trial.
+_DIRECTORY = "directory"
 
 
 @dataclass(frozen=True)
@@ -76,14 +73,9 @@ class SweepSettings:
 
     def about(self) -> dict[str, Any]:
         """Return what must be the same when the sweep is continued."""
-        return {
-            "scenario": self.scenario,
-            "flags": list(self.flags),
-            "space": {flag: repr(entry) for flag, entry in self.space.items()},
-            "monitor": f"{self.mode} {self.monitor or 'best'}",
-            "sampler": self.sampler,
-            "seed": self.seed,
-        }
+        return about_sweep(
+            self.scenario, self.flags, self.space, f"{self.mode} {self.monitor or BEST}", self.sampler, self.seed
+        )
 
 
 @dataclass(frozen=True)
@@ -160,11 +152,9 @@ class Sweep:
 
         settings = self._settings
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        # A path may contain what ends one in an address.
-        file = re.sub("[%?#]", lambda sign: quote(sign[0]), str((settings.directory / STUDY_FILE).absolute()))
         try:
             study = optuna.create_study(
-                storage=settings.storage or f"sqlite:///{file}",
+                storage=settings.storage or address(settings.directory),
                 study_name=STUDY_NAME,
                 direction=_MODES[settings.mode],
                 pruner=self._pruner(),
@@ -174,14 +164,14 @@ class Sweep:
             shown = re.sub(r"//[^/]*@", "//***@", settings.storage or str(settings.directory / STUDY_FILE))
             reason = shorten_text(f"{type(error).__name__}: {error}".split("\n")[0])
             raise UsageError(f"the study {shorten_text(shown)} cannot be opened: {reason}") from error
-        stored = study.user_attrs.get(_ABOUT)
+        stored = study.user_attrs.get(ABOUT)
         if stored is None:
-            study.set_user_attr(_ABOUT, settings.about())
+            study.set_user_attr(ABOUT, settings.about())
             if settings.sampler == "grid":
                 for point in grid_of(settings.space):
                     study.enqueue_trial(point)
         else:
-            _require_same(stored, settings.about(), settings.directory)
+            require_same(stored, settings.about(), settings.directory)
         return study
 
     def _pruner(self) -> BasePruner:
@@ -306,18 +296,6 @@ class Sweep:
             if job.is_pruned:
                 with contextlib.suppress(TfaipError):
                     self._finish(job, 0)
-
-
-def _require_same(stored: object, given: Mapping[str, Any], directory: Path) -> None:
-    """Raise unless a sweep is continued as it was begun."""
-    given = json.loads(json.dumps(given))
-    if isinstance(stored, dict):
-        for name, value in given.items():
-            if stored.get(name) != value:
-                raise UsageError(
-                    f"{directory} has a sweep with another {name}: {shorten_text(str(stored.get(name)))} instead of "
-                    f"{shorten_text(str(value))}; choose another directory"
-                )
 
 
 def _result(trial: FrozenTrial) -> TrialResult:

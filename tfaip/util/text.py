@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tfaip.errors import UsageError
 
@@ -12,6 +14,8 @@ MESSAGE_LIMIT = 80
 ERROR_LIMIT = 200
 # Of the whole line that a command prints about an error.
 LINE_LIMIT = 300
+# Significant digits of a number that tell it from any other.
+_MOST_DIGITS = 17
 
 
 class _ShortRepr(reprlib.Repr):
@@ -33,11 +37,51 @@ class _ShortRepr(reprlib.Repr):
 _REPR = _ShortRepr()
 
 
-def number_text(value: float) -> str:
-    """Return a number with four decimals, if it is below 0.001 with four significant digits."""
+def number_text(value: float, digits: int = 4) -> str:
+    """Return a number with so many decimals, if it is below 0.001 with so many significant digits."""
     if value == 0:
-        return "0.0000"  # also for -0.0
-    return f"{value:.4f}" if not abs(value) < 0.001 else f"{value:.4g}"
+        return f"{0:.{digits}f}"  # also for -0.0
+    return f"{value:.{digits}f}" if not abs(value) < 0.001 else f"{value:.{digits}g}"
+
+
+def number_texts(values: Sequence[float]) -> list[str]:
+    """Return numbers as `number_text` does, with as many more digits as different ones need to look different."""
+    return _told_apart(values, number_text, 4)
+
+
+def cell_texts(values: Sequence[Any]) -> list[str]:
+    """Return values for a column of a table, what is no text as JSON.
+
+    Fractions have five significant digits, or as many more as different values need to look different.
+    """
+    return _told_apart(values, _cell_text, 5)
+
+
+def _told_apart(values: Sequence[Any], text_of: Callable[[Any, int], str], digits: int) -> list[str]:
+    # Different values may have equal texts: 1 and "1".
+    most = len({text_of(value, _MOST_DIGITS) for value in values})
+    texts: list[str] = []
+    for digits_now in range(digits, _MOST_DIGITS + 1):
+        texts = [text_of(value, digits_now) for value in values]
+        if len(set(texts)) == most:
+            break
+    return texts
+
+
+def _cell_text(value: Any, digits: int) -> str:
+    return value if isinstance(value, str) else json.dumps(_rounded(value, digits))
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    """Return a value with its fractions rounded to significant digits; those before the point are kept."""
+    if isinstance(value, dict):
+        return {name: _rounded(item, digits) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item, digits) for item in value]
+    if not isinstance(value, float) or not abs(value) < 10**_MOST_DIGITS:
+        return value
+    before_the_point = len(str(int(abs(value))))
+    return float(f"{value:.{max(digits, before_the_point)}g}")
 
 
 def shorten(value: object, limit: int = MESSAGE_LIMIT) -> str:

@@ -37,6 +37,16 @@ def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[
             continue
         if origin == COMMAND_LINE:
             raise UsageError(f"unknown flag {label(key, origin)}{_hint(key, roots, general, '--')}")
+        if key.startswith("--"):
+            raise UsageError(
+                f"{shorten_text(origin)}: keys have no dashes: write {shorten_text(key.lstrip('-'), 120)} instead of "
+                f"{shorten_text(key, 120)}"
+            )
+        if key in general:
+            raise UsageError(
+                f"{shorten_text(origin)}: {key} is a flag of the command itself: give it as --{key} on the command "
+                f"line, and leave it out here"
+            )
         raise UsageError(
             f"{shorten_text(origin)}: unknown key {shorten_text(key, 120)}{_hint(key, roots, general, '')}"
         )

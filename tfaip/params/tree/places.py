@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
-from tfaip.params.tree.nodes import children, is_node
+from tfaip.params.tree.nodes import children
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Place:
 
         Args:
             name: of the field, or index or key of the item.
-            parent: the node or container.
+            parent: the node or container; or the class of the node.
         """
         meta: Mapping[str, Any] = {"separator": self.meta.get("separator", ".")}
-        fields = type(parent).__dataclass_fields__ if is_node(parent) else {}
+        fields = parent.__dataclass_fields__ if is_dataclass(parent) else {}
         if name in fields:
             meta = fields[name].metadata
         prefix = prefix_below(self.prefix, self.name, meta)

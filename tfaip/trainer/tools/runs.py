@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,18 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from tfaip.components.formermodel import is_model
+from tfaip.components.params import ScenarioBaseParams
+from tfaip.components.pipelineparams import TrainerPipelineParams
+from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.values.flat import flat_params
+from tfaip.params import option
+from tfaip.params.values.flat import flat_flags
 from tfaip.params.values.serialization import PACKAGE_KEY, VERSION_KEY, from_dict
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history
+from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run import names
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.util.files import is_locked
 from tfaip.util.manifest import read_json_object
 from tfaip.util.paths import path_problem
-from tfaip.util.text import shorten, shorten_text
+from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 # Directories below the given one in which runs are searched.
 MAX_DEPTH = 8
@@ -29,6 +35,20 @@ MAX_DEPTH = 8
 _MOST_SECONDS = 10**9
 # Params that say where a run is and how it was started, not what it does.
 _PLACES = ("output_dir", "overwrite", "import_root", "current_epoch", VERSION_KEY, PACKAGE_KEY)
+# End of a log: the record of the error that ended the run.
+_LOG_BYTES = 2**16
+_RECORD = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ [A-Z]+ +[\w.]+: (.*)$", re.MULTILINE)
+_FAILED = re.compile(r"the run ended with (?!TrainingInterrupted|KeyboardInterrupt|SystemExit)(\w+): (.*)")
+
+
+class _Pipelines(TrainerPipelineParams[DataGeneratorParams, DataGeneratorParams]):
+    """Data of a training with all the fields that scenarios usually declare."""
+
+    lav: DataGeneratorParams | None = option(None, "Generator of the data to load and validate on", mode="ssnake")
+
+
+# Where the classes of a scenario are not imported.
+_DECLARED = TrainerParams[ScenarioBaseParams, _Pipelines]
 
 
 class RunState(StrEnum):
@@ -37,6 +57,7 @@ class RunState(StrEnum):
     RUNNING = "running"  # a process trains in it
     DONE = "done"  # its last epoch was trained, or it has stopped early
     STOPPED = "stopped"  # it can be resumed
+    FAILED = "failed"  # an error ended it; it can be resumed if it has a checkpoint
     NEW = "new"  # it has no epoch yet
     DAMAGED = "damaged"  # its params or its history cannot be read
 
@@ -67,10 +88,11 @@ class StoredRun:
         state: what is happening to it.
         epochs: number of its last epoch, as its params ask for.
         history: rates and values of the epochs so far.
-        params: dotted path -> stored value, without those that say where the run is.
+        params: flag without dashes -> stored value, without those that say where the run is; what has no flag is named
+            by its dotted path.
         best: its best epoch; None: it has none, or was trained by a version that did not store the name of the value.
         changed: time of the last change of its history, or else of its params, in seconds since 1970.
-        problem: why it cannot be read.
+        problem: why it cannot be read, or the error that ended it.
     """
 
     path: Path
@@ -160,8 +182,29 @@ def read_run(path: Path) -> StoredRun:
     epochs = epochs if isinstance(epochs, int) else 0
     best = _best_of(history)
     params = {name: value for name, value in stored.items() if name not in _PLACES}
-    state = _state(directory, stored, history, epochs)
-    return StoredRun(path, state, epochs, history, flat_params(params), best, changed)
+    state, problem = _state(directory, stored, history, epochs), ""
+    if state in (RunState.NEW, RunState.STOPPED):
+        problem = _logged_failure(directory.log_file)
+        state = RunState.FAILED if problem else state
+    flags = flat_flags(params, _DECLARED, "trainer")
+    return StoredRun(path, state, epochs, history, flags, best, changed, problem)
+
+
+def _logged_failure(file: Path) -> str:
+    """Return the error that ended a run; empty if the log ends otherwise, or cannot be read."""
+    try:
+        with open(file, "rb") as log:
+            log.seek(max(log.seek(0, os.SEEK_END) - _LOG_BYTES, 0))
+            text = log.read().decode(errors="replace")
+    except OSError:
+        return ""
+    records = _RECORD.findall(text)
+    found = _FAILED.fullmatch(records[-1]) if records else None
+    if found is None:
+        return ""
+    kind, message = found.groups()
+    is_ours = kind in ("TfaipError", "UsageError")
+    return shorten_text(message if is_ours else f"{kind}: {message}", ERROR_LIMIT)
 
 
 def _time_of(file: Path) -> float:
@@ -210,7 +253,7 @@ def _has_stopped_early(stored: Mapping[str, Any], history: History) -> bool:
 
 
 def differing_params(runs: Sequence[StoredRun]) -> list[str]:
-    """Return the paths of the params that have several values, in the order of the first run that has them.
+    """Return the names of the params that have several values, in the order of the first run that has them.
 
     Options that only some of the runs have, since their classes differ, are left out if they are equal in these.
     """
