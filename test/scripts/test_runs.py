@@ -194,6 +194,14 @@ def test_a_run_that_an_error_ended_has_failed(runs: Path) -> None:
     assert list_runs(runs.parent, "all").stdout.splitlines()[-1].startswith(f"all/bad: {message[:60]}")
 
 
+def test_a_pipe_in_the_place_of_a_log_is_not_waited_for(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "deep" / "sgd", tmp_path / "sgd")
+    (tmp_path / "sgd" / "train.log").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "sgd" / "train.log")
+    set_epochs(tmp_path / "sgd", 5)
+    assert facts(tmp_path, "sgd")["sgd"]["state"] == "stopped"
+
+
 def test_only_seeds_differ(trained: Path, tmp_path: Path) -> None:
     for seed in (1, 2):
         shutil.copytree(trained / "adam", tmp_path / f"run{seed}")

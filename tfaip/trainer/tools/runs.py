@@ -192,6 +192,8 @@ def read_run(path: Path) -> StoredRun:
 
 def _logged_failure(file: Path) -> str:
     """Return the error that ended a run; empty if the log ends otherwise, or cannot be read."""
+    if not file.is_file():  # a pipe would wait for its writer
+        return ""
     try:
         with open(file, "rb") as log:
             log.seek(max(log.seek(0, os.SEEK_END) - _LOG_BYTES, 0))
