@@ -25,6 +25,8 @@ import pytest
 
 from test.support.commands import CommandResult, finish_command, kill_group, start_command, start_python
 from test.support.runs import copy_tiny, files_below, history, make_once
+from tfaip.trainer.loggers.logger import LoggedRun
+from tfaip.trainer.loggers.mlflowlogger import MLflowLogger, MLflowLoggerParams
 
 FAIL = """
 import keras
@@ -279,3 +281,13 @@ def test_a_file_chooses_no_host(killed: Run) -> None:
     assert re.findall(r"tracking_uri: (\S+)", result.stdout) == ["null", "null"], result
     refused = [line for line in str(result).splitlines() if "was not typed for this run" in line]
     assert [line.split()[1] for line in refused] == ["--trainer.loggers.0", "--trainer.loggers.2"], result
+
+
+def test_a_directory_in_the_place_of_the_database(tmp_path: Path) -> None:
+    import mlflow
+
+    (tmp_path / "mlflow.db").mkdir()
+    run = LoggedRun("0" * 16, "run", "Scenario", {}, tmp_path)
+    with pytest.raises(IsADirectoryError, match="mlflow.db"):
+        MLflowLogger(MLflowLoggerParams(), mlflow).begin(run)
+    assert [path.name for path in tmp_path.iterdir()] == ["mlflow.db"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import re
@@ -112,6 +113,8 @@ class MLflowLogger(Logger):
     def _local_store(self, directory: Path) -> str:
         """Return the address of the database in a directory; a new one is complete before it has its name."""
         database, temporary = directory / _DATABASE, directory / f"{TEMPORARY_PREFIX}{_DATABASE}"
+        if database.is_dir():  # SQLite would try to open it for minutes
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(database))
         if not database.exists():
             remove_temporaries(directory, lambda name: name.startswith(_DATABASE))
             self._mlflow.MlflowClient(tracking_uri=f"sqlite:///{temporary}").search_experiments(max_results=1)
