@@ -175,4 +175,5 @@ def test_the_tests_of_an_example(name: str, tmp_path: Path) -> None:
     result = finish_command(start_python("-m", "unittest", cwd=copy))
     assert result.rc == 0, result
     # Two examples have a second scenario, with a test of its own.
-    assert f"Ran {13 if name in ('images', 'lines') else 6} tests in " in result.stderr
+    number = {"images": 14, "lines": 13}.get(name, 6)
+    assert f"Ran {number} tests in " in result.stderr
