@@ -80,7 +80,7 @@ class _Search:
 
     @property
     def result(self) -> str | None:
-        """What was found; None: nothing."""
+        """The first value that is not finite, in words; None: there is none."""
         if self._first is None or self._first_nan in (None, self._first):
             return self._first
         return f"{self._first}; the first nan: {self._first_nan}"

@@ -1,4 +1,4 @@
-"""What makes a sweep the same one: only the same one can be continued in its directory."""
+"""Identity of a sweep: only the same one can be continued in its directory."""
 
 from __future__ import annotations
 

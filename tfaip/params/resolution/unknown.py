@@ -45,7 +45,7 @@ def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[
         if key in general:
             raise UsageError(
                 f"{shorten_text(origin)}: {key} is a flag of the command itself: give it as --{key} on the command "
-                f"line, and leave it out here"
+                "line, and leave it out here"
             )
         raise UsageError(
             f"{shorten_text(origin)}: unknown key {shorten_text(key, 120)}{_hint(key, roots, general, '')}"
