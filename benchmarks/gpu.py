@@ -1,6 +1,6 @@
 """Step time of large networks, toolkit / bare `keras.Model.fit`, epoch by epoch in turn; meant for a GPU with JAX.
 
-    KERAS_BACKEND=jax python benchmarks/gpu.py [--gpu 0] [--networks resnet50 transformer] [--batches 50] [--pairs 7]
+    KERAS_BACKEND=jax python benchmarks/gpu.py [--gpu 0] [--networks resnet50 transformer] [--precision mixed_bfloat16]
 
 TensorFlow need not be installed. Without a GPU it runs on the CPU, which only shows that it runs.
 """
@@ -14,6 +14,8 @@ from pathlib import Path
 
 from pairs import race, report
 
+from tfaip.device import DeviceConfigParams, Precision
+
 BATCH_SIZES = {"resnet50": 64, "transformer": 128, "mlp": 256}
 EPOCHS_AROUND = 2  # the first compiles, the last is not measured
 
@@ -25,13 +27,13 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=BATCH_SIZES, default=["resnet50", "transformer"])
     parser.add_argument("--batches", type=int, default=50, help="batches of an epoch")
     parser.add_argument("--batch_size", type=int, help="default: as in BATCH_SIZES")
+    parser.add_argument("--precision", choices=[p.value for p in Precision], default=Precision.FLOAT32.value)
     parser.add_argument("--pairs", type=int, default=7, help="epochs of each that are compared")
     args = parser.parse_args()
 
-    from tfaip.device import DeviceConfigParams
     from tfaip.device.devices import open_devices
 
-    device = DeviceConfigParams(gpus=None if args.gpu is None else [args.gpu])
+    device = DeviceConfigParams(gpus=None if args.gpu is None else [args.gpu], precision=Precision(args.precision))
     devices = open_devices(device)
     from images import BACKEND, bare, toolkit
 

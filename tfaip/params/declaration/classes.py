@@ -35,6 +35,10 @@ class ParamsMeta(_ProtocolMeta):
     # Params are no protocols themselves, and `isinstance` is asked often.
     __instancecheck__ = ABCMeta.__instancecheck__
 
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **keywords: Any) -> None:
+        # Keywords of a class are for `__init_subclass__`; that of protocols cannot take one named `cls` since Python 3.12.
+        super().__init__(name, bases, namespace)
+
     def __setattr__(cls, name: str, value: Any) -> None:
         module = getattr(getattr(value, "__func__", value), "__module__", None) or ""
         if name in _JSON_METHODS and module.partition(".")[0] in _UNSAFE_PACKAGES:
