@@ -2,7 +2,8 @@
 
     KERAS_BACKEND=jax python benchmarks/gpu.py [--gpu 0] [--networks resnet50 transformer] [--precision mixed_bfloat16]
 
-TensorFlow need not be installed. Without a GPU it runs on the CPU, which only shows that it runs.
+TensorFlow need not be installed. Without a GPU it runs on the CPU, which only shows that it runs. Nothing is written
+unless `--checkpoints` is given: what a checkpoint takes depends on the weights, not on the steps of an epoch.
 """
 
 import argparse
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--batch_size", type=int, help="default: as in BATCH_SIZES")
     parser.add_argument("--precision", choices=[p.value for p in Precision], default=Precision.FLOAT32.value)
     parser.add_argument("--pairs", type=int, default=7, help="epochs of each that are compared")
+    parser.add_argument("--checkpoints", action="store_true", help="write one after every epoch")
     args = parser.parse_args()
 
     from tfaip.device.devices import open_devices
@@ -43,7 +45,8 @@ def main() -> None:
         batch_size = args.batch_size or BATCH_SIZES[network]
         samples, epochs = args.batches * batch_size, args.pairs + EPOCHS_AROUND
         with tempfile.TemporaryDirectory() as directory:
-            ours = toolkit(network, samples, epochs, Path(directory), batch_size, export_best=False, device=device)
+            output_dir = Path(directory) if args.checkpoints else None
+            ours = toolkit(network, samples, epochs, output_dir, batch_size, export_best=False, device=device)
             with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
                 seconds, against = race([ours, bare(network, samples, epochs, batch_size)])
         report(f"{network}, {args.batches} steps with {batch_size} samples", seconds, against)

@@ -1,6 +1,7 @@
 """Contestants of the benchmarks: networks on synthetic images, trained by the toolkit and by bare `fit`."""
 
 import functools
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -231,6 +232,7 @@ def benchmark_params(
     """Return the params of the same training with the toolkit."""
     params = BenchmarkScenario.default_trainer_params()
     params.scenario.model.network = network
+    params.scenario.export_serve = importlib.util.find_spec("tensorflow") is not None  # it writes the SavedModel
     params.gen.train.samples, params.val_every_n = samples, 0
     params.gen.train.shape = params.scenario.data.shape = list(NETWORKS[network].shape)
     params.gen.setup.train.batch_size = batch_size

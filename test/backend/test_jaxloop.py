@@ -31,14 +31,14 @@ class CountingNet(Net):
         return super().train_step(*args)
 
 
-def compiled(steps: int, rate: float = 0.5) -> CountingNet:
+def compiled(steps: int, rate: float = 0.5, platform: str = "cpu") -> CountingNet:
     model = CountingNet()
     model(np.ones((1, 1), np.float32))
     optimizer = keras.optimizers.SGD(rate)
     optimizer.build(model.trainable_variables)
     model.compile(optimizer=optimizer, loss="mae", steps_per_execution=steps)
     model.evaluate(np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), verbose=0)  # makes the metrics
-    model.train_function = LoopedSteps(model)
+    model.train_function = LoopedSteps(model, platform)
     return model
 
 
@@ -66,6 +66,23 @@ def test_each_shape_is_traced_once_and_every_batch_is_trained_in_order() -> None
     assert model.traced == 2
     model.fit(batches([3, 2]), steps_per_epoch=2, verbose=0, shuffle=False)
     assert model.traced == 2
+
+
+def test_large_batches_need_no_loop_on_a_gpu(caplog: pytest.LogCaptureFixture) -> None:
+    size = 2**18  # a megabyte; two of them do not fit into one call
+    losses, alone = [], []
+    for platform in ("cpu", "gpu"):
+        caplog.clear()
+        model = compiled(4, rate=0.0625, platform=platform)
+        with jax.log_compiles():
+            model.fit(batches([size, 2, 2, size, size]), steps_per_epoch=5, verbose=0, shuffle=False)
+        alone.append(sum("Compiling jit(train_step)" in message for message in caplog.messages))
+        assert model.traced == 2
+        # Each gradient is 1, so that no sum is rounded.
+        assert float(model.weights[0][0, 0]) == 1 - 5 * 0.0625
+        losses.append(float(model.get_metrics_result()["loss"]))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert alone == [0, 1]
 
 
 def test_an_error_within_an_execution_leaves_the_weights_of_the_last_call() -> None:

@@ -21,6 +21,10 @@ def test_defaults_ask_for_one_device_in_float32() -> None:
     ("fields", "message"),
     [
         ({"gpus": [-1]}, r"gpus\[0\] is -1, expected at least 0"),
+        (
+            {"deterministic": True, "gpu_auto_tune": True},
+            "gpu_auto_tune is True, expected False or None, since times differ",
+        ),
         ({"gpus": [0, 1, 0]}, r"gpus is \[0, 1, 0\], expected different numbers"),
         ({"gpu_memory": 0}, "gpu_memory is 0, expected at least 1, or None"),
         (

@@ -122,6 +122,20 @@ def test_auto_tune(backend: str, tune: bool, expected: dict[str, str]) -> None:
     assert changes == {"CUDA_VISIBLE_DEVICES": "0", **expected}
 
 
+@pytest.mark.parametrize(
+    ("backend", "tune", "expected"),
+    [
+        ("tensorflow", None, {"TF_DETERMINISTIC_OPS": "1"}),
+        ("tensorflow", False, {"TF_CUDNN_USE_AUTOTUNE": "0", "TF_DETERMINISTIC_OPS": "1"}),
+        ("jax", None, {**GROWTH, "XLA_FLAGS": "--xla_gpu_deterministic_ops=true"}),
+        ("jax", False, {**GROWTH, "XLA_FLAGS": "--xla_gpu_autotune_level=0 --xla_gpu_deterministic_ops=true"}),
+    ],
+)
+def test_deterministic_kernels(backend: str, tune: bool | None, expected: dict[str, str]) -> None:
+    params = DeviceConfigParams(gpus=[0], deterministic=True, gpu_auto_tune=tune)
+    assert gpu_environment(params, backend, 1, {}) == {"CUDA_VISIBLE_DEVICES": "0", **expected}
+
+
 def test_memory_on_jax_is_a_share_of_the_smallest_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\nprintf '16000\\n8000\\n'\n")

@@ -87,8 +87,9 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
     """Decide how `fit` executes the steps of a model; return its train function and the data."""
     looped = None
     if model.jit_compile and not model.run_eagerly and keras.distribution.distribution() is None:
-        steps = LoopedSteps(model)
-        data = _decide(steps, execution, data)
+        platform = jax.default_backend()
+        steps = LoopedSteps(model, platform)
+        data = _decide(steps, execution, platform, data)
         looped = steps if execution.loops else None
     if looped is None and execution.is_automatic:
         # Nothing is gained by more, and signals are seen later.
@@ -96,9 +97,8 @@ def train_function(model: Any, execution: Execution, data: Any) -> tuple[Callabl
     return looped, data
 
 
-def _decide(steps: LoopedSteps, execution: Execution, data: Iterator[Any]) -> Iterator[Any]:
+def _decide(steps: LoopedSteps, execution: Execution, platform: str, data: Iterator[Any]) -> Iterator[Any]:
     """Set `loops`, by the first batch unless it is decided; return the data with that batch."""
-    platform = jax.default_backend()
     loops = execution.decided(platform)
     if loops is None:
         first = next(data, None)

@@ -56,6 +56,9 @@ class DeviceConfigParams(ParamsBase):
     )
     gpu_memory: int | None = option(None, "Memory to reserve on each GPU in MiB (None: as much as is needed)", low=1)
     gpu_auto_tune: bool | None = option(None, "Choose kernels by timing them on the GPU (None: as the backend does)")
+    deterministic: bool = option(
+        False, "Take only GPU kernels that give the same bits in every run, chosen without timing them; they are slower"
+    )
     soft_device_placement: bool = option(True, "Run operations that the GPU does not support on the CPU (tensorflow)")
     dist_strategy: DistStrategy = option(
         DistStrategy.DEFAULT,
@@ -86,6 +89,10 @@ class DeviceConfigParams(ParamsBase):
         super().__post_init__()
         if self.gpus is not None and len(set(self.gpus)) != len(self.gpus):
             raise FieldError("gpus", self.gpus, "different numbers from 0")
+        if self.deterministic and self.gpu_auto_tune:
+            raise FieldError(
+                "gpu_auto_tune", True, "False or None, since times differ from run to run", others=["deterministic"]
+            )
         self._check_cluster()
 
     def without_cluster(self) -> DeviceConfigParams:

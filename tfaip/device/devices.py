@@ -200,4 +200,5 @@ def _check_gpus(params: DeviceConfigParams, names: tuple[str, ...]) -> None:
         )
     left = 0 if is_used else len(visible_gpus(installed_gpus(), {}))
     if left:
-        log.info("%d GPUs are left unused: gpus %s uses them", left, " ".join(map(str, range(left))))
+        counted = "1 GPU is" if left == 1 else f"{left} GPUs are"
+        log.info("%s left unused: use them with gpus %s", counted, " ".join(map(str, range(left))))

@@ -28,7 +28,8 @@ class Alignment(NamedTuple):
     def spans(self) -> list[tuple[int, int]]:
         """Return the first frame of each label of the transcript, and the one after its last."""
         found = []
-        for position in range(int(self.positions.max(initial=-1)) + 1):
+        count = int(self.positions.max()) + 1 if self.positions.size else 0
+        for position in range(count):
             frames = np.flatnonzero(self.positions == position)
             found.append((int(frames[0]), int(frames[-1]) + 1))
         return found

@@ -36,7 +36,7 @@ class ParamsMeta(_ProtocolMeta):
     __instancecheck__ = ABCMeta.__instancecheck__
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **keywords: Any) -> None:
-        # Keywords of a class are for `__init_subclass__`; that of protocols cannot take one named `cls` since Python 3.12.
+        # Keywords are for `__init_subclass__`. Since Python 3.12 this method of protocols cannot take one named `cls`.
         super().__init__(name, bases, namespace)
 
     def __setattr__(cls, name: str, value: Any) -> None:

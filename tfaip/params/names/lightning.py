@@ -39,7 +39,7 @@ _ANSWERS: Mapping[str, str] = {
         "and tfaip-predict take a model as --export_dir RUN"
     ),
     "class_path": _CLASS,
-    "deterministic": "trainings are deterministic; the seed is --trainer.random_seed",
+    "deterministic": "--device.deterministic True on a GPU; on a CPU always; the seed is --trainer.random_seed",
     "gradient_clip_algorithm": "norm is --optimizer.clip_global_norm, value is --optimizer.clip_value",
     "init_args": _CLASS,
     "limit_test_batches": "tfaip-lav --pipeline.limit N takes the first N samples",
