@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar
 
-from tfaip.data.generators.listsfile import MAX_SAMPLES, scaled_sizes
+from tfaip.data.generators.joined import MAX_SAMPLES, place_of, scaled_sizes
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, Generator, RandomAccess, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
@@ -91,10 +90,9 @@ class Mixed(Generator):
         return self._ends[-1]
 
     def __getitem__(self, index: int) -> Sample:
-        number = bisect_right(self._ends, index)
+        number, row = place_of(index, self._ends)
         part = self._shares[number][0]
-        begin = self._ends[number - 1] if number else 0
-        sample: Sample = part[(index - begin) % len(part)]
+        sample: Sample = part[row % len(part)]
         return sample
 
 
