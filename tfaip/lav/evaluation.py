@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self
 
 import keras
@@ -71,10 +70,8 @@ class SampleScores:
         self._evaluator.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._evaluator.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._evaluator.__exit__(*error)
 
     def update(self, sample: Sample) -> None:
         """Score a sample, which was post-processed."""
@@ -176,8 +173,7 @@ class PredictionEvaluation:
             EvaluationStopped: if `should_stop` returned True.
         """
         params = pipeline.params
-        count = self._scenario.params.print_eval_limit
-        limit = count if params.limit < 0 else min(count, params.limit)
+        limit = params.limited(self._scenario.params.print_eval_limit)
         few = pipeline.with_params(replace(params, limit=limit, batch_drop_remainder=False))
         self._run(few, SampleScores(self._scenario, silent=False, on_sample=None, evaluates=False))
 

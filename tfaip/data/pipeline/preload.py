@@ -7,14 +7,14 @@ in no mode. No other part of a pipeline knows of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
-from tfaip.data.pipeline.blocks import FailedSample, Outcome, read_sample
+from tfaip.data.pipeline.blocks import generated_samples, read_sample
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams, size_of
-from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, require_iterable, require_sample
+from tfaip.data.pipeline.definitions import FailedSample, Outcome, PipelineMode, Sample, SampleGroup, require_sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.interruptions import raise_noted
 from tfaip.data.pipeline.params import DataPipelineParams
@@ -137,23 +137,17 @@ def _preloadable(
 
 
 def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
-    limit = params.limit if params.limit > 0 else None
     try:
-        size = len(range(size_of(generator))[:limit])
+        size = params.limited(size_of(generator))
     except (TypeError, NotImplementedError) as error:
-        if limit is None:
+        if params.limit < 0:
             raise _may_be_endless(params.mode, error) from error
-        size = limit
+        size = params.limit
     if isinstance(generator, RandomAccess):
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
-        samples = islice(_generated(generator), limit)
+        samples = params.cut(generated_samples(generator))
     return track(samples, f"Preloading {params.mode.value} data", size, progress_bar)
-
-
-def _generated(generator: DataGenerator[Any]) -> Iterable[Sample]:
-    name, may_be_list = f"{type(generator).__name__}.generate", generator.yields_batches()
-    return (require_sample(sample, name, may_be_list) for sample in require_iterable(generator.generate(), name))
 
 
 def _may_be_endless(mode: PipelineMode, error: Exception) -> FieldAdvice:

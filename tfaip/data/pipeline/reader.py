@@ -61,18 +61,20 @@ class PipelineReader:
         failures = FailurePolicy(params.allowed_failures(), drops)
         self._length = sample_length(data) if self._measures_samples else data.element_length_fn
         self.filter = SampleFilter(self.batcher, params.max_element_length, self._length, failures)
-        self.executor = self._create_executor()
+        self.executor = self._create_executor(seed)
         self._stream = SampleStream(self.sampler, self.executor, self.processors, self.filter, self.samples_per_batch)
 
-    def _create_executor(self) -> BlockExecutor:
+    def _create_executor(self, seed: int) -> BlockExecutor:
         spec = WorkerSpec(
             self._params,
             self._data.params,
             self.pre_proc,
+            seed,
             self._generator_params if self.workers_read else None,
             self.batcher if self.workers_stack else None,
         )
-        return BlockExecutor(BlockProcessor(self._generator, self.processors.mapper), self.processors, spec)
+        local = BlockProcessor(self._generator, self.processors.mapper, seed)
+        return BlockExecutor(local, self.processors, spec)
 
     def close(self) -> None:
         """End the workers and release data that are being iterated."""
@@ -121,8 +123,7 @@ class PipelineReader:
             raise TypeError("the samples have no end: auto_repeat=False reads them once")
         if not self.processors.is_mapping or self._generator.yields_batches():
             raise TypeError("the number of samples is not known before they are made")
-        size = size_of(self._generator)
-        return size if self._params.limit < 0 else min(size, self._params.limit)
+        return self._params.limited(size_of(self._generator))
 
     def batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
         """Yield batches, each with the position after it.
