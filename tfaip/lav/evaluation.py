@@ -220,7 +220,8 @@ class _ChiefOutputs:
         """Return, on the chief, the outputs of each batch of the round, given those of this process."""
         # Only the chief knows how many samples were printed. Once no samples are needed, none are
         # needed later.
-        self._is_needed = self._is_needed and self._chief_needs_samples()
+        scores = self._scores
+        self._is_needed = self._is_needed and (scores.needs_all or broadcast(self._devices, scores.needs_next))
         if not self._is_needed:
             return []
         if self._devices.num_processes == 1:
@@ -228,9 +229,6 @@ class _ChiefOutputs:
         arrays = {name: keras.ops.convert_to_numpy(value) for name, value in (own or {}).items()}
         gathered = all_gather_arrays(self._devices, arrays)
         return gathered if self._devices.is_chief else []
-
-    def _chief_needs_samples(self) -> bool:
-        return self._scores.needs_all or broadcast(self._devices, self._scores.needs_next)
 
 
 def merge_results(values: Logs, results: dict[str, Any]) -> dict[str, Any]:
