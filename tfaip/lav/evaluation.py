@@ -173,7 +173,7 @@ class PredictionEvaluation:
             EvaluationStopped: if `should_stop` returned True.
         """
         params = pipeline.params
-        limit = params.limited(self._scenario.params.print_eval_limit)
+        limit = params.limited_size(self._scenario.params.print_eval_limit)
         few = pipeline.with_params(replace(params, limit=limit, batch_drop_remainder=False))
         self._run(few, SampleScores(self._scenario, silent=False, on_sample=None, evaluates=False))
 

@@ -142,7 +142,7 @@ class DataPipeline:
             progress_bar: show a bar while the samples are processed.
         """
         preloaded, _ = self._preload(progress_bar)
-        raw = self.params.cut(self.create_data_generator().generate()) if preloaded is None else preloaded.samples
+        raw = self.params.limited(self.create_data_generator().generate()) if preloaded is None else preloaded.samples
         groups = (sample.samples if isinstance(sample, SampleGroup) else [sample] for sample in raw)
         return [sample for group in groups for sample in group if sample.is_valid()]
 

@@ -61,7 +61,7 @@ def epoch_size(
 
 def _pass_size(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
     try:
-        return params.limited(size_of(generator))
+        return params.limited_size(size_of(generator))
     except (TypeError, NotImplementedError) as error:
         if params.limit > 0:
             return params.limit

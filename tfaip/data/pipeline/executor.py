@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, Segment, map_segment
+from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Outcome
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
@@ -30,13 +32,15 @@ class BlockExecutor:
     bytes are the same: small data never pay for a process, and the first batch never waits for one.
 
     Args:
-        local: processes blocks in this process.
-        processors: the processors of `local`.
+        processors: run in this process.
         spec: what workers do, up to `processors.parallel`.
+        generator: source of the samples in this process; None: the blocks contain them.
     """
 
-    def __init__(self, local: BlockProcessor, processors: ProcessorPipeline, spec: WorkerSpec) -> None:
-        self._local = local
+    def __init__(
+        self, processors: ProcessorPipeline, spec: WorkerSpec, generator: DataGenerator[Any] | None = None
+    ) -> None:
+        self._local = BlockProcessor(generator, processors.mapper, spec.seed)
         self._processors = processors
         self._spec = spec
         self._num_workers = 0

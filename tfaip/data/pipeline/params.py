@@ -123,11 +123,11 @@ class DataPipelineParams(ParamsBase):
             raise FieldError("on_error", self.on_error, "raise, skip, or skip:N, e.g. skip:100")
         return number
 
-    def limited(self, size: int) -> int:
+    def limited_size(self, size: int) -> int:
         """Return how many of `size` samples `limit` leaves."""
         return size if self.limit < 0 else min(size, self.limit)
 
-    def cut(self, samples: Iterable[T]) -> Iterator[T]:
+    def limited(self, samples: Iterable[T]) -> Iterator[T]:
         """Iterate over the samples that `limit` leaves."""
         return islice(samples, None if self.limit < 0 else self.limit)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 
-from tfaip.data.pipeline.blocks import Block, BlockProcessor, Segment
+from tfaip.data.pipeline.blocks import Block, Segment
 from tfaip.data.pipeline.definitions import FailedSample, Sample, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
@@ -37,8 +37,7 @@ class PostProcessor:
         self._seed = seed
         self._drops = drops
         self._processors = post_proc.create(params, data.params)
-        spec = WorkerSpec(params, data.params, post_proc, seed)
-        self._executor = BlockExecutor(BlockProcessor(None, self._processors.mapper, seed), self._processors, spec)
+        self._executor = BlockExecutor(self._processors, WorkerSpec(params, data.params, post_proc, seed))
 
     def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Process samples in order; invalid ones are left out."""

@@ -131,7 +131,7 @@ class _NoRandomness:
 
 def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
     try:
-        size = params.limited(size_of(generator))
+        size = params.limited_size(size_of(generator))
     except (TypeError, NotImplementedError) as error:
         if params.limit < 0:
             raise FieldAdvice(
@@ -143,7 +143,7 @@ def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, prog
     if isinstance(generator, RandomAccess):
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
-        samples = params.cut(generated_samples(generator))
+        samples = params.limited(generated_samples(generator))
     return track(samples, f"Preloading {params.mode.value} data", size, progress_bar)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from tfaip.data.pipeline.arraybatches import array_batches
 from tfaip.data.pipeline.batching import Batch, Batcher
-from tfaip.data.pipeline.blocks import BlockProcessor
 from tfaip.data.pipeline.bucketing import LengthBuckets
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess, size_of
 from tfaip.data.pipeline.definitions import Sample, SampleGroup, SampleSpecs
@@ -73,8 +72,7 @@ class PipelineReader:
             self._generator_params if self.workers_read else None,
             self.batcher if self.workers_stack else None,
         )
-        local = BlockProcessor(self._generator, self.processors.mapper, seed)
-        return BlockExecutor(local, self.processors, spec)
+        return BlockExecutor(self.processors, spec, self._generator)
 
     def close(self) -> None:
         """End the workers and release data that are being iterated."""
@@ -123,7 +121,7 @@ class PipelineReader:
             raise TypeError("the samples have no end: auto_repeat=False reads them once")
         if not self.processors.is_mapping or self._generator.yields_batches():
             raise TypeError("the number of samples is not known before they are made")
-        return self._params.limited(size_of(self._generator))
+        return self._params.limited_size(size_of(self._generator))
 
     def batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
         """Yield batches, each with the position after it.

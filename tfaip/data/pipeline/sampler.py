@@ -44,14 +44,14 @@ class Sampler:
 
     def indices(self, pass_index: int) -> Indices:
         """Return the order of a pass over data with random access."""
-        size = self._params.limited(size_of(self.generator))
+        size = self._params.limited_size(size_of(self.generator))
         if self._shuffle:
             return self._rng(pass_index).permutation(size)
         return np.arange(size)
 
     def iterate(self, pass_index: int, skip: int) -> Iterator[tuple[int, Sample]]:
         """Iterate over a pass after its first `skip` samples, each with its index."""
-        samples: Iterable[tuple[int, Sample]] = enumerate(self._params.cut(generated_samples(self.generator)))
+        samples: Iterable[tuple[int, Sample]] = enumerate(self._params.limited(generated_samples(self.generator)))
         if self._shuffle:
             samples = buffer_shuffle(samples, self._buffer_size, self._rng(pass_index))
         return islice(samples, skip, None)
