@@ -125,13 +125,12 @@ class _MixedStream(DataGenerator[Mixed]):
                 unfinished.discard(number)
                 if not unfinished:
                     return
+                part = self._shares[number][0]
                 if not counts[number]:
-                    raise UsageError(f"{type(self._shares[number][0]).__name__}, a source of Mixed, has no sample")
-                streams[number] = iter(self._shares[number][0].generate())
+                    raise UsageError(f"{type(part).__name__}, a source of Mixed, has no sample")
+                streams[number] = iter(part.generate())
                 sample = next(streams[number], None)
                 if sample is None:
-                    raise UsageError(
-                        f"{type(self._shares[number][0]).__name__} can be read only once: a mix by weights repeats it"
-                    )
+                    raise UsageError(f"{type(part).__name__} can be read only once: a mix by weights repeats it")
             counts[number] += 1
             yield sample

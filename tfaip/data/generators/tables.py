@@ -76,8 +76,10 @@ class TableGenerator(Generator):
         for path in self.files:
             try:
                 tables.append(self.open_table(path, columns))
+            except UsageError:
+                raise
             except (OSError, ValueError) as error:
-                raise error if isinstance(error, UsageError) else self._unreadable(path, error, "files") from error
+                raise self._unreadable(path, error, "files") from error
         return tables
 
     @cached_property
