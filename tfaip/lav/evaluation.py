@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self
 
 import keras
@@ -71,10 +70,8 @@ class SampleScores:
         self._evaluator.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._evaluator.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._evaluator.__exit__(*error)
 
     def update(self, sample: Sample) -> None:
         """Score a sample, which was post-processed."""
@@ -176,8 +173,7 @@ class PredictionEvaluation:
             EvaluationStopped: if `should_stop` returned True.
         """
         params = pipeline.params
-        count = self._scenario.params.print_eval_limit
-        limit = count if params.limit < 0 else min(count, params.limit)
+        limit = params.limited_size(self._scenario.params.print_eval_limit)
         few = pipeline.with_params(replace(params, limit=limit, batch_drop_remainder=False))
         self._run(few, SampleScores(self._scenario, silent=False, on_sample=None, evaluates=False))
 
@@ -224,7 +220,8 @@ class _ChiefOutputs:
         """Return, on the chief, the outputs of each batch of the round, given those of this process."""
         # Only the chief knows how many samples were printed. Once no samples are needed, none are
         # needed later.
-        self._is_needed = self._is_needed and self._chief_needs_samples()
+        scores = self._scores
+        self._is_needed = self._is_needed and (scores.needs_all or broadcast(self._devices, scores.needs_next))
         if not self._is_needed:
             return []
         if self._devices.num_processes == 1:
@@ -232,9 +229,6 @@ class _ChiefOutputs:
         arrays = {name: keras.ops.convert_to_numpy(value) for name, value in (own or {}).items()}
         gathered = all_gather_arrays(self._devices, arrays)
         return gathered if self._devices.is_chief else []
-
-    def _chief_needs_samples(self) -> bool:
-        return self._scores.needs_all or broadcast(self._devices, self._scores.needs_next)
 
 
 def merge_results(values: Logs, results: dict[str, Any]) -> dict[str, Any]:

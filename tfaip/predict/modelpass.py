@@ -134,15 +134,10 @@ def run_pass(
             yield from chain.from_iterable(made)
             if should_stop():
                 raise EvaluationStopped
-    if benchmark.batches == 0:
-        _refuse_no_batch(pipeline.mode)
-
-
-def _refuse_no_batch(mode: PipelineMode) -> None:
-    """Raise a UsageError unless no batch is fine: nothing to predict is no error, but its scores would be 0."""
-    if mode is not PipelineMode.PREDICTION:
+    # Nothing to predict is no error, but the scores of nothing would be 0.
+    if benchmark.batches == 0 and pipeline.mode is not PipelineMode.PREDICTION:
         raise UsageError(
-            f"the {mode.value} data give no batch: use a smaller batch size, or keep the remainder "
+            f"the {pipeline.mode.value} data give no batch: use a smaller batch size, or keep the remainder "
             "(batch_drop_remainder)"
         )
 

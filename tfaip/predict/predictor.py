@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import keras
@@ -106,9 +105,10 @@ class Predictor:
                 f"{shorten(samples)}"
             )
         raw = _RawSamples(self._data)
+        converted: Iterable[Sample] = map(raw.sample, samples)
         if isinstance(samples, Sequence):
-            return raw.explained(self.predict(RawDataGeneratorParams(samples=[raw.sample(one) for one in samples])))
-        return raw.explained(self.predict(RawDataGeneratorParams(samples=map(raw.sample, samples))))
+            converted = list(converted)  # of known length
+        return raw.explained(self.predict(RawDataGeneratorParams(samples=converted)))
 
     def predict_database(self, database: DataBase[Any], generator_params: DataGeneratorParams) -> Iterator[Sample]:
         """Predict the samples of a generator with the processors of other data than the model's."""
@@ -227,10 +227,8 @@ class RawPredictor:
         self._pipeline.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._pipeline.__exit__(kind, error, traceback)
+    def __exit__(self, *error: object) -> None:
+        self._pipeline.__exit__(*error)
 
     def __call__(self, sample: Any) -> Sample:
         """Pre-process, predict and post-process a sample.

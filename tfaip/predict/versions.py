@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from itertools import tee, zip_longest
+from operator import itemgetter
 from typing import TypeAlias
 
 from tfaip.data.pipeline.batching import Batch
@@ -40,15 +41,8 @@ def process_outputs(versions: Iterable[Versions], pipelines: Sequence[DataPipeli
         the processed samples of each model; to be read in parallel, since samples wait in memory for
         the slowest reader.
     """
-    streams = []
-    for position, copies in enumerate(tee(versions, len(pipelines))):
-        streams.append(pipelines[position].process_output(_at(copies, position)))
-    return streams
-
-
-def _at(versions: Iterable[Versions], position: int) -> Iterator[Sample]:
-    for version in versions:
-        yield version[position]
+    copies = tee(versions, len(pipelines))
+    return [one.process_output(map(itemgetter(number), copies[number])) for number, one in enumerate(pipelines)]
 
 
 def same_samples(streams: Sequence[Iterator[Sample]]) -> Iterator[Versions]:

@@ -12,9 +12,9 @@ from test.data.pipeline.workers.faults import FaultParams, FilesParams
 from test.data.support import DropParams, IterableRowsParams, PairParams, RowDataParams, make_pipeline, rows
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, FailedSample, Segment
+from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, Segment
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sampler import SPARE_SIZE, Sampler
 
@@ -68,8 +68,8 @@ def test_an_endless_stream_shows_where_a_pass_is_empty() -> None:
 def test_samples_fail_alone() -> None:
     processors = SequentialProcessorPipelineParams(processors=[FaultParams(fault="raise", at=2), DropParams(every=3)])
     mapper = processors.create(DataPipelineParams(), RowDataParams()).mapper
-    processor = BlockProcessor(FilesParams(corrupt_every=5).create(PipelineMode.TRAINING), mapper)
-    result = processor.process(Block([Segment(0, 7, [1, 2]), Segment(1, 0, [3, 4, 5])]), seed=0)
+    processor = BlockProcessor(FilesParams(corrupt_every=5).create(PipelineMode.TRAINING), mapper, seed=0)
+    result = processor.process(Block([Segment(0, 7, [1, 2]), Segment(1, 0, [3, 4, 5])]))
     assert result.outcomes is not None
     first, failed, dropped, fourth, unread = result.outcomes
     assert isinstance(failed, FailedSample)
@@ -92,16 +92,16 @@ def test_a_batch_is_cut_into_the_samples_that_it_was_made_of() -> None:
 
 def test_a_block_is_stacked_only_if_all_of_it_is_good() -> None:
     pipeline = make_pipeline(rows(6), [])
-    processor = BlockProcessor(pipeline.generator, pipeline.reader.processors.mapper, pipeline.reader.batcher)
-    stacked = processor.process(Block([Segment(0, 0, [1, 2])]), 0, as_batch=True)
+    processor = BlockProcessor(pipeline.generator, pipeline.reader.processors.mapper, 0, pipeline.reader.batcher)
+    stacked = processor.process(Block([Segment(0, 0, [1, 2])]), as_batch=True)
     assert stacked.outcomes is None
     assert stacked.batch is not None
     assert stacked.batch.inputs["x"].tolist() == [[1, 1, -1], [2, 2, 2]]
     assert stacked.shapes == ({"x": [(2,), (3,)]}, {})
     incomplete = RawDataGeneratorParams(samples=[rows(1)[0], Sample(inputs={"x": [1.0]})]).create(PipelineMode.TRAINING)
-    processor = BlockProcessor(incomplete, pipeline.reader.processors.mapper, pipeline.reader.batcher)
-    assert processor.process(Block([Segment(0, 0, [0, 1])]), 0, as_batch=True).batch is None
-    assert processor.process(Block([Segment(0, 0, [0])]), 0, as_batch=False).batch is None
+    processor = BlockProcessor(incomplete, pipeline.reader.processors.mapper, 0, pipeline.reader.batcher)
+    assert processor.process(Block([Segment(0, 0, [0, 1])]), as_batch=True).batch is None
+    assert processor.process(Block([Segment(0, 0, [0])]), as_batch=False).batch is None
 
 
 def test_samples_fail_alone_behind_a_generating_processor_too() -> None:

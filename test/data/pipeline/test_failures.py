@@ -24,10 +24,9 @@ from test.data.support import (
     rows,
 )
 from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.blocks import FailedSample
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.datapipeline import DataPipeline
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
 from tfaip.data.pipeline.failures import REMEMBERED, DropCounts, FailurePolicy
 from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import (

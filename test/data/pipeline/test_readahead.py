@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -31,7 +32,7 @@ class Source:
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
 def test_all_items_in_order(count: int, ahead: int) -> None:
     source = Source(count)
-    with Prefetcher(iter(source), ahead) as items:
+    with closing(Prefetcher(iter(source), ahead)) as items:
         assert list(items) == list(range(count))
         assert list(items) == []
     assert source.threads <= {"tfaip-prefetch"}
@@ -39,7 +40,7 @@ def test_all_items_in_order(count: int, ahead: int) -> None:
 
 def test_the_next_items_are_made_while_the_reader_works() -> None:
     source = Source(10)
-    with Prefetcher(iter(source), 2) as items:
+    with closing(Prefetcher(iter(source), 2)) as items:
         assert next(items) == 0
         assert source.made[3].wait(10)  # two wait, one more is in hand
         assert not source.made[4].is_set()
@@ -49,7 +50,7 @@ def test_the_next_items_are_made_while_the_reader_works() -> None:
 
 def test_nothing_is_made_before_somebody_asks() -> None:
     source = Source(3)
-    with Prefetcher(iter(source), 2):
+    with closing(Prefetcher(iter(source), 2)):
         pass
     assert not source.made[0].is_set()
 
@@ -67,7 +68,7 @@ def test_closing_early_ends_the_thread() -> None:
 def test_an_error_comes_behind_the_items_before_it(kind: type[BaseException]) -> None:
     """What would end the process comes as an error: Ctrl-C never arrives in a thread."""
     error = kind("sample 2 is broken")
-    with Prefetcher(iter(Source(2, error)), 5) as items:
+    with closing(Prefetcher(iter(Source(2, error)), 5)) as items:
         assert [next(items), next(items)] == [0, 1]
         with pytest.raises(ValueError if kind is ValueError else RuntimeError, match="sample 2 is broken") as caught:
             next(items)

@@ -48,22 +48,23 @@ class ArrayDataGenerator(DataGenerator[P]):
 
     def __getitem__(self, index: int) -> Sample:
         """Return row `index` of each array, as views."""
-        sample = self._loaded[0].copy()
-        if sample.inputs is not None:
-            sample.inputs = {key: array[index] for key, array in sample.inputs.items()}
-        if sample.targets is not None:
-            sample.targets = {key: array[index] for key, array in sample.targets.items()}
+        sample = self._picked(index)
         if sample.meta is not None:
             sample.meta = sample.meta[index]
         return sample
 
     def get_batch(self, indices: np.ndarray[Any, Any]) -> Sample:
         """Return the rows at `indices` as one sample, see `BatchAccess`."""
-        sample = self._loaded[0].copy()
-        if sample.inputs is not None:
-            sample.inputs = {key: array[indices] for key, array in sample.inputs.items()}
-        if sample.targets is not None:
-            sample.targets = {key: array[indices] for key, array in sample.targets.items()}
+        sample = self._picked(indices)
         if sample.meta is not None:
             sample.meta = [sample.meta[index] for index in indices]
+        return sample
+
+    def _picked(self, rows: Any) -> Sample:
+        """Return a copy of all samples with only these rows of inputs and targets."""
+        sample = self._loaded[0].copy()
+        if sample.inputs is not None:
+            sample.inputs = {key: array[rows] for key, array in sample.inputs.items()}
+        if sample.targets is not None:
+            sample.targets = {key: array[rows] for key, array in sample.targets.items()}
         return sample

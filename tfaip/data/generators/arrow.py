@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import OrderedDict
 from itertools import accumulate
 from typing import Any
 
-from tfaip.data.generators.tables import TableGenerator, missing_columns
+from tfaip.data.generators.joined import place_of
+from tfaip.data.generators.tables import TableGenerator, refuse_missing
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.util.reading import MIB, open_file
@@ -48,9 +48,7 @@ class _File:
         self._groups: OrderedDict[int, Any] = OrderedDict()
         open_file(path).close()  # the library would wait for a pipe
         schema, sizes = self.open()
-        missing = [name for name in columns if name not in schema.names]
-        if missing:
-            raise missing_columns(path, missing, list(schema.names))
+        refuse_missing(path, [name for name in columns if name not in schema.names], schema.names)
         if min(sizes, default=0) < 0:
             raise ValueError("it declares a negative number of rows")
         self._sizes = sizes
@@ -70,10 +68,9 @@ class _File:
     def row(self, index: int) -> dict[str, Any]:
         import pyarrow as pa
 
-        number = bisect_right(self._ends, index)
+        number, place = place_of(index, self._ends)
         try:
             group = self._group(number)
-            place = index - (self._ends[number - 1] if number else 0)
             return {name: _value(name, group.column(name)[place]) for name in self._columns}
         except (pa.ArrowException, KeyError, TypeError) as error:
             raise OSError(f"row group {number}: {shorten_text(str(error), 100)}") from error

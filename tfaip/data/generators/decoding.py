@@ -76,14 +76,13 @@ def decode_npy(content: bytes) -> Array:
         raise ValueError(f"no .npy array that can be read: {shorten_text(str(error), 100)}") from error
     if dtype.hasobject:
         raise ValueError("the .npy array holds Python objects, which are not read")
-    if any(length < 0 for length in shape) or dtype.itemsize * math.prod(shape) != len(content) - stream.tell():
-        raise ValueError(
-            f"the .npy array declares the shape {shorten(shape)} of {dtype}, but {len(content) - stream.tell()} bytes "
-            "follow"
-        )
-    flat = np.frombuffer(content, dtype, count=math.prod(shape), offset=stream.tell()) if math.prod(shape) else None
-    if flat is None:
+    begin, count = stream.tell(), math.prod(shape)
+    found = len(content) - begin
+    if any(length < 0 for length in shape) or dtype.itemsize * count != found:
+        raise ValueError(f"the .npy array declares the shape {shorten(shape)} of {dtype}, but {found} bytes follow")
+    if count == 0:
         return np.zeros(shape, dtype)
+    flat = np.frombuffer(content, dtype, count, begin)
     return flat.reshape(shape, order="F" if fortran_order else "C").copy()
 
 

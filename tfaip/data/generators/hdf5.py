@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tfaip.data.generators.decoding import VALUE_BYTES
-from tfaip.data.generators.tables import TableGenerator, missing_columns
+from tfaip.data.generators.tables import TableGenerator, refuse_missing
 from tfaip.util.reading import open_file
 from tfaip.util.text import shorten_text
 
@@ -31,9 +31,7 @@ class _File:
         # The library itself would wait for a pipe.
         open_file(path).close()
         self._file = h5py.File(path, "r")
-        missing = [name for name in columns if not _is_inside(self._file, name)]
-        if missing:
-            raise missing_columns(path, missing, list(self._file))
+        refuse_missing(path, [name for name in columns if not _is_inside(self._file, name)], self._file)
         self._columns = {name: _dataset(self._file, name) for name in columns}
         sizes = {name: column.shape[0] for name, column in self._columns.items()}
         if len(set(sizes.values())) > 1:

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from tfaip.data.generators.decoding import VALUE_BYTES, decode_image
-from tfaip.data.pipeline.datagenerator import Generator, unreadable_file
-from tfaip.data.pipeline.definitions import PipelineMode, Sample
+from tfaip.data.pipeline.datagenerator import Generator, flag_of, unreadable_file
+from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.params.limits import FieldError
@@ -36,8 +36,8 @@ class ImageFolder(Generator):
     def _names(self) -> list[str]:
         """Return the classes."""
         if not self.folder:
-            branch = {PipelineMode.TRAINING: "train", PipelineMode.EVALUATION: "val"}.get(self.mode, "data")
-            raise UsageError(f"no folder of images is given for the {self.mode}: name one, e.g. --{branch}.folder DIR")
+            flag = flag_of(self.mode, "folder")
+            raise UsageError(f"no folder of images is given for the {self.mode}: name one, e.g. {flag} DIR")
         if len(self.image_size) not in (0, 2):
             raise FieldError("image_size", self.image_size, "height and width")
         try:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
 
+from tfaip.data.generators.joined import MAX_SAMPLES, place_of, scaled_sizes
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.params.limits import FieldError, check_fields
-
-# More than anybody lists; their order takes 8 bytes each.
-MAX_SAMPLES = 10**9
 
 
 class ListsFileGeneratorParams(DataGeneratorParams, cls=":ListsFileGenerator"):
@@ -73,10 +70,9 @@ class ListsFileGenerator(DataGenerator[P]):
         return self._ends[-1]
 
     def __getitem__(self, index: int) -> Sample:
-        number = bisect_right(self._ends, index)
+        number, line = place_of(index, self._ends)
         list_file, lines = self._lists[number]
-        begin = self._ends[number - 1] if number else 0
-        return self.sample(lines[(index - begin) % len(lines)], list_file)
+        return self.sample(lines[line % len(lines)], list_file)
 
 
 def _read_lines(path: Path, ignore_prefix: str) -> Sequence[str]:
@@ -92,10 +88,3 @@ def _read_lines(path: Path, ignore_prefix: str) -> Sequence[str]:
             f"the list file {path} names no sample: it has {lines.number_of_lines} lines, all empty or comments"
         )
     return lines
-
-
-def scaled_sizes(sizes: list[int], ratios: list[float]) -> list[int]:
-    """Return sizes in proportion to the ratios, none reduced: 10 and 100 at 1:2 give 50 and 100."""
-    unit = max(size / ratio for size, ratio in zip(sizes, ratios, strict=True))
-    scaled = [min(unit * ratio, MAX_SAMPLES) for ratio in ratios]
-    return [max(size, round(wanted)) for size, wanted in zip(sizes, scaled, strict=True)]

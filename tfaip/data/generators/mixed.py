@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, ClassVar
 
-from tfaip.data.generators.listsfile import MAX_SAMPLES, scaled_sizes
+from tfaip.data.generators.joined import MAX_SAMPLES, place_of, scaled_sizes
 from tfaip.data.pipeline.datagenerator import DataGenerator, DataGeneratorParams, Generator, RandomAccess, size_of
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
@@ -91,10 +90,9 @@ class Mixed(Generator):
         return self._ends[-1]
 
     def __getitem__(self, index: int) -> Sample:
-        number = bisect_right(self._ends, index)
+        number, row = place_of(index, self._ends)
         part = self._shares[number][0]
-        begin = self._ends[number - 1] if number else 0
-        sample: Sample = part[(index - begin) % len(part)]
+        sample: Sample = part[row % len(part)]
         return sample
 
 
@@ -127,13 +125,12 @@ class _MixedStream(DataGenerator[Mixed]):
                 unfinished.discard(number)
                 if not unfinished:
                     return
+                part = self._shares[number][0]
                 if not counts[number]:
-                    raise UsageError(f"{type(self._shares[number][0]).__name__}, a source of Mixed, has no sample")
-                streams[number] = iter(self._shares[number][0].generate())
+                    raise UsageError(f"{type(part).__name__}, a source of Mixed, has no sample")
+                streams[number] = iter(part.generate())
                 sample = next(streams[number], None)
                 if sample is None:
-                    raise UsageError(
-                        f"{type(self._shares[number][0]).__name__} can be read only once: a mix by weights repeats it"
-                    )
+                    raise UsageError(f"{type(part).__name__} can be read only once: a mix by weights repeats it")
             counts[number] += 1
             yield sample

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import os
+import weakref
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Protocol
 
 from tfaip.data.generators.decoding import DECODERS, expected_decoder
+from tfaip.data.generators.joined import place_of
 from tfaip.data.pipeline.datagenerator import Generator, missing_file, unreadable_file
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
 from tfaip.params import option
 from tfaip.params.limits import FieldError
+from tfaip.util.reading import open_file
 from tfaip.util.text import shorten_text
 
 
@@ -72,8 +76,10 @@ class TableGenerator(Generator):
         for path in self.files:
             try:
                 tables.append(self.open_table(path, columns))
+            except UsageError:
+                raise
             except (OSError, ValueError) as error:
-                raise error if isinstance(error, UsageError) else self._unreadable(path, error, "files") from error
+                raise self._unreadable(path, error, "files") from error
         return tables
 
     @cached_property
@@ -85,8 +91,7 @@ class TableGenerator(Generator):
         return self._ends[-1]
 
     def __getitem__(self, index: int) -> Sample:
-        number = bisect_right(self._ends, index)
-        row = index - (self._ends[number - 1] if number else 0)
+        number, row = place_of(index, self._ends)
         path = self.files[number]
         try:
             values = self._tables[number].row(row)
@@ -116,9 +121,30 @@ def _decoded(column: str, value: Any, decoder: str) -> Any:
         raise ValueError(f"column {column}: {error}") from error
 
 
-def missing_columns(path: str, missing: list[str], found: list[str]) -> UsageError:
-    """Return the error of a file that lacks columns."""
-    return UsageError(
-        f"the file {shorten_text(path, 150)} has no column {shorten_text(', '.join(missing), 80)}: it has "
-        f"{shorten_text(', '.join(found) or 'nothing', 120)}"
-    )
+def refuse_missing(path: str, missing: list[str], found: Iterable[str]) -> None:
+    """Raise a UsageError if columns are missing in a file; it names those that were found."""
+    if missing:
+        raise UsageError(
+            f"the file {shorten_text(path, 150)} has no column {shorten_text(', '.join(missing), 80)}: it has "
+            f"{shorten_text(', '.join(found) or 'nothing', 120)}"
+        )
+
+
+class PlacedFile:
+    """File of which values are read at their places, in any order; it stays open as long as the object exists.
+
+    Args:
+        path: of the file, which must not be compressed.
+    """
+
+    def __init__(self, path: str) -> None:
+        file = open_file(path)
+        weakref.finalize(self, file.close)
+        self._descriptor = file.fileno()
+        self.size = os.fstat(self._descriptor).st_size
+        if self.read(2, 0) == b"\x1f\x8b":
+            raise ValueError("it is compressed: unpack it (gunzip), so that samples can be read in any order")
+
+    def read(self, size: int, begin: int) -> bytes:
+        """Return the bytes at a place; fewer at the end of the file."""
+        return os.pread(self._descriptor, size, begin)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import weakref
 from array import array
 from collections.abc import Iterator
 from typing import Any
 
 from tfaip.data.generators.decoding import VALUE_BYTES
-from tfaip.data.generators.tables import TableGenerator, missing_columns
-from tfaip.util.reading import open_file
+from tfaip.data.generators.tables import PlacedFile, TableGenerator, refuse_missing
 from tfaip.util.text import shorten, shorten_text
 
 _BLOCK = 512
@@ -46,10 +43,7 @@ class _Shard:
     """Places of the values in a tar file: 16 bytes of memory for each."""
 
     def __init__(self, path: str, columns: list[str]) -> None:
-        file = open_file(path)
-        weakref.finalize(self, file.close)
-        self._descriptor = file.fileno()
-        self._end = os.fstat(self._descriptor).st_size
+        self._file = PlacedFile(path)
         self._places = {name: (array("q"), array("q")) for name in columns}
         self._size = 0
         found: set[str] = set()
@@ -69,9 +63,7 @@ class _Shard:
                 if sizes[-1] >= 0:
                     raise ValueError(f"it has two members {shorten(name)}")
                 begins[-1], sizes[-1] = begin, size
-        missing = [name for name in columns if name not in found]
-        if missing:
-            raise missing_columns(path, missing, sorted(found))
+        refuse_missing(path, [name for name in columns if name not in found], sorted(found))
 
     def __len__(self) -> int:
         return self._size
@@ -84,7 +76,7 @@ class _Shard:
                 raise ValueError(f"column {name} has no value")
             if size > VALUE_BYTES:
                 raise ValueError(f"column {name} has {size:,} bytes, more than {VALUE_BYTES:,}")
-            values[name] = os.pread(self._descriptor, size, begin)
+            values[name] = self._file.read(size, begin)
             if len(values[name]) < size:
                 raise ValueError(f"column {name}: the file has become shorter")
         return values
@@ -103,10 +95,8 @@ class _Shard:
         """
         place = 0
         records: dict[str, str] = {}
-        while place < self._end:
-            header = os.pread(self._descriptor, _BLOCK, place)
-            if not place and header[:2] == b"\x1f\x8b":
-                raise ValueError("it is compressed: unpack it (gunzip), so that samples can be read in any order")
+        while place < self._file.size:
+            header = self._file.read(_BLOCK, place)
             if header == bytes(_BLOCK):
                 return
             name, kind, size = _parse_header(header)
@@ -119,7 +109,7 @@ class _Shard:
                 size = _parse_size(records["size"]) if "size" in records else size
                 if kind == _SPARSE or any(key.startswith("GNU.sparse.") for key in records):
                     raise ValueError("it has a sparse file: pack it without --sparse")
-                if kind in _REGULAR and begin + size <= self._end:
+                if kind in _REGULAR and begin + size <= self._file.size:
                     yield records.get("path") or name, begin, size
                 records = {}
             place = begin + -(-size // _BLOCK) * _BLOCK
@@ -128,7 +118,7 @@ class _Shard:
     def _bytes(self, begin: int, size: int) -> bytes:
         if size > _NAME_BYTES:
             raise ValueError(f"a header in it has {size:,} bytes, more than {_NAME_BYTES:,}")
-        return os.pread(self._descriptor, size, begin)
+        return self._file.read(size, begin)
 
 
 def _parse_header(header: bytes) -> tuple[str, bytes, int]:

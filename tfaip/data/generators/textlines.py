@@ -7,7 +7,7 @@ import weakref
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -45,10 +45,10 @@ class TextLines(Sequence[str]):
         self._stamp = self._stamp_now()
         self._begins, self._lengths, self.number_of_lines = array("q"), array("I"), 0
         for offset, block in _blocks(self._descriptor, self._stamp[0], block_bytes):
-            found = _Found(block, ignore_prefix)
-            self.number_of_lines += found.number_of_lines
-            self._begins.frombytes((found.begins + offset).tobytes())
-            self._lengths.frombytes(found.lengths.tobytes())
+            self.number_of_lines += _count_lines(block)
+            begins, lengths = _find_lines(block, ignore_prefix)
+            self._begins.frombytes((begins + offset).tobytes())
+            self._lengths.frombytes(lengths.tobytes())
         self._text: bytes | None = None
         if self._stamp[0] <= kept_bytes:
             self._text = os.pread(self._descriptor, self._stamp[0], 0)
@@ -89,33 +89,33 @@ class TextLines(Sequence[str]):
         return found.st_size, found.st_mtime_ns
 
 
-class _Found:
-    """The lines of a block that count.
+def _count_lines(block: bytes) -> int:
+    number = block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+    return number + (not block.endswith((b"\n", b"\r")))
+
+
+def _find_lines(block: bytes, ignore_prefix: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return the begins and the lengths of the lines of a block that count.
 
     Args:
         block: whole lines.
         ignore_prefix: beginning of comments; empty: there are none.
     """
-
-    def __init__(self, block: bytes, ignore_prefix: str) -> None:
-        block.decode()  # raises an error if it is not UTF-8
-        self.number_of_lines = block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
-        self.number_of_lines += not block.endswith((b"\n", b"\r"))
-        values = np.frombuffer(block, np.uint8)
-        ends = np.append(np.flatnonzero((values == ord("\n")) | (values == ord("\r"))), len(values))
-        begins = np.concatenate([[0], ends[:-1] + 1])
-        # Without empty lines, as that between CR and LF.
-        filled = ends > begins
-        begins, ends = begins[filled], ends[filled]
-        # Most lines begin with a letter that is neither white space nor the beginning of a comment.
-        first = values[begins]
-        plain = (first > ord(" ")) & (first < 128) & (first != (ignore_prefix.encode() or b" ")[0])
-        counts = plain.copy()
-        for number in np.flatnonzero(~plain):
-            line = block[begins[number] : ends[number]].decode().strip()
-            counts[number] = bool(line) and not (ignore_prefix and line.startswith(ignore_prefix))
-        self.begins = begins[counts].astype(np.int64)
-        self.lengths = (ends - begins)[counts].astype(np.uint32)
+    block.decode()  # raises an error if it is not UTF-8
+    values = np.frombuffer(block, np.uint8)
+    ends = np.append(np.flatnonzero((values == ord("\n")) | (values == ord("\r"))), len(values))
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    # Without empty lines, as that between CR and LF.
+    filled = ends > begins
+    begins, ends = begins[filled], ends[filled]
+    # Most lines begin with a letter that is neither white space nor the beginning of a comment.
+    first = values[begins]
+    plain = (first > ord(" ")) & (first < 128) & (first != (ignore_prefix.encode() or b" ")[0])
+    counts = plain.copy()
+    for number in np.flatnonzero(~plain):
+        line = block[begins[number] : ends[number]].decode().strip()
+        counts[number] = bool(line) and not (ignore_prefix and line.startswith(ignore_prefix))
+    return begins[counts].astype(np.int64), (ends - begins)[counts].astype(np.uint32)
 
 
 def _blocks(descriptor: int, end_of_file: int, size: int) -> Iterator[tuple[int, bytes]]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import struct
-import weakref
 from array import array
 from functools import cache
 from typing import Any
 
 from tfaip.data.generators.decoding import VALUE_BYTES
-from tfaip.data.generators.tables import TableGenerator, missing_columns
+from tfaip.data.generators.tables import PlacedFile, TableGenerator, refuse_missing
 from tfaip.errors import UsageError
-from tfaip.util.reading import open_file
 from tfaip.util.text import shorten_text
 
 # https://www.tensorflow.org/tutorials/load_data/tfrecord: length, its checksum, data, their checksum.
@@ -36,23 +33,16 @@ class _File:
     """Places of the records: 8 bytes of memory for each."""
 
     def __init__(self, path: str, columns: list[str]) -> None:
-        file = open_file(path)
-        weakref.finalize(self, file.close)
-        self._descriptor = file.fileno()
+        self._file = PlacedFile(path)
         self._columns = columns
         self._ends = array("q", [0])
         self._checksum = _checksum_function()
-        size = os.fstat(self._descriptor).st_size
-        if os.pread(self._descriptor, 2, 0) == b"\x1f\x8b":
-            raise ValueError("it is compressed: unpack it (gunzip), so that samples can be read in any order")
-        while self._ends[-1] < size:
-            self._ends.append(self._ends[-1] + _FRAME_BYTES + self._length(self._ends[-1], size))
+        while self._ends[-1] < self._file.size:
+            self._ends.append(self._ends[-1] + _FRAME_BYTES + self._length(self._ends[-1]))
         if not len(self):
             raise ValueError("it has no record")
         found = _parse(self._record(0))
-        missing = [name for name in columns if name not in found]
-        if missing:
-            raise missing_columns(path, missing, sorted(found))
+        refuse_missing(path, [name for name in columns if name not in found], sorted(found))
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -61,14 +51,14 @@ class _File:
         features = _parse(self._record(index))
         return {name: _value(name, features) for name in self._columns}
 
-    def _length(self, place: int, size: int) -> int:
+    def _length(self, place: int) -> int:
         """Return the length of the data of the record at a place."""
-        header = os.pread(self._descriptor, _LENGTH.size, place)
+        header = self._file.read(_LENGTH.size, place)
         if len(header) == _LENGTH.size:
             length, checksum = _LENGTH.unpack(header)
             if self._checksum(header[:8]) != checksum:
                 raise ValueError(f"it is no TFRecord file, or damaged at byte {place:,}")
-            if length <= size - place - _FRAME_BYTES:
+            if length <= self._file.size - place - _FRAME_BYTES:
                 return int(length)
         raise ValueError(f"it is cut off, or no TFRecord file: the record at byte {place:,} has no end")
 
@@ -76,7 +66,7 @@ class _File:
         begin, end = self._ends[index] + _LENGTH.size, self._ends[index + 1] - _CHECKSUM.size
         if end - begin > VALUE_BYTES:
             raise ValueError(f"a record has {end - begin:,} bytes, more than {VALUE_BYTES:,}")
-        content = os.pread(self._descriptor, end - begin + _CHECKSUM.size, begin)
+        content = self._file.read(end - begin + _CHECKSUM.size, begin)
         data = content[: end - begin]
         if content[end - begin :] != _CHECKSUM.pack(self._checksum(data)):
             raise ValueError("it is damaged: its checksum is another one")
@@ -129,15 +119,16 @@ def _example_class() -> Any:
     from google.protobuf.message_factory import GetMessageClass
 
     file = FileDescriptorProto(name="example.proto", package="tfaip", syntax="proto3")
-    kinds = {"BytesList": Field.TYPE_BYTES, "FloatList": Field.TYPE_FLOAT, "Int64List": Field.TYPE_INT64}
-    for name, kind in kinds.items():
-        file.message_type.add(name=name).field.add(name="value", number=1, type=kind, label=Field.LABEL_REPEATED)
     feature = file.message_type.add(name="Feature")
     feature.oneof_decl.add(name="kind")
-    for number, (name, kind) in enumerate(
-        {"bytes_list": "BytesList", "float_list": "FloatList", "int64_list": "Int64List"}.items(), 1
-    ):
-        _add_message(feature, name, number, kind).oneof_index = 0
+    kinds = [
+        ("bytes_list", "BytesList", Field.TYPE_BYTES),
+        ("float_list", "FloatList", Field.TYPE_FLOAT),
+        ("int64_list", "Int64List", Field.TYPE_INT64),
+    ]
+    for number, (field, name, kind) in enumerate(kinds, 1):
+        file.message_type.add(name=name).field.add(name="value", number=1, type=kind, label=Field.LABEL_REPEATED)
+        _add_message(feature, field, number, name).oneof_index = 0
     features = file.message_type.add(name="Features")
     entry = features.nested_type.add(name="FeatureEntry")
     entry.options.map_entry = True

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, islice, takewhile
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
@@ -146,27 +146,28 @@ def measure_stages(pipeline: DataPipeline, seconds: float) -> StageTimes | None:
     """
     reader = pipeline.reader
     next(reader.sampler.samples(0), None)  # the first sample may load the data
-    clock = _Clock()
     end = time.perf_counter() + seconds
-    raw = clock.timed("generator", _passes(reader.sampler))
-    samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, raw)
+    source = _Timed("generator", _passes(reader.sampler))
+    parts: list[_Timed[Any]] = [source]
+    samples: Iterator[Sample] = takewhile(lambda _: time.perf_counter() < end, source)
     # New processors: those of the reader keep their state.
     processors = reader.pre_proc.create(pipeline.params, pipeline.data.params)
     for number, processor in enumerate(processors.processors):
         alone = ProcessorPipeline([(number, processor)])
-        samples = clock.timed(type(processor).__name__, alone.apply(samples, pipeline.seed))
+        samples = _Timed(type(processor).__name__, alone.apply(samples, pipeline.seed))
+        parts.append(samples)
     samples = filter(reader.filter.accepts, samples)
     groups = iter(lambda: list(islice(samples, reader.samples_per_batch)), [])
-    batches = clock.timed("batching", map(reader.stack, groups))
-    transported = clock.timed("transport", _transported(batches))
+    batches = _Timed("batching", map(reader.stack, groups))
+    transported = _Timed("transport", _transported(batches))
     trained = sum(batch.size for batch in transported)
     if trained == 0:
         return None
-    *times, (_, transport_s) = clock.own_times()
-    stages = []
-    for (name, own_s), in_workers in zip(times, _in_workers(reader), strict=True):
-        stages.append(Stage(name, own_s / trained, in_workers))
-    return StageTimes(stages, transport_s / trained)
+    stages, sources_s = [], 0.0
+    for part, in_workers in zip([*parts, batches], _in_workers(reader), strict=True):
+        stages.append(Stage(part.name, max(part.seconds - sources_s, 0.0) / trained, in_workers))
+        sources_s = part.seconds
+    return StageTimes(stages, max(transported.seconds - sources_s, 0.0) / trained)
 
 
 def _in_workers(reader: PipelineReader) -> list[bool]:
@@ -199,36 +200,22 @@ def _transported(batches: Iterable[Batch]) -> Iterator[Batch]:
         slot.close()
 
 
-class _Clock:
-    """Measures iterators that read from each other."""
+class _Timed(Iterator[T]):
+    """Iterator whose reads are timed, with those of the iterators that it reads from.
 
-    def __init__(self) -> None:
-        self._names: list[str] = []
-        self._times: list[float] = []
+    Args:
+        name: of the part of the pipeline.
+        items: passed on.
+    """
 
-    def timed(self, name: str, items: Iterable[T]) -> Iterator[T]:
-        """Pass items on; the time includes that of the iterators that they are read from."""
-        place = len(self._names)
-        self._names.append(name)
-        self._times.append(0.0)
-        return self._measured(place, iter(items))
+    def __init__(self, name: str, items: Iterable[T]) -> None:
+        self.name = name
+        self.seconds = 0.0
+        self._items = iter(items)
 
-    def _measured(self, place: int, items: Iterator[T]) -> Iterator[T]:
-        while True:
-            begin = time.perf_counter()
-            try:
-                item = next(items)
-            except StopIteration:
-                return
-            finally:
-                self._times[place] += time.perf_counter() - begin
-            yield item
-
-    def own_times(self) -> list[tuple[str, float]]:
-        """Return the seconds of each iterator without those that it reads from."""
-        source_s = 0.0
-        times = []
-        for name, seconds in zip(self._names, self._times, strict=True):
-            times.append((name, max(seconds - source_s, 0.0)))
-            source_s = seconds
-        return times
+    def __next__(self) -> T:
+        begin = time.perf_counter()
+        try:
+            return next(self._items)
+        finally:
+            self.seconds += time.perf_counter() - begin

@@ -15,7 +15,7 @@ import numpy as np
 
 from tfaip.data.pipeline.batching import Batch, Batcher
 from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess
-from tfaip.data.pipeline.definitions import Sample, require_sample
+from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, require_iterable, require_sample
 from tfaip.data.pipeline.interruptions import as_failure
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
 
@@ -62,22 +62,6 @@ class Block:
     def size(self) -> int:
         """Number of raw samples."""
         return sum(len(segment.items) for segment in self.segments)
-
-
-@dataclass(slots=True)
-class FailedSample:
-    """Error of a sample that could not be read or processed.
-
-    Args:
-        error: what happened; its notes name the sample and the processor.
-        trace: the traceback in a worker process; None if it happened in this process.
-    """
-
-    error: Exception
-    trace: str | None = None
-
-
-Outcome = Sample | FailedSample
 
 
 @dataclass(slots=True)
@@ -160,14 +144,16 @@ class BlockProcessor:
         generator: reads the samples of a block if it has random access; otherwise the block
             contains them.
         mapper: the processors.
+        seed: of the data.
         batcher: stacks blocks on demand; None: blocks are never stacked.
     """
 
     def __init__(
-        self, generator: DataGenerator[Any] | None, mapper: SampleMapper, batcher: Batcher | None = None
+        self, generator: DataGenerator[Any] | None, mapper: SampleMapper, seed: int, batcher: Batcher | None = None
     ) -> None:
         self._generator = generator if isinstance(generator, RandomAccess) else None
         self.mapper = mapper
+        self._seed = seed
         self._batcher = batcher
 
     def raw_samples(self, segment: Segment) -> Iterable[Outcome]:
@@ -177,11 +163,11 @@ class BlockProcessor:
             return segment.items
         return (read_sample(generator, index) for index in segment.items)
 
-    def process(self, block: Block, seed: int, as_batch: bool = False) -> BlockResult:
+    def process(self, block: Block, as_batch: bool = False) -> BlockResult:
         """Process a block; with `as_batch`, stack it if all of its samples are valid."""
         outcomes: list[Outcome] = []
         for segment in block.segments:
-            outcomes += map_segment(self.mapper, segment, self.raw_samples(segment), seed)
+            outcomes += map_segment(self.mapper, segment, self.raw_samples(segment), self._seed)
         if as_batch and self._batcher is not None and all(map(_is_valid, outcomes)):
             return _stacked(self._batcher, block, outcomes)  # type: ignore[arg-type]
         return BlockResult(block, outcomes)
@@ -191,12 +177,12 @@ def _is_valid(outcome: Outcome) -> bool:
     return isinstance(outcome, Sample) and outcome.is_valid()
 
 
-def read_sample(generator: RandomAccess, index: int) -> Outcome:
-    """Return the sample at an index, or why it could not be read."""
+def read_sample(generator: Any, index: int) -> Outcome:
+    """Return the sample at an index of a generator with random access, or why it could not be read."""
     try:
         sample = generator[index]
         if sample.__class__ is not Sample:
-            return require_sample(sample, f"{type(generator).__name__}[{index}]", _yields_batches(generator))
+            return require_sample(sample, f"{type(generator).__name__}[{index}]", generator.yields_batches())
         return sample
     except BaseException as error:
         failure = as_failure(error)
@@ -206,8 +192,17 @@ def read_sample(generator: RandomAccess, index: int) -> Outcome:
         return FailedSample(failure)
 
 
-def _yields_batches(generator: RandomAccess) -> bool:
-    return isinstance(generator, DataGenerator) and generator.yields_batches()
+def generated_samples(generator: DataGenerator[Any]) -> Iterator[Sample]:
+    """Iterate over the samples of a pass; a note of an error says how many there were before it."""
+    count, name = 0, f"{type(generator).__name__}.generate"
+    may_be_list = generator.yields_batches()
+    try:
+        for sample in require_iterable(generator.generate(), name):
+            yield require_sample(sample, name, may_be_list)
+            count += 1
+    except Exception as error:
+        error.add_note(f"while {name} ran, after {count} samples")
+        raise
 
 
 def _stacked(batcher: Batcher, block: Block, samples: list[Sample]) -> BlockResult:

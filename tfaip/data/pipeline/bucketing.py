@@ -79,7 +79,7 @@ class LengthBuckets:
         for sample, after in samples:
             if after.pass_index != position.pass_index:
                 yield from self._end_of_pass(buckets, position, has_batches)
-                has_batches = False
+                buckets, has_batches = _Buckets(self._batch_sizes), False
             position = after
             bucket = self.index(sample)
             buckets.add(bucket, number(after), sample)
@@ -93,11 +93,9 @@ class LengthBuckets:
             yield from buckets.empty(position)
         elif not has_batches:
             raise TfaipError(
-                f"pass {position.pass_index} over the data filled no bucket, and "
-                f"batch_drop_remainder drops the rest: use smaller batches "
-                f"({list(self._batch_sizes)}), fewer buckets, or keep the remainder"
+                f"pass {position.pass_index} over the data filled no bucket, and batch_drop_remainder drops the rest: "
+                f"use smaller batches ({list(self._batch_sizes)}), fewer buckets, or keep the remainder"
             )
-        buckets.clear()
 
 
 class _Buckets:
@@ -126,10 +124,6 @@ class _Buckets:
         for bucket, waiting in enumerate(self._waiting):
             while waiting:
                 yield self.take(bucket, position)
-
-    def clear(self) -> None:
-        for waiting in self._waiting:
-            waiting.clear()
 
 
 class LengthPadding:

@@ -213,9 +213,13 @@ def missing_file(kind: str, mode: PipelineMode, name: str) -> UsageError:
         mode: purpose of the samples.
         name: of the field that lists the files.
     """
+    return UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. {flag_of(mode, name)} FILE")
+
+
+def flag_of(mode: PipelineMode, name: str) -> str:
+    """Return the usual flag of a field of the generator for samples of this purpose."""
     branches = {PipelineMode.TRAINING: "train", PipelineMode.EVALUATION: "val"}
-    branch = branches.get(mode, "data")
-    return UsageError(f"no {kind} file is given for the {mode}: name at least one, e.g. --{branch}.{name} FILE")
+    return f"--{branches.get(mode, 'data')}.{name}"
 
 
 def unreadable_file(kind: str, path: str | Path, error: Exception, name: str | None = None) -> UsageError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from itertools import islice, repeat
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tfaip.data.pipeline import epochs
@@ -37,13 +37,6 @@ T = TypeVar("T")
 log = logger(__name__)
 
 
-@dataclass
-class _Users:
-    """Number of open `with` blocks of a pipeline."""
-
-    count: int = 0
-
-
 class DataPipeline:
     """Samples and batches of a generator. Build it with `DataBase.create_pipeline`.
 
@@ -68,6 +61,7 @@ class DataPipeline:
     _input_processors: DataProcessorPipelineParams
     _output_processors: DataProcessorPipelineParams
     _original: Any  # the pipeline before it was preloaded
+    _users: int  # open `with` blocks
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -85,10 +79,15 @@ class DataPipeline:
     ) -> None:
         if mode is not None:
             params = replace(params, mode=mode)
-        vars(self).update(params=params, data=data, generator_params=generator_params, seed=seed, _original=None)
         vars(self).update(
+            params=params,
+            data=data,
+            generator_params=generator_params,
+            seed=seed,
             _input_processors=data.params.pre_proc if input_processors is None else input_processors,
             _output_processors=data.params.post_proc if output_processors is None else output_processors,
+            _original=None,
+            _users=0,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -143,8 +142,7 @@ class DataPipeline:
             progress_bar: show a bar while the samples are processed.
         """
         preloaded, _ = self._preload(progress_bar)
-        limit = self.params.limit if self.params.limit > 0 else None
-        raw = islice(self.create_data_generator().generate(), limit) if preloaded is None else preloaded.samples
+        raw = self.params.limited(self.create_data_generator().generate()) if preloaded is None else preloaded.samples
         groups = (sample.samples if isinstance(sample, SampleGroup) else [sample] for sample in raw)
         return [sample for group in groups for sample in group if sample.is_valid()]
 
@@ -157,7 +155,7 @@ class DataPipeline:
         for name in vars(self):
             if isinstance(getattr(type(self), name, None), cached_property):
                 del vars(pipeline)[name]
-        vars(pipeline).update(changes)
+        vars(pipeline).update(changes, _users=0)
         return pipeline
 
     def serves(self, params: DataPipelineParams, generator_params: DataGeneratorParams) -> bool:
@@ -208,18 +206,14 @@ class DataPipeline:
     def _post_processor(self) -> PostProcessor:
         return PostProcessor(self.params, self.data, self.seed, self.dropped, self._output_processors)
 
-    @cached_property
-    def _users(self) -> _Users:
-        return _Users()
-
     def __enter__(self) -> Self:
         """Keep worker processes from one iterator to the next, until the outermost exit."""
-        self._users.count += 1
+        vars(self)["_users"] += 1
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
-        self._users.count -= 1
-        if self._users.count == 0:
+    def __exit__(self, *error: object) -> None:
+        vars(self)["_users"] -= 1
+        if self._users == 0:
             for name in ("reader", "_post_processor"):
                 if name in vars(self):  # it was needed
                     getattr(self, name).close()
@@ -316,7 +310,7 @@ class DataPipeline:
         Raises:
             UsageError: if the number is not known, or below 1.
         """
-        return epochs.epoch_size(self.generator, self.params.limit, samples_per_epoch, scale_epoch_size)
+        return epochs.epoch_size(self.generator, self.params, samples_per_epoch, scale_epoch_size)
 
     def num_batches(self, num_samples: int) -> int:
         """Return the number of batches of an epoch of `num_samples` samples.

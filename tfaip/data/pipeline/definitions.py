@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from tfaip.data.specs import TensorSpec
@@ -136,6 +137,22 @@ class SampleGroup(Sample):
 
     def __repr__(self) -> str:
         return f"SampleGroup({self.samples!r})"
+
+
+@dataclass(slots=True)
+class FailedSample:
+    """Error of a sample that could not be read or processed.
+
+    Args:
+        error: what happened; its notes name the sample and the processor.
+        trace: the traceback in a worker process; None if it happened in this process.
+    """
+
+    error: Exception
+    trace: str | None = None
+
+
+Outcome: TypeAlias = Sample | FailedSample
 
 
 class SampleSpecs(Protocol):

@@ -11,6 +11,7 @@ from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
+from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldAdvice
 
@@ -41,11 +42,13 @@ class SizedIterator(Iterator[T], Generic[T]):
         return True  # otherwise bool() would call __len__
 
 
-def epoch_size(generator: DataGenerator[Any], limit: int, samples_per_epoch: int, scale_epoch_size: float) -> int:
+def epoch_size(
+    generator: DataGenerator[Any], params: DataPipelineParams, samples_per_epoch: int, scale_epoch_size: float
+) -> int:
     """Return the number of samples of an epoch; see `DataPipeline.epoch_size`."""
     size = samples_per_epoch
     if samples_per_epoch == -1:
-        size = round(min(_pass_size(generator, limit) * scale_epoch_size, _LARGEST_SIZE))
+        size = round(min(_pass_size(generator, params) * scale_epoch_size, _LARGEST_SIZE))
     if size < 1:
         raise FieldAdvice(
             f"an epoch has {size} samples: expected at least 1, change {{samples_per_epoch}} ({samples_per_epoch}) or "
@@ -56,15 +59,14 @@ def epoch_size(generator: DataGenerator[Any], limit: int, samples_per_epoch: int
     return size
 
 
-def _pass_size(generator: DataGenerator[Any], limit: int) -> int:
+def _pass_size(generator: DataGenerator[Any], params: DataPipelineParams) -> int:
     try:
-        size = size_of(generator)
+        return params.limited_size(size_of(generator))
     except (TypeError, NotImplementedError) as error:
-        if limit > 0:
-            return limit
+        if params.limit > 0:
+            return params.limit
         text = f"{error}: say how many make an epoch with {{samples_per_epoch}}"
         raise FieldAdvice(text, "samples_per_epoch") from error
-    return min(limit, size) if limit > 0 else size
 
 
 def num_batches(num_samples: int, batch_size: int, drop_remainder: bool) -> int:

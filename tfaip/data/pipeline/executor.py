@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, Outcome, Segment, map_segment
+from tfaip.data.pipeline.blocks import Block, BlockProcessor, BlockResult, Segment, map_segment
+from tfaip.data.pipeline.datagenerator import DataGenerator
+from tfaip.data.pipeline.definitions import Outcome
 from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 from tfaip.data.pipeline.workers.pool import WorkerPool, WorkerStats
@@ -29,13 +32,15 @@ class BlockExecutor:
     bytes are the same: small data never pay for a process, and the first batch never waits for one.
 
     Args:
-        local: processes blocks in this process.
-        processors: the processors of `local`.
+        processors: run in this process.
         spec: what workers do, up to `processors.parallel`.
+        generator: source of the samples in this process; None: the blocks contain them.
     """
 
-    def __init__(self, local: BlockProcessor, processors: ProcessorPipeline, spec: WorkerSpec) -> None:
-        self._local = local
+    def __init__(
+        self, processors: ProcessorPipeline, spec: WorkerSpec, generator: DataGenerator[Any] | None = None
+    ) -> None:
+        self._local = BlockProcessor(generator, processors.mapper, spec.seed)
         self._processors = processors
         self._spec = spec
         self._num_workers = 0
@@ -57,12 +62,11 @@ class BlockExecutor:
             self._pool.close()
             self._pool = None
 
-    def execute(self, blocks: Iterable[Block], seed: int, as_batches: bool) -> Iterator[BlockResult]:
+    def execute(self, blocks: Iterable[Block], as_batches: bool) -> Iterator[BlockResult]:
         """Process blocks, in order.
 
         Args:
             blocks: may be endless; workers read ahead.
-            seed: of the data.
             as_batches: let workers stack each block.
 
         Raises:
@@ -70,15 +74,14 @@ class BlockExecutor:
         """
         blocks = iter(blocks)
         try:
-            yield from self._execute_locally(blocks, seed)
+            yield from self._execute_locally(blocks)
             if self._pool is not None:
-                for result in self._pool.execute(blocks, seed, as_batches):
-                    yield self._completed(result, seed)
+                yield from map(self._completed, self._pool.execute(blocks, as_batches))
         except WorkerDied:
             self.close()
             raise
 
-    def _execute_locally(self, blocks: Iterator[Block], seed: int) -> Iterator[BlockResult]:
+    def _execute_locally(self, blocks: Iterator[Block]) -> Iterator[BlockResult]:
         """Process blocks until workers are ready, if they ever are."""
         is_first = True
         while not self._workers_are_ready():
@@ -86,7 +89,7 @@ class BlockExecutor:
             if block is None:
                 return
             begin = time.perf_counter()
-            result = self._local.process(block, seed)
+            result = self._local.process(block)
             if not is_first:  # the first one may have loaded the data
                 self._seconds += time.perf_counter() - begin
                 self._samples += block.size
@@ -128,14 +131,14 @@ class BlockExecutor:
             segments.append(Segment(segment.pass_index, segment.first, samples))
         return Block(segments)
 
-    def _completed(self, result: BlockResult, seed: int) -> BlockResult:
+    def _completed(self, result: BlockResult) -> BlockResult:
         """Run the mapping processors that must not run in workers."""
         mapper = self._processors.after_parallel
         if not mapper:
             return result
         completed: list[Outcome] = []
         for segment, outcomes in result.segments():
-            completed += map_segment(mapper, segment, outcomes, seed)
+            completed += map_segment(mapper, segment, outcomes, self._spec.seed)
         return BlockResult(result.block, completed)
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tfaip.data.pipeline.batching import Batcher
-from tfaip.data.pipeline.blocks import FailedSample, Outcome
-from tfaip.data.pipeline.definitions import Sample, SampleGroup
+from tfaip.data.pipeline.definitions import FailedSample, Outcome, Sample, SampleGroup
 from tfaip.util.logging import logger
 
 log = logger(__name__)

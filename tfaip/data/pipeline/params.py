@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError
 from tfaip.util.reading import parse_whole_number
+
+T = TypeVar("T")
 
 AUTOMATIC_PROCESSES = 4
 # More worker processes than any machine runs: a mistyped number must not fork until the machine stops.
@@ -116,6 +122,14 @@ class DataPipelineParams(ParamsBase):
         if word != "skip" or number is None:
             raise FieldError("on_error", self.on_error, "raise, skip, or skip:N, e.g. skip:100")
         return number
+
+    def limited_size(self, size: int) -> int:
+        """Return how many of `size` samples `limit` leaves."""
+        return size if self.limit < 0 else min(size, self.limit)
+
+    def limited(self, samples: Iterable[T]) -> Iterator[T]:
+        """Iterate over the samples that `limit` leaves."""
+        return islice(samples, None if self.limit < 0 else self.limit)
 
     def bucket_lengths(self) -> list[int]:
         """Return the longest length of each bucket that has one."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 
-from tfaip.data.pipeline.blocks import Block, BlockProcessor, FailedSample, Segment
-from tfaip.data.pipeline.definitions import Sample, SampleSpecs
+from tfaip.data.pipeline.blocks import Block, Segment
+from tfaip.data.pipeline.definitions import FailedSample, Sample, SampleSpecs
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.params import DataPipelineParams
@@ -37,18 +37,13 @@ class PostProcessor:
         self._seed = seed
         self._drops = drops
         self._processors = post_proc.create(params, data.params)
-        spec = WorkerSpec(params, data.params, post_proc)
-        self._executor = BlockExecutor(BlockProcessor(None, self._processors.mapper), self._processors, spec)
+        self._executor = BlockExecutor(self._processors, WorkerSpec(params, data.params, post_proc, seed))
 
     def process(self, samples: Iterable[Sample]) -> Iterator[Sample]:
         """Process samples in order; invalid ones are left out."""
         failures = FailurePolicy(self._params.allowed_failures(), self._drops)
 
-        def on_failure(error: Exception, place: tuple[int, ...]) -> None:
-            failures.handle(FailedSample(error), place)
-
-        mapped = self._mapped(samples, failures)
-        return self._processors.stream(mapped, self._seed, 0, on_failure=on_failure)
+        return self._processors.stream(self._mapped(samples, failures), self._seed, 0, on_failure=failures.handle)
 
     def close(self) -> None:
         """End the workers."""
@@ -56,7 +51,7 @@ class PostProcessor:
 
     def _mapped(self, samples: Iterable[Sample], failures: FailurePolicy) -> Iterator[Sample]:
         blocks = _blocks(samples, self._params.batch_size)
-        for result in self._executor.execute(blocks, self._seed, as_batches=False):
+        for result in self._executor.execute(blocks, as_batches=False):
             for segment, outcomes in result.segments():
                 for number, outcome in enumerate(outcomes, segment.first):
                     if isinstance(outcome, FailedSample):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 from tfaip.data.pipeline.interruptions import as_failure
 
 T = TypeVar("T")
 
 
-class Prefetcher(Generic[T]):
+class Prefetcher(Iterator[T], Generic[T]):
     """Iterator that makes items in a thread while the reader works with earlier ones.
 
     The thread starts with the first item that is requested and has ended when `close` returns.
@@ -32,17 +31,6 @@ class Prefetcher(Generic[T]):
         self._closed = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[T]:
-        return self
 
     def __next__(self) -> T:
         if self._thread is None and not self._closed:

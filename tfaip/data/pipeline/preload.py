@@ -7,18 +7,18 @@ in no mode. No other part of a pipeline knows of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
-from tfaip.data.pipeline.blocks import FailedSample, Outcome, read_sample
+from tfaip.data.pipeline.blocks import generated_samples, read_sample
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, RandomAccess, RawDataGeneratorParams, size_of
-from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, require_iterable, require_sample
+from tfaip.data.pipeline.definitions import FailedSample, Outcome, PipelineMode, Sample, SampleGroup, require_sample
 from tfaip.data.pipeline.failures import DropCounts, FailurePolicy
 from tfaip.data.pipeline.interruptions import raise_noted
 from tfaip.data.pipeline.params import DataPipelineParams
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, MappingDataProcessor
+from tfaip.data.pipeline.processor.dataprocessor import MappingDataProcessor
 from tfaip.data.pipeline.processor.params import DataProcessorPipelineParams
 from tfaip.params import option
 from tfaip.params.limits import FieldAdvice
@@ -93,7 +93,9 @@ def preload(
     Raises:
         FieldAdvice: if the number of samples is not known, and there is no limit.
     """
-    processors = _preloadable(params, pre_proc, data_params)
+    # New ones, since they get other random streams.
+    mapping = [processor for processor, _ in pre_proc.create(params, data_params).mapper.steps]
+    processors = list(takewhile(lambda processor: processor.supports_preload(), mapping))
     # One policy for all attempts: a sample that fails in each of them is logged once, and counts once.
     failures = FailurePolicy(params.allowed_failures(), DropCounts())
     while True:
@@ -127,41 +129,22 @@ class _NoRandomness:
         raise _RandomnessUsed
 
 
-def _preloadable(
-    params: DataPipelineParams, pre_proc: DataProcessorPipelineParams, data_params: Any
-) -> list[MappingDataProcessor[Any]]:
-    """Build new processors, since they get other random streams."""
-    processors: Iterable[DataProcessor[Any]] = pre_proc.create(params, data_params).processors
-    mapping = takewhile(lambda p: isinstance(p, MappingDataProcessor) and p.supports_preload(), processors)
-    return list(mapping)  # type: ignore[arg-type]
-
-
 def _raw_samples(generator: DataGenerator[Any], params: DataPipelineParams, progress_bar: bool) -> Iterable[Outcome]:
-    limit = params.limit if params.limit > 0 else None
     try:
-        size = len(range(size_of(generator))[:limit])
+        size = params.limited_size(size_of(generator))
     except (TypeError, NotImplementedError) as error:
-        if limit is None:
-            raise _may_be_endless(params.mode, error) from error
-        size = limit
+        if params.limit < 0:
+            raise FieldAdvice(
+                f"preload_data holds all {params.mode.value} data in memory, but {error}, so that they may be endless: "
+                "expected a __len__, or a {limit} (at most so many samples are held), or no preload_data",
+                "limit",
+            ) from error
+        size = params.limit
     if isinstance(generator, RandomAccess):
         samples: Iterable[Outcome] = (read_sample(generator, index) for index in range(size))
     else:
-        samples = islice(_generated(generator), limit)
+        samples = params.limited(generated_samples(generator))
     return track(samples, f"Preloading {params.mode.value} data", size, progress_bar)
-
-
-def _generated(generator: DataGenerator[Any]) -> Iterable[Sample]:
-    name, may_be_list = f"{type(generator).__name__}.generate", generator.yields_batches()
-    return (require_sample(sample, name, may_be_list) for sample in require_iterable(generator.generate(), name))
-
-
-def _may_be_endless(mode: PipelineMode, error: Exception) -> FieldAdvice:
-    return FieldAdvice(
-        f"preload_data holds all {mode.value} data in memory, but {error}, so that they may be endless: expected a "
-        "__len__, or a {limit} (at most so many samples are held), or no preload_data",
-        "limit",
-    )
 
 
 def _processed(

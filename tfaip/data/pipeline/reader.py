@@ -7,7 +7,6 @@ from typing import Any
 
 from tfaip.data.pipeline.arraybatches import array_batches
 from tfaip.data.pipeline.batching import Batch, Batcher
-from tfaip.data.pipeline.blocks import BlockProcessor
 from tfaip.data.pipeline.bucketing import LengthBuckets
 from tfaip.data.pipeline.datagenerator import BatchAccess, DataGenerator, DataGeneratorParams, RandomAccess, size_of
 from tfaip.data.pipeline.definitions import Sample, SampleGroup, SampleSpecs
@@ -61,18 +60,19 @@ class PipelineReader:
         failures = FailurePolicy(params.allowed_failures(), drops)
         self._length = sample_length(data) if self._measures_samples else data.element_length_fn
         self.filter = SampleFilter(self.batcher, params.max_element_length, self._length, failures)
-        self.executor = self._create_executor()
+        self.executor = self._create_executor(seed)
         self._stream = SampleStream(self.sampler, self.executor, self.processors, self.filter, self.samples_per_batch)
 
-    def _create_executor(self) -> BlockExecutor:
+    def _create_executor(self, seed: int) -> BlockExecutor:
         spec = WorkerSpec(
             self._params,
             self._data.params,
             self.pre_proc,
+            seed,
             self._generator_params if self.workers_read else None,
             self.batcher if self.workers_stack else None,
         )
-        return BlockExecutor(BlockProcessor(self._generator, self.processors.mapper), self.processors, spec)
+        return BlockExecutor(self.processors, spec, self._generator)
 
     def close(self) -> None:
         """End the workers and release data that are being iterated."""
@@ -121,8 +121,7 @@ class PipelineReader:
             raise TypeError("the samples have no end: auto_repeat=False reads them once")
         if not self.processors.is_mapping or self._generator.yields_batches():
             raise TypeError("the number of samples is not known before they are made")
-        size = size_of(self._generator)
-        return size if self._params.limit < 0 else min(size, self._params.limit)
+        return self._params.limited_size(size_of(self._generator))
 
     def batches(self, start: Position, sizes: Iterable[int], repeat: bool) -> Batches:
         """Yield batches, each with the position after it.

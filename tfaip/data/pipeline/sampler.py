@@ -8,9 +8,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from tfaip.data.pipeline.blocks import Block, FailedSample, Segment, read_sample
+from tfaip.data.pipeline.blocks import Block, Segment, generated_samples, read_sample
 from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess, size_of
-from tfaip.data.pipeline.definitions import PipelineMode, Sample, require_iterable, require_sample
+from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample
 from tfaip.data.pipeline.params import DataPipelineParams
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Sampler:
         self.generator = generator
         self.mode = params.mode
         self.seed = seed
-        self._limit = params.limit if params.limit >= 0 else None
+        self._params = params
         wanted = generator.shuffle and params.shuffle_buffer_size != 0
         self._shuffle = params.mode is PipelineMode.TRAINING and wanted
         self._buffer_size = params.shuffle_buffer_size if params.shuffle_buffer_size > 0 else AUTOMATIC_BUFFER_SIZE
@@ -44,16 +44,14 @@ class Sampler:
 
     def indices(self, pass_index: int) -> Indices:
         """Return the order of a pass over data with random access."""
-        size = size_of(self.generator)
-        if self._limit is not None:
-            size = min(self._limit, size)
+        size = self._params.limited_size(size_of(self.generator))
         if self._shuffle:
             return self._rng(pass_index).permutation(size)
         return np.arange(size)
 
     def iterate(self, pass_index: int, skip: int) -> Iterator[tuple[int, Sample]]:
         """Iterate over a pass after its first `skip` samples, each with its index."""
-        samples: Iterable[tuple[int, Sample]] = enumerate(islice(self._generated(), self._limit))
+        samples: Iterable[tuple[int, Sample]] = enumerate(self._params.limited(generated_samples(self.generator)))
         if self._shuffle:
             samples = buffer_shuffle(samples, self._buffer_size, self._rng(pass_index))
         return islice(samples, skip, None)
@@ -126,17 +124,6 @@ class Sampler:
         if previous is not None:
             self._kept[pass_index - 1] = previous
         return reader
-
-    def _generated(self) -> Iterator[Sample]:
-        count, name = 0, f"{type(self.generator).__name__}.generate"
-        may_be_list = self.generator.yields_batches()
-        try:
-            for sample in require_iterable(self.generator.generate(), name):
-                yield require_sample(sample, name, may_be_list)
-                count += 1
-        except Exception as error:
-            error.add_note(f"while {name} ran, after {count} samples")
-            raise
 
     def _rng(self, pass_index: int) -> np.random.Generator:
         # A generator of its own for each pass, so that a training can continue in any pass.

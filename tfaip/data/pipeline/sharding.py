@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import cycle, islice, tee
 
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.blocks import Block, BlockResult, FailedSample
-from tfaip.data.pipeline.definitions import Sample
+from tfaip.data.pipeline.blocks import Block, BlockResult
+from tfaip.data.pipeline.definitions import FailedSample, Sample
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import SampleFilter
 from tfaip.data.pipeline.position import Position
@@ -84,7 +84,7 @@ class ShardedStream:
         cursor = Cursor(start, self._filter.failures)
         whole, parts = tee(self._sampler.blocks(start.pass_index, start.consumed, sizes, repeat=True, spare=False))
         own = (_part(block, *shard_bounds(block.size, self._shard)) for block in parts)
-        for result in self._executor.execute(own, self._sampler.seed, as_batches=True):
+        for result in self._executor.execute(own, as_batches=True):
             # Every process continues after the whole batch, not after its own rows.
             block = next(whole)
             last = block.segments[-1]
@@ -107,9 +107,8 @@ class ShardedStream:
                     samples.append(outcome)
         if not samples:
             raise TfaipError(
-                f"all {result.block.size} samples that process {self._shard[0]} has in a batch "
-                f"were dropped (so far: {self._filter.drops}): check the data, or make the batch "
-                f"larger"
+                f"all {result.block.size} samples that process {self._shard[0]} has in a batch were dropped (so far: "
+                f"{self._filter.drops}): check the data, or make the batch larger"
             )
         # The other processes wait for an update with as many rows as planned.
         return list(islice(cycle(samples), result.block.size))

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.blocks import BlockResult, FailedSample
-from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup
+from tfaip.data.pipeline.blocks import BlockResult
+from tfaip.data.pipeline.definitions import FailedSample, PipelineMode, Sample, SampleGroup
 from tfaip.data.pipeline.executor import BlockExecutor
 from tfaip.data.pipeline.failures import Dropped, FailurePolicy, SampleFilter
 from tfaip.data.pipeline.position import Position
@@ -54,23 +54,6 @@ class Cursor:
             invalid, too_long, failed = (before + count - counted for before, count, counted in counts)
             dropped = invalid, too_long, failed
         return Position(self.pass_index, self.consumed, self.emitted, (), self._failures.failed, dropped)
-
-
-class _Group:
-    """Samples of a batch that is not full yet.
-
-    Args:
-        sizes: of the batches.
-    """
-
-    def __init__(self, sizes: Iterator[int]) -> None:
-        self._sizes = sizes
-        self.begin_next()
-
-    def begin_next(self) -> None:
-        """Begin the next batch; its size is None after the last one."""
-        self.samples: list[Sample] = []
-        self.size = next(self._sizes, None)
 
 
 class SampleStream:
@@ -144,36 +127,31 @@ class SampleStream:
         self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
     ) -> Iterator[tuple[Batch, Position]]:
         planned, wanted = itertools.tee(sizes)
-        group = _Group(wanted)
-        if group.size is None:
+        size = next(wanted, None)  # of the next batch; None after the last one
+        if size is None:
             return
+        waiting: list[Sample] = []
         cursor = Cursor(start, self._filter.failures)
         for result in self._execute(cursor, planned, repeat, as_batches=True):
             # A worker has stacked the block, and it begins where a batch does: it is the batch.
-            if result.batch is not None and not group.samples and result.batch.size == group.size:
+            if result.batch is not None and not waiting and result.batch.size == size:
                 self._skip(result, cursor)
                 yield result.batch, cursor.position()
-                group.begin_next()
-            else:
-                # Samples were dropped before, so that the next batch has samples of several blocks.
-                yield from self._filled(group, result, cursor, stack)
-            if group.size is None:
-                return
-        self._check_pass(cursor, repeat)
-        if group.samples:
-            yield stack(group.samples), cursor.position()
-
-    def _filled(
-        self, group: _Group, result: BlockResult, cursor: Cursor, stack: Callable[[list[Sample]], Batch]
-    ) -> Iterator[tuple[Batch, Position]]:
-        """Yield the batches that the samples of a block fill; the rest stays in the group."""
-        for sample in self._accepted(result, cursor):
-            group.samples.append(sample)
-            if len(group.samples) == group.size:
-                yield stack(group.samples), cursor.position()
-                group.begin_next()
-                if group.size is None:
+                size = next(wanted, None)
+                if size is None:
                     return
+                continue
+            # It is not stacked, or samples were dropped before, so that the next batch has samples of several blocks.
+            for sample in self._accepted(result, cursor):
+                waiting.append(sample)
+                if len(waiting) == size:
+                    yield stack(waiting), cursor.position()
+                    waiting, size = [], next(wanted, None)
+                    if size is None:
+                        return
+        self._check_pass(cursor, repeat)
+        if waiting:
+            yield stack(waiting), cursor.position()
 
     def _generated_batches(
         self, start: Position, sizes: Iterable[int], repeat: bool, stack: Callable[[list[Sample]], Batch]
@@ -220,11 +198,10 @@ class SampleStream:
             for result in self._execute(cursor, itertools.repeat(self._block_size), repeat=False):
                 yield from map(_require_single, self._valid(result, cursor))
 
-        def on_failure(error: Exception, place: tuple[int, int, int]) -> None:
-            self._filter.failures.handle(FailedSample(error), place)
-
-        seed = self._sampler.seed
-        for sample in self._processors.stream(mapped(), seed, cursor.pass_index, self._count_invalid, on_failure):
+        processed = self._processors.stream(
+            mapped(), self._sampler.seed, cursor.pass_index, self._count_invalid, self._filter.failures.handle
+        )
+        for sample in processed:
             if self._filter.accepts(sample):
                 cursor.emitted += 1
                 if cursor.emitted > start.emitted:
@@ -236,7 +213,7 @@ class SampleStream:
         self, cursor: Cursor, sizes: Iterable[int], repeat: bool, as_batches: bool = False
     ) -> Iterator[BlockResult]:
         blocks = self._sampler.blocks(cursor.pass_index, cursor.consumed, sizes, repeat)
-        return self._executor.execute(blocks, self._sampler.seed, as_batches)
+        return self._executor.execute(blocks, as_batches)
 
     def _accepted(self, result: BlockResult, cursor: Cursor) -> Iterator[Sample]:
         accepts = self._filter.accepts

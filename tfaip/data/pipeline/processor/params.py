@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.params import MAX_PROCESSES, DataPipelineParams
-from tfaip.data.pipeline.processor.dataprocessor import DataProcessor, DataProcessorParams
+from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams
 from tfaip.params import ParamsBase, option
 from tfaip.params.declaration.defaults import copied
 from tfaip.params.tree.sharing import with_shared
@@ -43,17 +43,19 @@ class DataProcessorPipelineParams(ParamsBase):
 
     def replace_all(self, cls: type[DataProcessorParams], replacement: DataProcessorParams) -> int:
         """Replace each instance of `cls` by `replacement`; return how many there were."""
-        return self._substitute(cls, lambda: [replacement])
+        return self._substitute(cls, [replacement])
 
     def erase_all(self, cls: type[DataProcessorParams]) -> int:
         """Remove each processor that is an instance of `cls`; return how many there were."""
-        return self._substitute(cls, list)
+        return self._substitute(cls, [])
 
-    def _substitute(self, cls: type[DataProcessorParams], new: Callable[[], list[DataProcessorParams]]) -> int:
+    def _substitute(self, cls: type[DataProcessorParams], new: list[DataProcessorParams]) -> int:
         count = len(self.processors_of_type(cls))
         for sequence in self._sequences():
-            kept = [new() if isinstance(processor, cls) else [processor] for processor in sequence.processors]
-            sequence.processors = [processor for group in kept for processor in group]
+            processors: list[DataProcessorParams] = []
+            for processor in sequence.processors:
+                processors += new if isinstance(processor, cls) else [processor]
+            sequence.processors = processors
         return count
 
     def without_first(self, count: int, mode: PipelineMode) -> Self:
@@ -74,27 +76,26 @@ class DataProcessorPipelineParams(ParamsBase):
             pipeline_params: their mode selects the processors.
             data_params: handed to each processor as `self.data_params`.
         """
-        from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
-
-        mode = pipeline_params.mode
-        running = [(number, _create(params, data_params, mode)) for number, params in self._running(mode)]
-        return ProcessorPipeline(running, self._num_parallel(mode))
+        return self._create_first(None, pipeline_params.mode, data_params)
 
     def create_parallel(self, pipeline_params: DataPipelineParams, data_params: Any) -> SampleMapper:
         """Build only the processors that may run in worker processes; otherwise as `create`."""
+        mode = pipeline_params.mode
+        return self._create_first(self._num_parallel(mode), mode, data_params).parallel
+
+    def _create_first(self, count: int | None, mode: PipelineMode, data_params: Any) -> ProcessorPipeline:
+        """Build the first `count` processors that run in a mode (None: all of them).
+
+        Their numbers, which select the random streams, count the processors of all modes, so that the modes of one do
+        not change the stream of another.
+        """
         from tfaip.data.pipeline.processor.pipeline import ProcessorPipeline
 
-        mode = pipeline_params.mode
-        parallel = self._running(mode)[: self._num_parallel(mode)]
-        built = [(number, _create(params, data_params, mode)) for number, params in parallel]
-        return ProcessorPipeline(built, len(built)).parallel
-
-    def _running(self, mode: PipelineMode) -> list[tuple[int, DataProcessorParams]]:
-        """Return the processors of a mode with their number, which selects the random stream.
-
-        It counts the processors of all modes, so that the modes of one do not change the stream of another.
-        """
-        return [(number, params) for number, params in enumerate(self.flatten_processors()) if mode in params.modes]
+        running = [(number, params) for number, params in enumerate(self.flatten_processors()) if mode in params.modes]
+        built = [
+            (number, with_shared(params, data_params).create(data_params, mode)) for number, params in running[:count]
+        ]
+        return ProcessorPipeline(built, self._num_parallel(mode))
 
     def _num_parallel(self, mode: PipelineMode) -> int:
         parallel = takewhile(lambda sequence: sequence.run_parallel, self._sequences())
@@ -112,10 +113,6 @@ class DataProcessorPipelineParams(ParamsBase):
         """Return the batches after which a worker is replaced: the smallest `max_tasks_per_process`; None: never."""
         limits = [sequence.max_tasks_per_process for sequence in self._sequences()]
         return min((limit for limit in limits if limit > 0), default=None)
-
-
-def _create(params: DataProcessorParams, data_params: Any, mode: PipelineMode) -> DataProcessor[Any]:
-    return with_shared(params, data_params).create(data_params, mode)
 
 
 class SequentialProcessorPipelineParams(DataProcessorPipelineParams):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tfaip.data.pipeline.definitions import Sample, SampleGroup, require_iterable
+from tfaip.data.pipeline.definitions import FailedSample, Sample, SampleGroup, require_iterable
 from tfaip.data.pipeline.interruptions import raise_noted
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessor,
@@ -18,7 +18,7 @@ from tfaip.util.oldnames import old_names
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
 
-OnFailure: TypeAlias = Callable[[Exception, tuple[int, int, int]], None]
+OnFailure: TypeAlias = Callable[[FailedSample, tuple[int, int, int]], None]
 
 
 class SampleMapper:
@@ -127,9 +127,9 @@ class ProcessorPipeline:
             seed: of the data.
             pass_index: number of the pass.
             on_invalid: called for each sample that a processor declared invalid.
-            on_failure: called with the exception of a mapping processor and the place: (pass,
-                number of the processor among these, number of the sample that it received); if it
-                returns, the sample is left out.
+            on_failure: called with the failure of a mapping processor and the place: (pass, number
+                of the processor among these, number of the sample that it received); if it returns,
+                the sample is left out. None: the exception is raised.
         """
         for step, (processor, random) in enumerate(self._streaming):
             if isinstance(processor, MappingDataProcessor):
@@ -152,7 +152,7 @@ def _map_stream(
         except Exception as error:
             if on_failure is None:
                 raise
-            on_failure(error, (pass_index, step, index))
+            on_failure(FailedSample(error), (pass_index, step, index))
         else:
             yield processed
 

@@ -107,13 +107,12 @@ class WorkerPool:
         self._receive(wait_s=0)
         return any(worker.is_ready for worker in self._workers)
 
-    def execute(self, blocks: Iterable[Block], seed: int, as_batches: bool) -> Iterator[BlockResult]:
+    def execute(self, blocks: Iterable[Block], as_batches: bool) -> Iterator[BlockResult]:
         """Process blocks; one iterator at a time.
 
         Args:
             blocks: may be endless; read ahead of the results, spare ones only when no other result
                 is pending.
-            seed: of the data.
             as_batches: stack the samples of each block.
 
         Raises:
@@ -131,7 +130,7 @@ class WorkerPool:
                     worker = self._free_worker()
                     if block is None or worker is None or (block.is_spare and requested):
                         break
-                    requested.append(self._send(worker, block, seed, as_batches))
+                    requested.append(self._send(worker, block, as_batches))
                     block = None
                 if requested:
                     yield self._wait_for(requested[0])
@@ -171,11 +170,11 @@ class WorkerPool:
         while self._free_worker() is None:
             self._wait(since)
 
-    def _send(self, worker: WorkerProcess, block: Block, seed: int, as_batch: bool) -> int:
+    def _send(self, worker: WorkerProcess, block: Block, as_batch: bool) -> int:
         number, self._num_tasks = self._num_tasks, self._num_tasks + 1
         slot = worker.free_slots[-1]
         try:
-            content = pack((self._prepare(block), seed, as_batch), worker.slots[slot])
+            content = pack((self._prepare(block), as_batch), worker.slots[slot])
         except Exception as error:
             error.add_note("while raw samples were sent to a worker process; num_processes 0 works without")
             raise

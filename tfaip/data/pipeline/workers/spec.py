@@ -21,6 +21,7 @@ class WorkerSpec:
         pipeline_params: of the pipeline, with its mode.
         data_params: passed to the processors.
         processors: the processors; those of them run that may run in workers.
+        seed: of the data.
         generator_params: a generator with random access that the worker reads from; None: it is
             sent the raw samples.
         batcher: stacks blocks on demand; None: blocks are never stacked.
@@ -29,6 +30,7 @@ class WorkerSpec:
     pipeline_params: DataPipelineParams
     data_params: ParamsBase
     processors: DataProcessorPipelineParams
+    seed: int
     generator_params: DataGeneratorParams | None = None
     batcher: Batcher | None = None
 
@@ -38,7 +40,7 @@ class WorkerSpec:
         if self.generator_params is not None:
             generator = self.generator_params.create(self.pipeline_params.mode)
         mapper = self.processors.create_parallel(self.pipeline_params, self.data_params)
-        return BlockProcessor(generator, mapper, self.batcher)
+        return BlockProcessor(generator, mapper, self.seed, self.batcher)
 
 
 def main_script(pickled: bytes) -> str | None:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult, FailedSample, Outcome
+from tfaip.data.pipeline.blocks import BlockProcessor, BlockResult
+from tfaip.data.pipeline.definitions import FailedSample, Outcome
 from tfaip.data.pipeline.processor.pipeline import SampleMapper
 from tfaip.data.pipeline.workers.sharedmemory import Slot, pack, unpack
 from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
@@ -55,7 +56,7 @@ class Task:
     Args:
         number: of the task.
         slot: number of the slot that belongs to the task until its answer has been read.
-        content: packed (block, seed, True to stack it).
+        content: packed (block, True to stack it).
     """
 
     number: int
@@ -198,8 +199,8 @@ class _ReportingMapper(SampleMapper):
 
 def _work(task: Task, slot: Slot | None, processor: BlockProcessor, name: str) -> Answer:
     begin = time.perf_counter()
-    (block, seed, as_batch), _ = unpack(task.content, slot)
-    result = processor.process(block, seed, as_batch)
+    (block, as_batch), _ = unpack(task.content, slot)
+    result = processor.process(block, as_batch)
     if result.outcomes is not None:
         result.outcomes = [_with_trace(o, name) if isinstance(o, FailedSample) else o for o in result.outcomes]
     try:
