@@ -39,7 +39,7 @@ from tfaip.params.types.kinds import (
 )
 from tfaip.params.types.objects import ObjectName, checked_object_name, from_name
 from tfaip.params.values.encoding import CLASS_KEY, encode
-from tfaip.params.values.jsonoptions import JsonOptions, decode_with, options_of
+from tfaip.params.values.jsonoptions import decode_with, options_of
 from tfaip.params.values.scalars import (
     distance,
     former_member,
@@ -184,10 +184,11 @@ class Decoder:
         inner = dataclasses.replace(self, trusted=self.trusted.and_code_of(declared))
         types_of = field_types(cls)
         origin = origin_of(cls)
+        options = options_of(origin)
         values = self._current_values(origin, _by_field(origin, value), types_of, place)
         decoded = {}
         for key, item in values.items():
-            option = _option(origin, key)
+            option = options[key]
             found = inner._decode_field(item, types_of[key], option.decoder, f"{place}.{option.name}", origin)
             if found is not dataclasses.MISSING:
                 decoded[key] = found
@@ -212,7 +213,7 @@ class Decoder:
             raise UsageError(f"{place}: {error}") from error
         for key in current:
             if key not in types_of:
-                hint = suggestions.did_you_mean(str(key), [_option(cls, name).name for name in types_of])
+                hint = suggestions.did_you_mean(str(key), [options.name for options in options_of(cls).values()])
                 raise UsageError(f"{place}: {cls.__name__} has no {shorten(key)}{hint}")
         return current
 
@@ -328,10 +329,6 @@ class Decoder:
 
     def _check_text(self, text: str, place: str) -> None:
         check_text(text, self.trusted, place)
-
-
-def _option(cls: Any, field: str) -> JsonOptions:
-    return options_of(cls).get(field) or JsonOptions(field)
 
 
 def _by_field(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
