@@ -154,7 +154,7 @@ class UntrustedName(UsageError):
 
     Args:
         refusal: what, and why.
-        package: that would have to be trusted.
+        package: that would have to be trusted; empty if no package would do, since the name is not complete.
     """
 
     def __init__(self, refusal: str, package: str) -> None:
@@ -162,23 +162,8 @@ class UntrustedName(UsageError):
         super().__init__(f"{refusal}; if you know the file, {self.how_to_trust()}")
 
     def how_to_trust(self) -> str:
-        """Return the flag that trusts the package."""
-        return f"trust it: --trust {self.package}"
-
-
-class IncompleteName(UntrustedName):
-    """A file names something whose module has a placeholder.
-
-    Args:
-        refusal: what, and why.
-    """
-
-    def __init__(self, refusal: str) -> None:
-        super().__init__(refusal, "")
-
-    def how_to_trust(self) -> str:
-        """Return what to change in the file."""
-        return "write the name in full"
+        """Return the flag that trusts the package, or what to change in the file."""
+        return f"trust it: --trust {self.package}" if self.package else "write the name in full"
 
 
 class NotImportable(UsageError):
@@ -302,14 +287,14 @@ def check_text(text: str, trusted: Trust, place: str) -> None:
 
     Raises:
         UntrustedName: if a package is not trusted, always before anything of it is imported; or if only a package
-            whose every function may be named would do, since a placeholder completes the name.
-        IncompleteName: if a module is known only when a placeholder is filled in.
+            whose every function may be named would do, since a placeholder completes the name; or if a module is known
+            only when a placeholder is filled in.
     """
     for name in _names_in(text):
         what = f"{place}: {shorten(name)}"
         module, _, attribute = name.partition(":")
         if _PLACEHOLDER.search(module) is not None:
-            raise IncompleteName(f"{what} is refused: its module is known only when the placeholder is filled in")
+            raise UntrustedName(f"{what} is refused: its module is known only when the placeholder is filled in", "")
         trusted.require(module, what, {_OWN_PACKAGE})
         if _PLACEHOLDER.search(attribute) is not None:
             package = top_package(module)
