@@ -159,6 +159,20 @@ def test_hidden_fields_are_those_without_a_flag():
     class Outer(ParamsBase):
         inner: Inner = field(default_factory=Inner)
         items: list[Inner] = field(default_factory=lambda: [Inner()])
+        no_flags: Inner = field(default_factory=Inner, metadata=pai_meta(mode="ignore"))
 
-    paths = ["inner", "inner.shown", "inner.hidden", "items.0.shown", "items.0.hidden", "nowhere.hidden", "__cls__"]
-    assert [path for path in paths if is_hidden(Outer(), path)] == ["inner.hidden", "items.0.hidden"]
+    paths = [
+        "no_flags.shown",
+        "inner",
+        "inner.shown",
+        "inner.hidden",
+        "items.0.shown",
+        "items.0.hidden",
+        "nowhere.hidden",
+        "__cls__",
+    ]
+    assert [path for path in paths if is_hidden(Outer(), path)] == [
+        "no_flags.shown",
+        "inner.hidden",
+        "items.0.hidden",
+    ]

@@ -8,6 +8,7 @@ from tfaip.errors import UsageError
 from tfaip.params.names import oldnames
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.tree.nodes import is_node, items_of, join_path, node_fields
+from tfaip.params.tree.places import place_at
 from tfaip.util.text import shorten
 
 
@@ -26,15 +27,8 @@ def get_path(params: Any, path: str) -> Any:
 
 
 def is_hidden(params: Any, path: str) -> bool:
-    """Return True if the field at a dotted path has no flag (`mode="ignore"`)."""
-    parent, _, name = path.rpartition(".")
-    try:
-        node = get_path(params, parent)
-    except UsageError:
-        return False
-    if not is_node(node):
-        return False
-    return any(field.name == name and field.metadata.get("mode") == "ignore" for field in node_fields(node))
+    """Return True if the field at a dotted path, or a node above it, has no flag (`mode="ignore"`)."""
+    return place_at(params, "", path).is_hidden
 
 
 def set_path(params: Any, path: str, value: Any) -> None:
