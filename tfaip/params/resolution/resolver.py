@@ -35,7 +35,6 @@ class _Place:
         name: of the field; the rest of the flag.
         meta: what `pai_meta` gave.
         lowest: sources of a lower rank are ignored.
-        old_names: of the field.
         owner: class that has the field.
     """
 
@@ -43,17 +42,22 @@ class _Place:
     name: str
     meta: Mapping[str, Any]
     lowest: int = 0
-    old_names: tuple[str, ...] = ()
     owner: type | None = None
 
     @property
     def flag(self) -> str:
         return self.prefix + self.name
 
-    def below(self, field: dataclasses.Field[Any], lowest: int, old_names: tuple[str, ...], owner: type) -> _Place:
+    @property
+    def old_names(self) -> list[str]:
+        """Old names of the field."""
+        renamed = {} if self.owner is None else oldnames.renamed_fields(self.owner)
+        return [old for old, new in renamed.items() if new == self.name]
+
+    def below(self, field: dataclasses.Field[Any], owner: type) -> _Place:
         """Return the place of a field of the node here."""
         meta = _with_common(owner, field)
-        return _Place(prefix_below(self.prefix, self.name, meta), field.name, meta, lowest, old_names, owner)
+        return _Place(prefix_below(self.prefix, self.name, meta), field.name, meta, self.lowest, owner)
 
 
 class Resolver:
@@ -126,18 +130,15 @@ class Resolver:
     def _add_fields(self, node: Node, place: _Place, values: Mapping[str, Any]) -> None:
         cls = origin_of(node.cls)
         types_of = field_types(node.cls)
-        old_names = oldnames.renamed_fields(cls)
         for field in node_fields(cls):
             if not field.init or field.metadata.get("mode") == "ignore":
                 # There is no flag, but a given instance keeps its value.
                 if field.name in values:
                     node.hidden[field.name] = values[field.name]
                 continue
-            old = tuple(old for old, new in old_names.items() if new == field.name)
-            below = place.below(field, place.lowest, old, cls)
             given = field.name in values
             default = values[field.name] if given else field_default(field)
-            node.entries.append(self._entry(below, types_of[field.name], default, given))
+            node.entries.append(self._entry(place.below(field, cls), types_of[field.name], default, given))
 
     def _entry(self, place: _Place, declared: Any, default: Any, given: bool) -> Entry:
         kind = field_kind(declared)
