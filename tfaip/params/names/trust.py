@@ -31,7 +31,7 @@ _OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
 SCENARIO_MARK = "__scenario__"
 # Far more than any name has: it is shown in messages, and becomes a path when it is imported.
-LONGEST_NAME = 200
+_LONGEST_NAME = 200
 
 
 def class_name(cls: type) -> str:
@@ -228,7 +228,7 @@ def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
     current = oldnames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
-    if not _is_full_name(current):
+    if not is_full_name(current):
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
     trusted = trusted.and_code_of(declared)
     what = f"{place}: __cls__ {shorten(name)}"
@@ -255,7 +255,7 @@ def check_function(name: str, trusted: Trust, place: str) -> None:
     Raises:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
-    if not _is_full_name(name):
+    if not is_full_name(name):
         raise UsageError(f"{place}: expected module:function, got {shorten(name)}")
     module, what = name.partition(":")[0], f"{place}: function {shorten(name)}"
     trusted.require(module, what)
@@ -338,5 +338,6 @@ def _split(text: str) -> list[str]:
         return []
 
 
-def _is_full_name(name: Any) -> bool:
-    return isinstance(name, str) and len(name) <= LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
+def is_full_name(name: Any) -> bool:
+    """Return True for `module:name` of a length that names have."""
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and FULL_NAME.fullmatch(name) is not None

@@ -17,6 +17,7 @@ from tfaip.params.types.kinds import origin_of
 from tfaip.params.types.objects import ObjectName, checked_object_name, is_object_name
 from tfaip.params.values.decoding import Decoder, parse_words
 from tfaip.params.values.jsonoptions import decode_with
+from tfaip.params.values.scalars import is_none
 from tfaip.params.values.words import Words
 from tfaip.util.text import shorten, shorten_text
 
@@ -52,7 +53,7 @@ def chosen_names(group: Group, hit: Hit) -> dict[str, str | None] | None:
     The name is None if the item itself holds that of its class, as in a file.
     """
     value, shown = hit.value, hit.label(group.flag)
-    if group.optional and (value is None or (isinstance(value, Words) and [w.lower() for w in value] == ["none"])):
+    if group.optional and is_none(value):
         return None
     if not isinstance(value, Words):
         if not isinstance(value, Mapping if group.keyed else list):
