@@ -12,7 +12,7 @@ from tfaip.params.commandline.backendnotes import backend_notes
 from tfaip.params.commandline.flagtexts import NO_BREAK, help_text, range_text, title_of, type_text, value_text
 from tfaip.params.commandline.helplines import FlagLine, all_nodes, declaring_class, flag_lines, mentions
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.names.trust import top_package
+from tfaip.params.names.trust import OWN_PACKAGE, top_package
 from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
 from tfaip.params.resolution.unknown import flags_of_other_classes
 from tfaip.params.types.kinds import origin_of
@@ -20,7 +20,6 @@ from tfaip.util.text import shorten
 
 ALL = "all"
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
-_TOOLKIT = "tfaip"
 _GENERAL = "General options"
 
 
@@ -111,7 +110,7 @@ class HelpText:
 
     def _is_own_class(self, cls: type) -> bool:
         module = f"{cls.__module__}."
-        return top_package(module) != _TOOLKIT or module.startswith(self._package)
+        return top_package(module) != OWN_PACKAGE or module.startswith(self._package)
 
     def _about(self, topic: str) -> Iterator[list[str]]:
         """Yield the sections about a topic."""

@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 # A text may hold values for several fields, which are split once more.
 _SPLITS = 3
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(?:\{[^{}]*\}\w*)*", re.ASCII)
-_OWN_PACKAGE = "tfaip"
+OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
 SCENARIO_MARK = "__scenario__"
 # Far more than any name has: it is shown in messages, and becomes a path when it is imported.
@@ -90,7 +90,7 @@ class Trust:
         if declared is object:
             return self
         package = top_package((get_origin(declared) or declared).__module__)
-        return dataclasses.replace(self, own=self.own | ({package} - {_OWN_PACKAGE}))
+        return dataclasses.replace(self, own=self.own | ({package} - {OWN_PACKAGE}))
 
     def require(self, name: str, what: str, also: Iterable[str] = ()) -> None:
         """Raise unless a file may name something of a package.
@@ -125,7 +125,7 @@ class Trust:
         """
         home = getattr(found, "__module__", None) or ""
         is_made = is_made_for_params(found, not is_function)
-        also = {_OWN_PACKAGE} if is_made else ()
+        also = {OWN_PACKAGE} if is_made else ()
         self.require(home, f"{what}, defined in {home},", also)
         for package in {top_package(name): None, top_package(home): None}:
             if package not in self.packages and not is_made:
@@ -232,13 +232,13 @@ def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
     trusted = trusted.and_code_of(declared)
     what = f"{place}: __cls__ {shorten(name)}"
-    trusted.require(current.partition(":")[0], what, {_OWN_PACKAGE})
+    trusted.require(current.partition(":")[0], what, {OWN_PACKAGE})
     cls = import_named(current, place, "class")
     base = get_origin(declared) or declared
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and issubclass(cls, base)):
         raise UsageError(f"{place}: {shorten(name)} is not a params class derived from {base.__name__}")
     # An allowed module may import a class from one that is not, and hold it by another name.
-    trusted.require(cls.__module__, f"{what}, defined in {cls.__module__},", {_OWN_PACKAGE})
+    trusted.require(cls.__module__, f"{what}, defined in {cls.__module__},", {OWN_PACKAGE})
     return cls
 
 
@@ -273,7 +273,7 @@ def check_module(name: str, trusted: Trust, place: str) -> None:
     Raises:
         UntrustedName: if the package is not trusted.
     """
-    trusted = dataclasses.replace(trusted, packages=trusted.packages - {_OWN_PACKAGE})
+    trusted = dataclasses.replace(trusted, packages=trusted.packages - {OWN_PACKAGE})
     trusted.require(name.partition(":")[0], f"{place}: {shorten(name)}")
 
 
@@ -295,7 +295,7 @@ def check_text(text: str, trusted: Trust, place: str) -> None:
         module, _, attribute = name.partition(":")
         if _PLACEHOLDER.search(module) is not None:
             raise UntrustedName(f"{what} is refused: its module is known only when the placeholder is filled in", "")
-        trusted.require(module, what, {_OWN_PACKAGE})
+        trusted.require(module, what, {OWN_PACKAGE})
         if _PLACEHOLDER.search(attribute) is not None:
             package = top_package(module)
             if package in trusted.packages:
