@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfaip.params.limits import FieldError, check_fields
+from tfaip.params.limits import below, check_fields
 from tfaip.params.names.trust import top_package
 
 
@@ -67,11 +67,8 @@ def post_init(params: Any) -> None:
         FieldError: if a value is not allowed; its path begins at `params`.
     """
     for name, child in (children(params) or {}).items():
-        try:
+        with below(name):
             post_init(child)
-        except FieldError as error:
-            error.move_below(name)
-            raise
     if is_node(params):
         if hasattr(params, "__post_init__"):
             params.__post_init__()
