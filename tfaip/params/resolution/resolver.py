@@ -100,7 +100,18 @@ class Resolver:
             also = [] if default is MISSING or default is None else [type(default)]
             choice = ClassChoice(declared, place.meta, also)
         node = Node(place.flag, place.name, place.meta, None, declared, choice, optional, owner=place.owner)
-        values: Mapping[str, Any] = {}
+        values = self._choose_class(node, place, default, selected)
+        if node.cls is not None:
+            if node.cls is origin_of(declared):
+                node.cls = declared  # with its type arguments
+            self._add_fields(node, place, values)
+            if place.meta.get("tuple_like"):
+                self._set_like_tuple(node, place)
+        return node
+
+    def _choose_class(self, node: Node, place: _Place, default: Any, selected: type | None) -> Mapping[str, Any]:
+        """Set the class of a node: the given, selected or default one; return the values that its fields begin with."""
+        declared, choice = node.declared, node.choice
         hit = None if choice is None else self.settings.choice(place.flag, place.lowest)
         if choice is not None and hit is not None:
             node.origin = hit.origin
@@ -108,8 +119,8 @@ class Resolver:
             # A lower source may have set fields of the class that was chosen there.
             self.settings.replace(f"{place.flag}.", hit.rank)
             named = name_given(hit.value, node.cls, place.flag, self._trusted_by(hit))
-            values = {**carried_values(default, declared, node.cls), **named}
-        elif selected is not None:
+            return {**carried_values(default, declared, node.cls), **named}
+        if selected is not None:
             node.cls = selected
         elif default is MISSING:
             # The class of an abstract one that is taken if none is chosen.
@@ -118,14 +129,9 @@ class Resolver:
             if node.required:
                 node.cls = None
         elif default is not None:
-            node.cls, values = type(default), values_of(default)
-        if node.cls is not None:
-            if node.cls is origin_of(declared):
-                node.cls = declared  # with its type arguments
-            self._add_fields(node, place, values)
-            if place.meta.get("tuple_like"):
-                self._set_like_tuple(node, place)
-        return node
+            node.cls = type(default)
+            return values_of(default)
+        return {}
 
     def _add_fields(self, node: Node, place: _Place, values: Mapping[str, Any]) -> None:
         cls = origin_of(node.cls)
