@@ -10,9 +10,9 @@ from tfaip.errors import UsageError
 from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import Trust, UntrustedName
 from tfaip.params.resolution.choices import ClassChoice
-from tfaip.params.resolution.entries import Group, Leaf, Node, field_default
+from tfaip.params.resolution.entries import Group, Leaf, Node
 from tfaip.params.resolution.sources import COMMAND_LINE, Hit
-from tfaip.params.tree.nodes import items_of, node_fields
+from tfaip.params.tree.nodes import field_default, items_of, node_fields
 from tfaip.params.types.kinds import origin_of
 from tfaip.params.types.objects import ObjectName, checked_object_name, is_object_name
 from tfaip.params.values.decoding import Decoder, parse_words

@@ -26,6 +26,18 @@ def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(cls)
 
 
+def field_default(field: dataclasses.Field[Any]) -> Any:
+    """Return the default that the class gives to a field, or `MISSING`."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def has_default(field: dataclasses.Field[Any]) -> bool:
+    """Return True if the class gives a default to a field, which is not made here."""
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
 def items_of(value: Any) -> dict[str, Any] | None:
     """Return the items of a dict, list or tuple by key or index as text; None for others."""
     if isinstance(value, Mapping):

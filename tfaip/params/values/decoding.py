@@ -25,6 +25,7 @@ from tfaip.params.names import oldnames, suggestions
 from tfaip.params.names.textnames import check_text
 from tfaip.params.names.trust import Trust, UntrustedName, check_function, find_class
 from tfaip.params.resource import Resource
+from tfaip.params.tree.nodes import has_default, node_fields
 from tfaip.params.types.fieldtext import FieldText
 from tfaip.params.types.functions import FunctionName
 from tfaip.params.types.kinds import (
@@ -193,7 +194,8 @@ class Decoder:
             found = inner._decode_field(item, types_of[key], option.decoder, f"{place}.{option.name}", origin)
             if found is not dataclasses.MISSING:
                 decoded[key] = found
-        missing = [name for name in _required(origin) if name not in decoded]
+        required = [field.name for field in node_fields(origin) if field.init and not has_default(field)]
+        missing = [name for name in required if name not in decoded]
         if missing:
             raise UsageError(f"{place}: {origin.__name__} needs a value for {', '.join(missing)}")
         return self._build(cls, decoded, place)
@@ -336,9 +338,3 @@ def _by_field(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what JSON holds of a node by the names of its fields, without its class."""
     fields = {options.name: name for name, options in options_of(cls).items()}
     return {fields.get(key, key): item for key, item in values.items() if key != CLASS_KEY}
-
-
-def _required(cls: Any) -> list[str]:
-    missing = dataclasses.MISSING
-    fields = dataclasses.fields(cls)
-    return [f.name for f in fields if f.init and f.default is missing and f.default_factory is missing]
