@@ -12,7 +12,7 @@ from tfaip.params.names.trust import Trust, UntrustedName
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import Group, Leaf, Node
 from tfaip.params.resolution.sources import COMMAND_LINE, Hit
-from tfaip.params.tree.nodes import field_default, items_of, node_fields
+from tfaip.params.tree.nodes import field_default, items_of, node_fields, values_of
 from tfaip.params.types.kinds import origin_of
 from tfaip.params.types.objects import ObjectName, checked_object_name, is_object_name
 from tfaip.params.values.decoding import Decoder, parse_words
@@ -75,10 +75,6 @@ def chosen_names(group: Group, hit: Hit) -> dict[str, str | None] | None:
 
 def _names_of(cls: type) -> set[str]:
     return {field.name for field in node_fields(cls)}
-
-
-def values_of(node: Any) -> dict[str, Any]:
-    return {field.name: getattr(node, field.name) for field in node_fields(node)}
 
 
 def carried_values(default: Any, declared: Any, cls: type | None) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from tfaip.params.names import oldnames
 from tfaip.params.names.trust import Trust
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
-from tfaip.params.resolution.given import carried_values, chosen_class, chosen_names, converted, name_given, values_of
+from tfaip.params.resolution.given import carried_values, chosen_class, chosen_names, converted, name_given
 from tfaip.params.resolution.sources import COMMAND_LINE, DEFAULT, Hit, Settings
-from tfaip.params.tree.nodes import field_default, items_of, node_fields
+from tfaip.params.tree.nodes import field_default, items_of, node_fields, values_of
 from tfaip.params.tree.places import prefix_below
 from tfaip.params.types.kinds import field_kind, origin_of
 from tfaip.params.types.objects import from_name

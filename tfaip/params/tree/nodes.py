@@ -26,6 +26,11 @@ def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(cls)
 
 
+def values_of(node: Any) -> dict[str, Any]:
+    """Return the values of the fields of a node by name."""
+    return {field.name: getattr(node, field.name) for field in node_fields(node)}
+
+
 def field_default(field: dataclasses.Field[Any]) -> Any:
     """Return the default that the class gives to a field, or `MISSING`."""
     if field.default_factory is not dataclasses.MISSING:
@@ -50,7 +55,7 @@ def items_of(value: Any) -> dict[str, Any] | None:
 def children(value: Any) -> dict[str, Any] | None:
     """Return the parts of a node, or of a container of nodes, by name; None for a plain value."""
     if is_node(value):
-        return {field.name: getattr(value, field.name) for field in node_fields(value)}
+        return values_of(value)
     items = items_of(value) or {}
     has_nodes = any(children(item) is not None for item in items.values())
     return items if has_nodes else None

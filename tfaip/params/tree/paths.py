@@ -7,7 +7,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.names import oldnames
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.tree.nodes import is_node, items_of, join_path, node_fields
+from tfaip.params.tree.nodes import is_node, items_of, join_path, values_of
 from tfaip.params.tree.places import place_at
 from tfaip.util.text import shorten
 
@@ -22,7 +22,7 @@ def get_path(params: Any, path: str) -> Any:
     for part in path.split(".") if path else []:
         if is_node(value):
             part = oldnames.current_name(type(value), part)
-            parts = {field.name: getattr(value, field.name) for field in node_fields(value)}
+            parts = values_of(value)
         else:
             parts = items_of(value) or {}
         if part not in parts:
