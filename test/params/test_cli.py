@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -272,6 +273,17 @@ def test_abstract_and_optional_classes(line: str, message: str) -> None:
     assert parser.parse(["--p.main", "Square"]).p == ShapesParams(SquareShape())
     assert parser.parse(["--p.main", "Square", "--p.more", "None"]).p.more is None
     assert parser.parse(["--p.main", "Square", "--p.more", "Square", "Square"]).p.more == [SquareShape(), SquareShape()]
+
+
+@pytest.mark.parametrize("item", ["{side: 3}", "{}"])
+def test_an_item_of_an_abstract_class_needs_a_class(item: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"p: {{main: Square, more: [{item}]}}")
+    parser = ParamsParser("x")
+    parser.add_params("p", ShapesParams)
+    with pytest.raises(UsageError) as error:
+        parser.parse(["--config", str(config)])
+    assert str(error.value) == f"{config}: p.more.0 needs a class; expected one of: Square"
 
 
 @dataclass

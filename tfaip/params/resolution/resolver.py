@@ -12,6 +12,7 @@ from tfaip.errors import UsageError
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.metadata import COMMON, is_common
 from tfaip.params.names import oldnames
+from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import Trust
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
@@ -186,7 +187,10 @@ class Resolver:
                 selected = choice.select(class_name, hit.label(place.flag), self._trusted_by(hit))
                 if named := name_given(class_name, selected, place.flag, self._trusted_by(hit)):
                     default, selected = selected(**named), None
-            group.items.append(self._node(_Place(prefix, name, meta, lowest), declared, default, False, selected))
+            item = self._node(_Place(prefix, name, meta, lowest), declared, default, False, selected)
+            if hit is not None and item.required:
+                raise UsageError(f"{hit.label(item.flag)} needs a class; {one_of(choice.names())}")
+            group.items.append(item)
         return group
 
     def _trusted_by(self, hit: Hit) -> Trust | None:
