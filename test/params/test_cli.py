@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +27,7 @@ from test.params.cli_params import (
     RunParams,
     SGDOptimizer,
 )
+from test.params.conftest import Write
 from test.params.parsing import failure, make_parser, parse
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
@@ -276,13 +276,12 @@ def test_abstract_and_optional_classes(line: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("item", ["{side: 3}", "{}"])
-def test_an_item_of_an_abstract_class_needs_a_class(item: str, tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(f"p: {{main: Square, more: [{item}]}}")
+def test_an_item_of_an_abstract_class_needs_a_class(item: str, write: Write) -> None:
+    config = write("config.yaml", f"p: {{main: Square, more: [{item}]}}")
     parser = ParamsParser("x")
     parser.add_params("p", ShapesParams)
     with pytest.raises(UsageError) as error:
-        parser.parse(["--config", str(config)])
+        parser.parse(["--config", config])
     assert str(error.value) == f"{config}: p.more.0 needs a class; expected one of: Square"
 
 
