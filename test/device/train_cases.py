@@ -116,7 +116,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
     """Train one case; values of each epoch, and a checksum of the final weights."""
     from test.device.scored import ScoredScenario
     from tfaip.device.devices import prepare_devices
-    from tfaip.params.tree.paths import get_path, set_path
+    from tfaip.params.tree.paths import get_path
     from tfaip.trainer.signals import TrainingInterrupted
 
     params = ScoredScenario.default_trainer_params()
@@ -125,7 +125,8 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         if isinstance(before, StrEnum):
             value = type(before)(value)
         make = _MAKERS.get(path)
-        set_path(params, path, value if make is None else make(value))
+        parent, _, name = path.rpartition(".")
+        setattr(get_path(params, parent), name, value if make is None else make(value))
     prepare_devices(params.device)
     trainer = ScoredScenario.create_trainer(params, restore=case.get("restore", False))
     import keras

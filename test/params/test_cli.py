@@ -27,6 +27,7 @@ from test.params.cli_params import (
     RunParams,
     SGDOptimizer,
 )
+from test.params.conftest import Write
 from test.params.parsing import failure, make_parser, parse
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_meta
@@ -272,6 +273,16 @@ def test_abstract_and_optional_classes(line: str, message: str) -> None:
     assert parser.parse(["--p.main", "Square"]).p == ShapesParams(SquareShape())
     assert parser.parse(["--p.main", "Square", "--p.more", "None"]).p.more is None
     assert parser.parse(["--p.main", "Square", "--p.more", "Square", "Square"]).p.more == [SquareShape(), SquareShape()]
+
+
+@pytest.mark.parametrize("item", ["{side: 3}", "{}"])
+def test_an_item_of_an_abstract_class_needs_a_class(item: str, write: Write) -> None:
+    config = write("config.yaml", f"p: {{main: Square, more: [{item}]}}")
+    parser = ParamsParser("x")
+    parser.add_params("p", ShapesParams)
+    with pytest.raises(UsageError) as error:
+        parser.parse(["--config", config])
+    assert str(error.value) == f"{config}: p.more.0 needs a class; expected one of: Square"
 
 
 @dataclass

@@ -26,7 +26,7 @@ from tfaip.params.resolution.entries import Leaf, walk_entries
 from tfaip.params.resolution.resolver import Resolver
 from tfaip.params.resolution.sources import Settings
 from tfaip.params.tree.nodes import node_fields
-from tfaip.params.tree.paths import set_path
+from tfaip.params.tree.paths import get_path
 from tfaip.params.values.serialization import from_dict, to_dict
 from tfaip.params.values.storable import flags_of, prepare
 from tfaip.predict.params import PredictorParams
@@ -245,7 +245,8 @@ def test_a_stored_value_has_its_place_in_the_file() -> None:
 )
 def test_what_changed_after_the_constructor(path: str, value: Any, flag: str) -> None:
     params = parsed("trainer", TRAINER, [*OUTPUT, *GROUP, *PROCESSORS])
-    set_path(params, path, value)
+    parent, _, name = path.rpartition(".")
+    setattr(get_path(params, parent), name, value)
     with pytest.raises(FieldError) as caught:
         post_init(params)
     assert str(caught.value).startswith(f"{path} is ")

@@ -13,7 +13,7 @@ from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.tree.changes import ABSENT, Change, diff
 from tfaip.params.tree.nodes import walk
-from tfaip.params.tree.paths import get_path, is_hidden, set_path
+from tfaip.params.tree.paths import get_path, is_hidden
 
 
 @dataclass
@@ -72,14 +72,6 @@ def test_every_walked_path_can_be_read() -> None:
     assert get_path(tree, "numbers.1") == 2
 
 
-def test_set_path() -> None:
-    tree = Tree()
-    for path, value in [("one.x", 2), ("many.0", Special()), ("by_key.2.x", 3), ("by_key.a", None), ("numbers.0", 8)]:
-        set_path(tree, path, value)
-        assert get_path(tree, path) == value
-    assert tree.by_key[2].x == 3
-
-
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -96,13 +88,6 @@ def test_unknown_paths_are_refused_with_near_names(path: str, message: str) -> N
     with pytest.raises(UsageError) as error:
         get_path(Tree(), path)
     assert str(error.value) == message
-    with pytest.raises(UsageError):
-        set_path(Tree(), path, 1)
-
-
-def test_entries_of_tuples_cannot_be_set() -> None:
-    with pytest.raises(UsageError, match="pair is a tuple"):
-        set_path(Tree(), "pair.1", 3)
 
 
 def test_diff_of_values() -> None:
@@ -159,6 +144,20 @@ def test_hidden_fields_are_those_without_a_flag():
     class Outer(ParamsBase):
         inner: Inner = field(default_factory=Inner)
         items: list[Inner] = field(default_factory=lambda: [Inner()])
+        no_flags: Inner = field(default_factory=Inner, metadata=pai_meta(mode="ignore"))
 
-    paths = ["inner", "inner.shown", "inner.hidden", "items.0.shown", "items.0.hidden", "nowhere.hidden", "__cls__"]
-    assert [path for path in paths if is_hidden(Outer(), path)] == ["inner.hidden", "items.0.hidden"]
+    paths = [
+        "no_flags.shown",
+        "inner",
+        "inner.shown",
+        "inner.hidden",
+        "items.0.shown",
+        "items.0.hidden",
+        "nowhere.hidden",
+        "__cls__",
+    ]
+    assert [path for path in paths if is_hidden(Outer(), path)] == [
+        "no_flags.shown",
+        "inner.hidden",
+        "items.0.hidden",
+    ]

@@ -11,7 +11,7 @@ from tfaip.data.databaseparams import DataBaseParams
 from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import post_init
-from tfaip.params.tree.paths import set_path
+from tfaip.params.tree.paths import get_path
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import (
     TrainerParams,
@@ -73,7 +73,8 @@ def test_impossible_values_name_the_field(field: str, value: Any, message: str) 
 )
 def test_long_values_are_shortened_in_messages(path: str, value: Any) -> None:
     params = Params()
-    set_path(params, path, value)
+    parent, _, name = path.rpartition(".")
+    setattr(get_path(params, parent), name, value)
     with pytest.raises(ValueError, match="xxx") as caught:
         post_init(params)
     assert len(str(caught.value)) <= 300

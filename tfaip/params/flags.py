@@ -33,7 +33,7 @@ def root_of(params: Any) -> str:
 def flag_values(params: Any) -> dict[str, Any]:
     """Return all flags of a tree that hold a value, with the values."""
     found: dict[str, Any] = {}
-    for place, value in walk_places(params, Place.of_root(root_of(params))):
+    for place, value in _walk(params):
         if not place.is_hidden and children(value) is None:
             found[place.flag] = value
     return found
@@ -50,7 +50,7 @@ def get_flag(params: Any, flag: str) -> Any:
         UsageError: if there is no such flag.
     """
     name = _name(flag)
-    for place, value in walk_places(params, Place.of_root(root_of(params))):
+    for place, value in _walk(params):
         if place.flag == name and not place.is_hidden:
             return value
         if is_node(value):
@@ -109,6 +109,10 @@ def check_flags(params: Any, values: Mapping[str, Any]) -> None:
         UsageError: an unknown flag, or a value of another type.
     """
     refuse_unknown(*_resolve(params, {_name(flag): value for flag, value in values.items()}))
+
+
+def _walk(params: Any) -> Iterator[tuple[Place, Any]]:
+    return walk_places(params, Place.of_root(root_of(params)))
 
 
 def _name(flag: str) -> str:
@@ -170,13 +174,14 @@ def _given(node: Node, owner: Any) -> Iterator[tuple[Entry, Any]]:
 
 def _set_object(params: Any, flag: str, value: Any, undo: list[tuple[Any, str, Any]]) -> None:
     """Set a node, or a container of nodes, as it is."""
-    for owner_place, owner in list(walk_places(params, Place.of_root(root_of(params)))):
-        for name in children(owner) or {} if is_node(owner) else {}:
-            place = owner_place.below(name, owner)
+    nodes = [(place, node) for place, node in _walk(params) if is_node(node)]
+    for node_place, node in nodes:
+        cls: Any = type(node)
+        for name, declared in field_types(cls).items():
+            place = node_place.below(name, node)
             if place.flag == flag and not place.is_hidden:
-                cls: Any = type(owner)
-                _check_type(value, field_types(cls)[name], flag)
-                _set(owner, name, value, undo)
+                _check_type(value, declared, flag)
+                _set(node, name, value, undo)
                 return
     refuse_unknown(*_resolve(params, {flag: None}))
 

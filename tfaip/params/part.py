@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 from tfaip.params.base import ParamsBase
 from tfaip.params.declaration.defaults import copied
 from tfaip.params.declaration.generics import inherited_fields
+from tfaip.params.names.trust import OWN_PACKAGE, top_package
 from tfaip.params.shared import Shared, shared_of
 from tfaip.params.tree.nodes import node_fields
 from tfaip.util.overriding import overrides
 
 # Set on the objects that work: a field of one of these names would be replaced.
 _ATTRIBUTES = {"params", "mode", "data_params", "rng"}
-_PACKAGE = "tfaip"
 
 
 class Part(ParamsBase):
@@ -122,5 +122,5 @@ def is_part(cls: Any) -> TypeGuard[type[Part]]:
 
 def _is_ours(cls: type, name: str) -> bool:
     """Return True if a base class of this package has an attribute of this name."""
-    ours = [base for base in cls.__mro__[1:] if base.__module__.partition(".")[0] == _PACKAGE]
+    ours = [base for base in cls.__mro__[1:] if top_package(base.__module__) == OWN_PACKAGE]
     return any(name in vars(base) for base in ours)

@@ -11,9 +11,8 @@ import keras
 from tfaip.components.loading import import_root
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.params.tree.copying import copy_tree, share_tree
-from tfaip.params.tree.paths import is_hidden
-from tfaip.params.tree.places import Place, flag_of, walk_places
-from tfaip.params.values.encoding import encode
+from tfaip.params.tree.places import place_at
+from tfaip.params.values.encoding import CLASS_KEY, encode
 from tfaip.params.values.flat import flat_params
 from tfaip.params.values.serialization import params_text, save_params
 from tfaip.trainer.params import TrainerParams
@@ -52,13 +51,12 @@ def stored_params(params: Params) -> dict[str, Any]:
 
 def logged_params(params: Params) -> dict[str, Any]:
     """Return the params by their flags without dashes, in the form that is stored; a class only where it is chosen."""
-    root = params.flag_root
-    fixed = {place.path for place, _ in walk_places(params, Place.of_root(root)) if place.meta.get("fix_dc")}
     logged = {}
     for path, value in flat_params(stored_params(params)).items():
-        node = f"{root}.{path}".removesuffix(".__cls__") if path.endswith("__cls__") else ""
-        if node not in (root, *fixed) and not is_hidden(params, path):
-            logged[flag_of(params, root, path).lstrip("-")] = value
+        place = place_at(params, params.flag_root, path)
+        is_chosen = path != CLASS_KEY and not place.meta.get("fix_dc")
+        if not place.is_hidden and (is_chosen or not path.endswith(CLASS_KEY)):
+            logged[place.flag] = value
     return logged
 
 

@@ -6,7 +6,6 @@ arguments. So the command line knows names, arguments, types and defaults withou
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +17,7 @@ from tfaip.params.names.nameable import is_nameable
 from tfaip.params.names.trust import Trust, import_named, top_package
 from tfaip.params.options import option
 from tfaip.params.resolution.choices import ClassChoice
-from tfaip.params.tree.nodes import is_node, node_fields
+from tfaip.params.tree.nodes import field_default, has_default, is_node, node_fields
 from tfaip.params.types.objects import ObjectName, ObjectNameOfFile, checked_object_name
 from tfaip.util.text import ERROR_LIMIT, shorten_text
 
@@ -96,7 +95,7 @@ class KerasObject(ParamsBase):
         try:
             made: Self = chosen(**arguments)
         except TypeError as error:
-            missing = [field.name for field in node_fields(chosen) if _has_no_default(field)]
+            missing = [field.name for field in node_fields(chosen) if not has_default(field)]
             raise UsageError(f"{place}: {name} needs a value for {', '.join(missing)}") from error
         return made
 
@@ -151,7 +150,7 @@ class KerasObject(ParamsBase):
 
     def given_arguments(self) -> dict[str, Any]:
         """Return the arguments that are not the defaults of Keras."""
-        defaults = {field.name: _default_of(field) for field in node_fields(self)}
+        defaults = {field.name: field_default(field) for field in node_fields(self)}
         return {name: value for name, value in self.call_arguments().items() if value != defaults[name]}
 
     def _made(self) -> Any:
@@ -250,11 +249,3 @@ def find_params(root: Any, wanted: KerasObject, path: str = "") -> str | None:
         if found is not None:
             return found
     return None
-
-
-def _default_of(field: dataclasses.Field[Any]) -> Any:
-    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
-
-
-def _has_no_default(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

@@ -46,5 +46,5 @@ def _parse_yaml(text: str, name: str) -> dict[str, Any]:
         # Also raised by the constructors of numbers, dates and binary data.
         raise UsageError(f"{name}: broken YAML: {shorten_text(str(error), 120)}") from error
     if not isinstance(document, dict):
-        raise UsageError(f"{shorten_text(name)}: expected flags and values, got {type(document).__name__}")
+        raise UsageError(f"{name}: expected flags and values, got {type(document).__name__}")
     return document

@@ -68,7 +68,7 @@ def range_text(entry: Entry) -> str:
     """Return the range of a number in parentheses; "" if there is none."""
     limits = limits_of(entry.owner, entry.name) if isinstance(entry, Leaf) and entry.owner is not None else None
     text = limits.range_text() if limits is not None else ""
-    return f" ({text})".replace(" ", NO_BREAK).replace(NO_BREAK, " ", 1) if text else ""
+    return " " + f"({text})".replace(" ", NO_BREAK) if text else ""
 
 
 def value_text(entry: Entry) -> str:

@@ -10,18 +10,9 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.commandline.backendnotes import backend_notes
 from tfaip.params.commandline.flagtexts import NO_BREAK, help_text, range_text, title_of, type_text, value_text
-from tfaip.params.commandline.helplines import (
-    FlagLine,
-    all_nodes,
-    class_names,
-    declaring_class,
-    flag_lines,
-    is_common_line,
-    is_of_class,
-    mentions,
-)
+from tfaip.params.commandline.helplines import FlagLine, all_nodes, declaring_class, flag_lines, mentions
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.names.trust import top_package
+from tfaip.params.names.trust import OWN_PACKAGE, top_package
 from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
 from tfaip.params.resolution.unknown import flags_of_other_classes
 from tfaip.params.types.kinds import origin_of
@@ -29,7 +20,6 @@ from tfaip.util.text import shorten
 
 ALL = "all"
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
-_TOOLKIT = "tfaip"
 _GENERAL = "General options"
 
 
@@ -61,7 +51,7 @@ class HelpText:
         self._package = f"{home.rpartition('.')[0] or home}."
         self._with_paths = with_paths
         self._width = max(_MIN_WIDTH, min(_MAX_WIDTH, shutil.get_terminal_size().columns))
-        self._lines = [line for root in roots for line in flag_lines(root, root.name, root)]
+        self._lines = [line for root in roots for line in flag_lines(root, root.name)]
 
     def text(self, topics: Sequence[str]) -> str:
         """Return the text.
@@ -102,7 +92,7 @@ class HelpText:
     def _overview(self) -> Iterator[list[str]]:
         """Yield the sections with the scenario's own options, then the others, each with its common options."""
         first = [line for line in self._lines if self._is_own(line)]
-        shown = [*first, *(line for line in self._lines if is_common_line(line) and line not in first)]
+        shown = [*first, *(line for line in self._lines if line.is_common and line not in first)]
         own = {line.group for line in first}
         rest = {line.group for line in shown} - own
         for groups in (own, rest):
@@ -120,7 +110,7 @@ class HelpText:
 
     def _is_own_class(self, cls: type) -> bool:
         module = f"{cls.__module__}."
-        return top_package(module) != _TOOLKIT or module.startswith(self._package)
+        return top_package(module) != OWN_PACKAGE or module.startswith(self._package)
 
     def _about(self, topic: str) -> Iterator[list[str]]:
         """Yield the sections about a topic."""
@@ -128,12 +118,12 @@ class HelpText:
         options = [option for option in self._options if option.flag == topic]
         others: list[str] = []
         if not found and not options:
-            found = [line for line in self._lines if mentions(line.entry, topic) or is_of_class(line, topic)]
+            found = [line for line in self._lines if line.is_about(topic)]
             options = [option for option in self._options if mentions(option, topic)]
             for flag, choice in flags_of_other_classes(self._roots, topic):
                 others += self._wrap(f"--{flag} with {choice}", 2, 6)
         if not found and not options and not others:
-            known = {name for line in self._lines for name in (line.group, line.entry.name, *class_names(line))}
+            known = {name for line in self._lines for name in (line.group, line.entry.name, *line.class_names)}
             hint = did_you_mean(topic, known)
             raise UsageError(f"--help {shorten(topic)}: no flag, class or help text has this word{hint}")
         if options:

@@ -19,55 +19,60 @@ class FlagLine:
 
     Args:
         entry: the flag.
-        root: of the tree.
+        section: the node below whose title the flag is shown.
         holder: the node that has the field; None for the root itself.
         path: Python path, with the name of the root.
     """
 
     entry: Entry
-    root: Node
+    section: Node
     holder: Node | None
     path: str
-
-    @property
-    def section(self) -> Node:
-        """The node below whose title the flag is shown."""
-        if isinstance(self.entry, Node) and self.entry.cls is not None:
-            return self.entry
-        return self.holder or self.root
 
     @property
     def group(self) -> str:
         """The first part of the flag, also of flags that leave it out."""
         return self.section.flag.partition(".")[0]
 
+    @property
+    def is_common(self) -> bool:
+        """True for an option that most users set."""
+        return is_common(self.entry.meta) or (isinstance(self.entry, Leaf) and self.entry.required)
 
-def flag_lines(node: Node, path: str, root: Node, holder: Node | None = None) -> Iterator[FlagLine]:
-    """Yield the flags of a node, those of nodes below it last."""
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the class in the heading, and of chosen ones."""
+        nodes = [self.section, *((self.entry.items or ()) if isinstance(self.entry, Group) else ())]
+        return [origin_of(node.cls).__name__ for node in nodes if node.cls is not None]
+
+    def is_about(self, topic: str) -> bool:
+        """Return True if the flag or its help text mentions a topic, or the name of a class begins with it."""
+        has_class = any(name.lower().startswith(topic.lower()) for name in self.class_names)
+        return has_class or mentions(self.entry, topic)
+
+
+def flag_lines(node: Node, path: str, holder: Node | None = None) -> Iterator[FlagLine]:
+    """Yield the flags of a root, or of a node that is an object; those of nodes below it last."""
     if is_flag(node):
-        yield FlagLine(node, root, holder, path)
-    yield from _fields(node, path, root)
+        yield FlagLine(node, node, holder, path)
+    yield from _fields(node, path)
 
 
-def _fields(node: Node, path: str, root: Node) -> Iterator[FlagLine]:
+def _fields(node: Node, path: str) -> Iterator[FlagLine]:
     # Nodes follow after all flags of this one, so that the flags of a class stay together.
     inner: list[Iterator[FlagLine]] = []
     for entry in node.entries:
         below = f"{path}.{entry.name}"
         if isinstance(entry, Node) and entry.cls is not None:
-            inner.append(flag_lines(entry, below, root, node))
+            inner.append(flag_lines(entry, below, node))
             continue
-        yield FlagLine(entry, root, node, below)
+        yield FlagLine(entry, node, node, below)
         if isinstance(entry, Group):
             for item in entry.items or ():
                 key = repr(item.name) if entry.keyed else item.name
-                inner.append(_fields(item, f"{below}[{key}]", root))
+                inner.append(_fields(item, f"{below}[{key}]"))
     for lines in inner:
         yield from lines
-
-
-def is_common_line(line: FlagLine) -> bool:
-    return is_common(line.entry.meta) or (isinstance(line.entry, Leaf) and line.entry.required)
 
 
 def declaring_class(cls: type, name: str) -> type:
@@ -83,16 +88,6 @@ def mentions(entry: Entry, topic: str) -> bool:
     if topic.lower() in entry.flag.lower():
         return True
     return re.search(rf"\b{re.escape(topic)}", help_text(entry), re.IGNORECASE) is not None
-
-
-def is_of_class(line: FlagLine, topic: str) -> bool:
-    """Return True if the name of the class in the heading, or of a chosen one, begins with a text."""
-    return any(name.lower().startswith(topic.lower()) for name in class_names(line))
-
-
-def class_names(line: FlagLine) -> list[str]:
-    nodes = [line.section, *((line.entry.items or ()) if isinstance(line.entry, Group) else ())]
-    return [origin_of(node.cls).__name__ for node in nodes if node.cls is not None]
 
 
 def _nodes(node: Node) -> Iterator[Node]:

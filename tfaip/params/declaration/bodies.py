@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 from tfaip.params.declaration.defaults import default_field, is_mutable
@@ -73,11 +75,10 @@ def _is_default(value: Any) -> bool:
 
 def _with_default(inherited: dataclasses.Field[Any], value: Any) -> Any:
     given = value if isinstance(value, dataclasses.Field) else default_field(value)
-    metadata = _merged(inherited.metadata, given.metadata)
-    settings = {name: getattr(inherited, name) for name in ("init", "repr", "hash", "compare", "kw_only")}
-    if given.default_factory is not dataclasses.MISSING:
-        return dataclasses.field(default_factory=given.default_factory, metadata=metadata, **settings)
-    return dataclasses.field(default=given.default, metadata=metadata, **settings)
+    field = copy.copy(inherited)
+    field.default, field.default_factory = given.default, given.default_factory
+    field.metadata = MappingProxyType(_merged(inherited.metadata, given.metadata))
+    return field
 
 
 def _copy_default(cls: type, name: str) -> None:
@@ -107,7 +108,7 @@ def _read_annotated(cls: type, name: str, annotation: Any) -> None:
         return
     value = vars(cls).get(name, dataclasses.MISSING)
     if isinstance(value, dataclasses.Field):
-        value.metadata = dataclasses.field(metadata=_merged(metadata, value.metadata)).metadata
+        value.metadata = MappingProxyType(_merged(metadata, value.metadata))
     else:
         setattr(cls, name, dataclasses.field(default=value, metadata=metadata))
 

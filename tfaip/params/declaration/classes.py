@@ -10,6 +10,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tfaip.params.names import oldnames
+from tfaip.params.names.trust import top_package
 from tfaip.params.shared import shared_of
 
 # What `paiargparse` and `dataclasses_json` assign to each class that they decorate.
@@ -41,7 +42,7 @@ class ParamsMeta(_ProtocolMeta):
 
     def __setattr__(cls, name: str, value: Any) -> None:
         module = getattr(getattr(value, "__func__", value), "__module__", None) or ""
-        if name in _JSON_METHODS and module.partition(".")[0] in _UNSAFE_PACKAGES:
+        if name in _JSON_METHODS and top_package(module) in _UNSAFE_PACKAGES:
             return
         super().__setattr__(name, value)
 

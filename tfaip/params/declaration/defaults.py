@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from typing import Any
-
-
-class CopiedDefault:
-    """Default factory that copies a value.
-
-    Args:
-        value: the default, as it was declared.
-    """
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __call__(self) -> Any:
-        return copied(self.value)
 
 
 def default_field(value: Any, **settings: Any) -> Any:
     """Return a dataclass field with a default, which each object copies if it can be changed."""
     if is_mutable(value):
-        return dataclasses.field(default_factory=CopiedDefault(value), **settings)
+        return dataclasses.field(default_factory=functools.partial(copied, value), **settings)
     return dataclasses.field(default=value, **settings)
 
 

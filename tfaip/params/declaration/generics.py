@@ -217,24 +217,18 @@ def bind_fields(cls: type, fields: Mapping[str, dataclasses.Field[Any]]) -> None
     own = dict(vars(cls).get("__annotations__", {}))
     retained = {name for base in cls.__mro__ for name in vars(base).get("__retained_types__", ())}
     for name, inherited in fields.items():
-        if name in retained:
+        if name in retained or name in vars(cls):
             continue  # a default that was given explicitly wins
-        if name in own:
-            if name not in vars(cls) and isinstance(inherited.default_factory, BoundDefault):
-                setattr(cls, name, _copy_field(inherited, BoundDefault(cls, name)))
-            continue
-        owner, annotation = declaration(cls.__mro__[1:], name)
-        variable = _type_variable(owner, annotation)
-        if variable is None or name in vars(cls):
-            continue
-        argument = arguments(cls, owner)[parameters(owner).index(variable)]
-        if argument is UNBOUND:
+        has_bound_default = isinstance(inherited.default_factory, BoundDefault)
+        argument = own[name] if name in own else _bound_argument(cls, name)
+        if argument is UNBOUND or (name in own and not has_bound_default):
             continue
         own[name] = argument
-        if isinstance(inherited.default_factory, BoundDefault) or _is_params_class(argument):
-            setattr(cls, name, _copy_field(inherited, BoundDefault(cls, name)))
-        else:
-            setattr(cls, name, _copy_field(inherited, None))
+        # `@dataclass` sets name and type of the copy, as of every field that it finds in a class body.
+        field = copy.copy(inherited)
+        if has_bound_default or _is_params_class(argument):
+            field.default, field.default_factory = dataclasses.MISSING, BoundDefault(cls, name)
+        setattr(cls, name, field)
     # Fields of the class body do not know their class yet.
     for name in own:
         value = vars(cls).get(name)
@@ -250,14 +244,6 @@ def inherited_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
         if "__dataclass_fields__" in vars(base):
             found.update({field.name: field for field in dataclasses.fields(base)})
     return found
-
-
-def _copy_field(source: dataclasses.Field[Any], default: BoundDefault | None) -> Any:
-    # `@dataclass` sets name and type of the copy, as of every field that it finds in a class body.
-    field = copy.copy(source)
-    if default is not None:
-        field.default, field.default_factory = dataclasses.MISSING, default
-    return field
 
 
 def _construct(cls: Any, place: str) -> Any:
@@ -279,10 +265,11 @@ def _is_params_class(cls: Any) -> bool:
     return isinstance(cls, ForwardRef) or (isinstance(origin, type) and dataclasses.is_dataclass(origin))
 
 
-def _type_variable(owner: type, annotation: Any) -> Any:
-    """Return the type parameter of `owner` that the annotation is, or None."""
-    name = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
-    for variable in parameters(owner):
-        if annotation is variable or (isinstance(name, str) and name.strip() == variable.__name__):
-            return variable
-    return None
+def _bound_argument(cls: type, name: str) -> Any:
+    """Return what a class passes for the type parameter that annotates an inherited field, or `UNBOUND`."""
+    owner, annotation = declaration(cls.__mro__[1:], name)
+    text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
+    for index, variable in enumerate(parameters(owner)):
+        if annotation is variable or (isinstance(text, str) and text.strip() == variable.__name__):
+            return arguments(cls, owner)[index]
+    return UNBOUND

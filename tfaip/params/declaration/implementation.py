@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
 import sys
 from typing import Any
@@ -53,13 +53,13 @@ def _absolute_module(params_cls: type, name: str) -> str:
     module = sys.modules.get(params_cls.__module__)
     # None for a script; empty for a module at the top level, and for a script in a worker.
     package = home.rpartition(".")[0] if module is None else module.__package__ or ""
-    rest = name.lstrip(".")
-    steps_up = len(name) - len(rest) - 1
-    parts = package.split(".") if package else []
-    if steps_up > len(parts) - bool(package) or not (rest or package):
+    sibling = name[1:]
+    if not package and sibling and not sibling.startswith("."):
+        return sibling
+    try:
+        return importlib.util.resolve_name(name, package)
+    except ImportError:
         raise TypeError(
             f"{params_cls.__qualname__} names the module {name!r}, but {home} is "
             f"{f'in the package {package}' if package else 'in no package'}: name it from the top, without a dot"
-        )
-    parts = parts[: len(parts) - steps_up]
-    return ".".join([*parts, rest] if rest else parts)
+        ) from None

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 _LIST_LIMIT = 140
 
 
-def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the known names that resemble `name`, best first; case does not matter."""
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Return up to three known names that resemble `name`, best first; case does not matter."""
     import difflib  # 4 ms, and only messages need it
 
     spelling: dict[str, str] = {}
     for candidate in known:
         spelling.setdefault(candidate.lower(), candidate)
-    return [spelling[match] for match in difflib.get_close_matches(name.lower(), spelling, count, 0.6)]
+    return [spelling[match] for match in difflib.get_close_matches(name.lower(), spelling)]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

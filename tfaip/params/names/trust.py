@@ -8,10 +8,8 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
-import shlex
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable
 from types import FunctionType
 from typing import Any, get_origin
 
@@ -21,17 +19,11 @@ from tfaip.params.names.nameable import is_made_for_params
 from tfaip.util.text import shorten, shorten_text
 
 FULL_NAME = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*:[A-Za-z_]\w*", re.ASCII)
-# At the end of a text; the second also with parts that are filled in later.
-_MODULES = (re.compile(r"[\w.]+", re.ASCII), re.compile(r"[\w.{}]+", re.ASCII))
-_PLACEHOLDER = re.compile(r"\{[^{}]*\}")
-# A text may hold values for several fields, which are split once more.
-_SPLITS = 3
-_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(?:\{[^{}]*\}\w*)*", re.ASCII)
-_OWN_PACKAGE = "tfaip"
+OWN_PACKAGE = "tfaip"
 # Attribute of a params class that was made from the parts of a scenario: the name of the scenario.
 SCENARIO_MARK = "__scenario__"
 # Far more than any name has: it is shown in messages, and becomes a path when it is imported.
-LONGEST_NAME = 200
+_LONGEST_NAME = 200
 
 
 def class_name(cls: type) -> str:
@@ -49,6 +41,11 @@ def class_name(cls: type) -> str:
             f"{scenario} cannot be stored: no other program can import a class of a notebook, move it to a module"
         )
     return f"{cls.__module__}:{cls.__name__}"
+
+
+def is_full_name(name: Any) -> bool:
+    """Return True for `module:name` of a length that names have."""
+    return isinstance(name, str) and len(name) <= _LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
 
 
 def top_package(module: str) -> str:
@@ -90,7 +87,7 @@ class Trust:
         if declared is object:
             return self
         package = top_package((get_origin(declared) or declared).__module__)
-        return dataclasses.replace(self, own=self.own | ({package} - {_OWN_PACKAGE}))
+        return dataclasses.replace(self, own=self.own | ({package} - {OWN_PACKAGE}))
 
     def require(self, name: str, what: str, also: Iterable[str] = ()) -> None:
         """Raise unless a file may name something of a package.
@@ -125,7 +122,7 @@ class Trust:
         """
         home = getattr(found, "__module__", None) or ""
         is_made = is_made_for_params(found, not is_function)
-        also = {_OWN_PACKAGE} if is_made else ()
+        also = {OWN_PACKAGE} if is_made else ()
         self.require(home, f"{what}, defined in {home},", also)
         for package in {top_package(name): None, top_package(home): None}:
             if package not in self.packages and not is_made:
@@ -154,7 +151,7 @@ class UntrustedName(UsageError):
 
     Args:
         refusal: what, and why.
-        package: that would have to be trusted.
+        package: that would have to be trusted; empty if no package would do, since the name is not complete.
     """
 
     def __init__(self, refusal: str, package: str) -> None:
@@ -162,23 +159,8 @@ class UntrustedName(UsageError):
         super().__init__(f"{refusal}; if you know the file, {self.how_to_trust()}")
 
     def how_to_trust(self) -> str:
-        """Return the flag that trusts the package."""
-        return f"trust it: --trust {self.package}"
-
-
-class IncompleteName(UntrustedName):
-    """A file names something whose module has a placeholder.
-
-    Args:
-        refusal: what, and why.
-    """
-
-    def __init__(self, refusal: str) -> None:
-        super().__init__(refusal, "")
-
-    def how_to_trust(self) -> str:
-        """Return what to change in the file."""
-        return "write the name in full"
+        """Return the flag that trusts the package, or what to change in the file."""
+        return f"trust it: --trust {self.package}" if self.package else "write the name in full"
 
 
 class NotImportable(UsageError):
@@ -243,17 +225,17 @@ def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
     current = oldnames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
-    if not _is_full_name(current):
+    if not is_full_name(current):
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
     trusted = trusted.and_code_of(declared)
     what = f"{place}: __cls__ {shorten(name)}"
-    trusted.require(current.partition(":")[0], what, {_OWN_PACKAGE})
+    trusted.require(current.partition(":")[0], what, {OWN_PACKAGE})
     cls = import_named(current, place, "class")
     base = get_origin(declared) or declared
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and issubclass(cls, base)):
         raise UsageError(f"{place}: {shorten(name)} is not a params class derived from {base.__name__}")
     # An allowed module may import a class from one that is not, and hold it by another name.
-    trusted.require(cls.__module__, f"{what}, defined in {cls.__module__},", {_OWN_PACKAGE})
+    trusted.require(cls.__module__, f"{what}, defined in {cls.__module__},", {OWN_PACKAGE})
     return cls
 
 
@@ -270,7 +252,7 @@ def check_function(name: str, trusted: Trust, place: str) -> None:
     Raises:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
-    if not _is_full_name(name):
+    if not is_full_name(name):
         raise UsageError(f"{place}: expected module:function, got {shorten(name)}")
     module, what = name.partition(":")[0], f"{place}: function {shorten(name)}"
     trusted.require(module, what)
@@ -288,70 +270,5 @@ def check_module(name: str, trusted: Trust, place: str) -> None:
     Raises:
         UntrustedName: if the package is not trusted.
     """
-    trusted = dataclasses.replace(trusted, packages=trusted.packages - {_OWN_PACKAGE})
+    trusted = dataclasses.replace(trusted, packages=trusted.packages - {OWN_PACKAGE})
     trusted.require(name.partition(":")[0], f"{place}: {shorten(name)}")
-
-
-def check_text(text: str, trusted: Trust, place: str) -> None:
-    """Raise unless a file may give a text as the value of a field, which may name classes and functions.
-
-    Args:
-        text: what would follow the flag of the field; every `module:name` in it counts.
-        trusted: what the file may name, besides classes of params of `tfaip`.
-        place: dotted path, for messages.
-
-    Raises:
-        UntrustedName: if a package is not trusted, always before anything of it is imported; or if only a package
-            whose every function may be named would do, since a placeholder completes the name.
-        IncompleteName: if a module is known only when a placeholder is filled in.
-    """
-    for name in _names_in(text):
-        what = f"{place}: {shorten(name)}"
-        module, _, attribute = name.partition(":")
-        if _PLACEHOLDER.search(module) is not None:
-            raise IncompleteName(f"{what} is refused: its module is known only when the placeholder is filled in")
-        trusted.require(module, what, {_OWN_PACKAGE})
-        if _PLACEHOLDER.search(attribute) is not None:
-            package = top_package(module)
-            if package in trusted.packages:
-                continue
-            raise UntrustedName(f"{what} is refused: it is known only when the placeholder is filled in", package)
-        try:
-            found = import_named(name, place, "object")
-        except NotImportable:
-            continue  # maybe no name at all
-        trusted.require_made(found, module, what)
-
-
-def _names_in(text: str) -> Iterator[str]:
-    """Yield what could be `module:name` in a text, or in its words as a shell splits them, with placeholders."""
-    for word in _parts(text):
-        for before, after in pairwise(word.split(":")):
-            attribute = _ATTRIBUTE.match(after)
-            if attribute is None:
-                continue
-            modules = [found[0][::-1] for pattern in _MODULES if (found := pattern.match(before[::-1]))]
-            for module in dict.fromkeys(modules):
-                name = f"{module}:{attribute[0]}"
-                if FULL_NAME.fullmatch(_PLACEHOLDER.sub("1", name)) is not None:
-                    yield name
-
-
-def _parts(text: str) -> list[str]:
-    """Return a text, its words, and the words of these."""
-    found, words = {text: None}, [text]
-    for _ in range(_SPLITS):
-        words = [part for word in words for part in _split(word) if part not in found]
-        found.update(dict.fromkeys(words))
-    return list(found)
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:  # a quote without its end
-        return []
-
-
-def _is_full_name(name: Any) -> bool:
-    return isinstance(name, str) and len(name) <= LONGEST_NAME and FULL_NAME.fullmatch(name) is not None

@@ -153,13 +153,6 @@ class Group(_Entry):
 Entry = Leaf | Node | Group
 
 
-def field_default(field: dataclasses.Field[Any]) -> Any:
-    """Return the default that the class gives to a field, or `MISSING`."""
-    if field.default_factory is not MISSING:
-        return field.default_factory()
-    return field.default
-
-
 def walk_entries(entry: Entry) -> Iterator[Entry]:
     """Yield an entry and all below it, in order; of the items of a group only their fields."""
     yield entry

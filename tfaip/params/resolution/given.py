@@ -10,13 +10,14 @@ from tfaip.errors import UsageError
 from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import Trust, UntrustedName
 from tfaip.params.resolution.choices import ClassChoice
-from tfaip.params.resolution.entries import Group, Leaf, Node, field_default
+from tfaip.params.resolution.entries import Group, Leaf, Node
 from tfaip.params.resolution.sources import COMMAND_LINE, Hit
-from tfaip.params.tree.nodes import items_of, node_fields
+from tfaip.params.tree.nodes import field_default, items_of, node_fields, values_of
 from tfaip.params.types.kinds import origin_of
 from tfaip.params.types.objects import ObjectName, checked_object_name, is_object_name
 from tfaip.params.values.decoding import Decoder, parse_words
 from tfaip.params.values.jsonoptions import decode_with
+from tfaip.params.values.scalars import is_none
 from tfaip.params.values.words import Words
 from tfaip.util.text import shorten, shorten_text
 
@@ -52,7 +53,7 @@ def chosen_names(group: Group, hit: Hit) -> dict[str, str | None] | None:
     The name is None if the item itself holds that of its class, as in a file.
     """
     value, shown = hit.value, hit.label(group.flag)
-    if group.optional and (value is None or (isinstance(value, Words) and [w.lower() for w in value] == ["none"])):
+    if group.optional and is_none(value):
         return None
     if not isinstance(value, Words):
         if not isinstance(value, Mapping if group.keyed else list):
@@ -74,10 +75,6 @@ def chosen_names(group: Group, hit: Hit) -> dict[str, str | None] | None:
 
 def _names_of(cls: type) -> set[str]:
     return {field.name for field in node_fields(cls)}
-
-
-def values_of(node: Any) -> dict[str, Any]:
-    return {field.name: getattr(node, field.name) for field in node_fields(node)}
 
 
 def carried_values(default: Any, declared: Any, cls: type | None) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from tfaip.errors import UsageError
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.metadata import COMMON, is_common
 from tfaip.params.names import oldnames
+from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import Trust
 from tfaip.params.resolution.choices import ClassChoice
-from tfaip.params.resolution.entries import Entry, Group, Leaf, Node, field_default
-from tfaip.params.resolution.given import carried_values, chosen_class, chosen_names, converted, name_given, values_of
+from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
+from tfaip.params.resolution.given import carried_values, chosen_class, chosen_names, converted, name_given
 from tfaip.params.resolution.sources import COMMAND_LINE, DEFAULT, Hit, Settings
-from tfaip.params.tree.nodes import items_of, node_fields
+from tfaip.params.tree.nodes import field_default, items_of, node_fields, values_of
 from tfaip.params.tree.places import prefix_below
 from tfaip.params.types.kinds import field_kind, origin_of
 from tfaip.params.types.objects import from_name
@@ -35,7 +36,6 @@ class _Place:
         name: of the field; the rest of the flag.
         meta: what `pai_meta` gave.
         lowest: sources of a lower rank are ignored.
-        old_names: of the field.
         owner: class that has the field.
     """
 
@@ -43,17 +43,22 @@ class _Place:
     name: str
     meta: Mapping[str, Any]
     lowest: int = 0
-    old_names: tuple[str, ...] = ()
     owner: type | None = None
 
     @property
     def flag(self) -> str:
         return self.prefix + self.name
 
-    def below(self, field: dataclasses.Field[Any], lowest: int, old_names: tuple[str, ...], owner: type) -> _Place:
+    @property
+    def old_names(self) -> list[str]:
+        """Old names of the field."""
+        renamed = {} if self.owner is None else oldnames.renamed_fields(self.owner)
+        return [old for old, new in renamed.items() if new == self.name]
+
+    def below(self, field: dataclasses.Field[Any], owner: type) -> _Place:
         """Return the place of a field of the node here."""
         meta = _with_common(owner, field)
-        return _Place(prefix_below(self.prefix, self.name, meta), field.name, meta, lowest, old_names, owner)
+        return _Place(prefix_below(self.prefix, self.name, meta), field.name, meta, self.lowest, owner)
 
 
 class Resolver:
@@ -96,25 +101,7 @@ class Resolver:
             also = [] if default is MISSING or default is None else [type(default)]
             choice = ClassChoice(declared, place.meta, also)
         node = Node(place.flag, place.name, place.meta, None, declared, choice, optional, owner=place.owner)
-        values: Mapping[str, Any] = {}
-        hit = None if choice is None else self.settings.choice(place.flag, place.lowest)
-        if choice is not None and hit is not None:
-            node.origin = hit.origin
-            node.cls = chosen_class(node, choice, hit, self._trusted_by(hit))
-            # A lower source may have set fields of the class that was chosen there.
-            self.settings.replace(f"{place.flag}.", hit.rank)
-            named = name_given(hit.value, node.cls, place.flag, self._trusted_by(hit))
-            values = {**carried_values(default, declared, node.cls), **named}
-        elif selected is not None:
-            node.cls = selected
-        elif default is MISSING:
-            # The class of an abstract one that is taken if none is chosen.
-            node.cls = getattr(origin_of(declared), "__default_choice__", declared)
-            node.required = inspect.isabstract(origin_of(node.cls))
-            if node.required:
-                node.cls = None
-        elif default is not None:
-            node.cls, values = type(default), values_of(default)
+        values = self._choose_class(node, place, default, selected)
         if node.cls is not None:
             if node.cls is origin_of(declared):
                 node.cls = declared  # with its type arguments
@@ -123,21 +110,42 @@ class Resolver:
                 self._set_like_tuple(node, place)
         return node
 
+    def _choose_class(self, node: Node, place: _Place, default: Any, selected: type | None) -> Mapping[str, Any]:
+        """Set the class of a node: the given, selected or default one; return the values that its fields begin with."""
+        declared, choice = node.declared, node.choice
+        hit = None if choice is None else self.settings.choice(place.flag, place.lowest)
+        if choice is not None and hit is not None:
+            node.origin = hit.origin
+            node.cls = chosen_class(node, choice, hit, self._trusted_by(hit))
+            # A lower source may have set fields of the class that was chosen there.
+            self.settings.replace(f"{place.flag}.", hit.rank)
+            named = name_given(hit.value, node.cls, place.flag, self._trusted_by(hit))
+            return {**carried_values(default, declared, node.cls), **named}
+        if selected is not None:
+            node.cls = selected
+        elif default is MISSING:
+            # The class of an abstract one that is taken if none is chosen.
+            node.cls = getattr(origin_of(declared), "__default_choice__", declared)
+            node.required = inspect.isabstract(origin_of(node.cls))
+            if node.required:
+                node.cls = None
+        elif default is not None:
+            node.cls = type(default)
+            return values_of(default)
+        return {}
+
     def _add_fields(self, node: Node, place: _Place, values: Mapping[str, Any]) -> None:
         cls = origin_of(node.cls)
         types_of = field_types(node.cls)
-        old_names = oldnames.renamed_fields(cls)
         for field in node_fields(cls):
             if not field.init or field.metadata.get("mode") == "ignore":
                 # There is no flag, but a given instance keeps its value.
                 if field.name in values:
                     node.hidden[field.name] = values[field.name]
                 continue
-            old = tuple(old for old, new in old_names.items() if new == field.name)
-            below = place.below(field, place.lowest, old, cls)
             given = field.name in values
             default = values[field.name] if given else field_default(field)
-            node.entries.append(self._entry(below, types_of[field.name], default, given))
+            node.entries.append(self._entry(place.below(field, cls), types_of[field.name], default, given))
 
     def _entry(self, place: _Place, declared: Any, default: Any, given: bool) -> Entry:
         kind = field_kind(declared)
@@ -179,7 +187,10 @@ class Resolver:
                 selected = choice.select(class_name, hit.label(place.flag), self._trusted_by(hit))
                 if named := name_given(class_name, selected, place.flag, self._trusted_by(hit)):
                     default, selected = selected(**named), None
-            group.items.append(self._node(_Place(prefix, name, meta, lowest), declared, default, False, selected))
+            item = self._node(_Place(prefix, name, meta, lowest), declared, default, False, selected)
+            if hit is not None and item.required:
+                raise UsageError(f"{hit.label(item.flag)} needs a class; {one_of(choice.names())}")
+            group.items.append(item)
         return group
 
     def _trusted_by(self, hit: Hit) -> Trust | None:

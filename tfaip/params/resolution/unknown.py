@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.names.lightning import lightning_counterpart, lightning_hint
@@ -102,8 +104,7 @@ def flags_of_other_classes(roots: Sequence[Node], word: str) -> Iterator[tuple[s
             for field in node_fields(cls):
                 is_flag_name = field.name not in known and field.metadata.get("mode") != "ignore"
                 if is_flag_name and word.lower() in field.name.lower():
-                    flag = f"{node.flag}{field.metadata.get('separator', '.')}{field.name}"
-                    yield flag, f"--{node.flag} {_choice(node, cls)}"
+                    yield _flag_of(field, node.flag), f"--{node.flag} {_choice(node, cls)}"
 
 
 def _near_flags(key: str, known: Sequence[str]) -> list[str]:
@@ -149,8 +150,9 @@ def _listed(names: Sequence[str]) -> str:
 
 def _knows(cls: type, prefix: str, key: str) -> bool:
     """Return True if `key` is the flag of a field of a node, or begins with it."""
-    for field in node_fields(cls):
-        flag = f"{prefix}{field.metadata.get('separator', '.')}{field.name}"
-        if f"{key}.".startswith(f"{flag}."):
-            return True
-    return False
+    return any(f"{key}.".startswith(f"{_flag_of(field, prefix)}.") for field in node_fields(cls))
+
+
+def _flag_of(field: dataclasses.Field[Any], prefix: str) -> str:
+    """Return the flag of a field of a node with the flag `prefix`."""
+    return f"{prefix}{field.metadata.get('separator', '.')}{field.name}"

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfaip.params.limits import FieldError, check_fields
+from tfaip.params.limits import below, check_fields
 from tfaip.params.names.trust import top_package
 
 
@@ -26,6 +26,23 @@ def node_fields(node: Any) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(cls)
 
 
+def values_of(node: Any) -> dict[str, Any]:
+    """Return the values of the fields of a node by name."""
+    return {field.name: getattr(node, field.name) for field in node_fields(node)}
+
+
+def field_default(field: dataclasses.Field[Any]) -> Any:
+    """Return the default that the class gives to a field, or `MISSING`."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def has_default(field: dataclasses.Field[Any]) -> bool:
+    """Return True if the class gives a default to a field, which is not made here."""
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
 def items_of(value: Any) -> dict[str, Any] | None:
     """Return the items of a dict, list or tuple by key or index as text; None for others."""
     if isinstance(value, Mapping):
@@ -38,7 +55,7 @@ def items_of(value: Any) -> dict[str, Any] | None:
 def children(value: Any) -> dict[str, Any] | None:
     """Return the parts of a node, or of a container of nodes, by name; None for a plain value."""
     if is_node(value):
-        return {field.name: getattr(value, field.name) for field in node_fields(value)}
+        return values_of(value)
     items = items_of(value) or {}
     has_nodes = any(children(item) is not None for item in items.values())
     return items if has_nodes else None
@@ -67,11 +84,8 @@ def post_init(params: Any) -> None:
         FieldError: if a value is not allowed; its path begins at `params`.
     """
     for name, child in (children(params) or {}).items():
-        try:
+        with below(name):
             post_init(child)
-        except FieldError as error:
-            error.move_below(name)
-            raise
     if is_node(params):
         if hasattr(params, "__post_init__"):
             params.__post_init__()

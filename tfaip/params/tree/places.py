@@ -62,8 +62,8 @@ class Place:
         return Place(prefix, name, f"{self.path}.{name}" if self.path else name, meta)
 
 
-def flag_of(params: Any, root: str, path: str) -> str:
-    """Return the flag with dashes of the field at a path, or the path if it has none.
+def place_at(params: Any, root: str, path: str) -> Place:
+    """Return the place of the node or value at a path.
 
     Args:
         params: the root of the tree.
@@ -71,10 +71,15 @@ def flag_of(params: Any, root: str, path: str) -> str:
         path: dotted path from the root, which may no longer exist; `__cls__` is the class of the node above.
     """
     place, value = Place.of_root(root), params
-    for name in path.removesuffix("__cls__").removesuffix(".").split("."):
+    for name in filter(None, path.removesuffix("__cls__").split(".")):
         place = place.below(name, value)
         value = (children(value) or {}).get(name)
-    return place.label
+    return place
+
+
+def flag_of(params: Any, root: str, path: str) -> str:
+    """Return the flag with dashes of the field at a path (see `place_at`), or the path if it has none."""
+    return place_at(params, root, path).label
 
 
 def walk_places(params: Any, place: Place) -> Iterator[tuple[Place, Any]]:

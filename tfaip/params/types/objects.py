@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.names.trust import FULL_NAME, LONGEST_NAME, Trust, check_module, top_package
+from tfaip.params.names.trust import Trust, check_module, is_full_name, top_package
 from tfaip.params.types.kinds import origin_of
 from tfaip.util.text import shorten
 
@@ -30,8 +30,7 @@ class ObjectNameOfFile(ObjectName):
 
 def is_object_name(name: str) -> bool:
     """Return True for `module:Class` and for `package>Name`."""
-    is_full = len(name) <= LONGEST_NAME and FULL_NAME.fullmatch(name) is not None
-    return is_full or _REGISTERED.fullmatch(name) is not None
+    return is_full_name(name) or _REGISTERED.fullmatch(name) is not None
 
 
 def checked_object_name(name: str, trusted: Trust | None, place: str) -> ObjectName:

@@ -22,8 +22,10 @@ from tfaip.errors import UsageError
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldError
 from tfaip.params.names import oldnames, suggestions
-from tfaip.params.names.trust import Trust, UntrustedName, check_function, check_text, find_class
+from tfaip.params.names.textnames import check_text
+from tfaip.params.names.trust import Trust, UntrustedName, check_function, find_class
 from tfaip.params.resource import Resource
+from tfaip.params.tree.nodes import has_default, node_fields
 from tfaip.params.types.fieldtext import FieldText
 from tfaip.params.types.functions import FunctionName
 from tfaip.params.types.kinds import (
@@ -39,7 +41,7 @@ from tfaip.params.types.kinds import (
 )
 from tfaip.params.types.objects import ObjectName, checked_object_name, from_name
 from tfaip.params.values.encoding import CLASS_KEY, encode
-from tfaip.params.values.jsonoptions import JsonOptions, decode_with, options_of
+from tfaip.params.values.jsonoptions import decode_with, options_of
 from tfaip.params.values.scalars import (
     distance,
     former_member,
@@ -184,14 +186,16 @@ class Decoder:
         inner = dataclasses.replace(self, trusted=self.trusted.and_code_of(declared))
         types_of = field_types(cls)
         origin = origin_of(cls)
+        options = options_of(origin)
         values = self._current_values(origin, _by_field(origin, value), types_of, place)
         decoded = {}
         for key, item in values.items():
-            option = _option(origin, key)
+            option = options[key]
             found = inner._decode_field(item, types_of[key], option.decoder, f"{place}.{option.name}", origin)
             if found is not dataclasses.MISSING:
                 decoded[key] = found
-        missing = [name for name in _required(origin) if name not in decoded]
+        required = [field.name for field in node_fields(origin) if field.init and not has_default(field)]
+        missing = [name for name in required if name not in decoded]
         if missing:
             raise UsageError(f"{place}: {origin.__name__} needs a value for {', '.join(missing)}")
         return self._build(cls, decoded, place)
@@ -212,7 +216,7 @@ class Decoder:
             raise UsageError(f"{place}: {error}") from error
         for key in current:
             if key not in types_of:
-                hint = suggestions.did_you_mean(str(key), [_option(cls, name).name for name in types_of])
+                hint = suggestions.did_you_mean(str(key), [options.name for options in options_of(cls).values()])
                 raise UsageError(f"{place}: {cls.__name__} has no {shorten(key)}{hint}")
         return current
 
@@ -330,17 +334,7 @@ class Decoder:
         check_text(text, self.trusted, place)
 
 
-def _option(cls: Any, field: str) -> JsonOptions:
-    return options_of(cls).get(field) or JsonOptions(field)
-
-
 def _by_field(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what JSON holds of a node by the names of its fields, without its class."""
     fields = {options.name: name for name, options in options_of(cls).items()}
     return {fields.get(key, key): item for key, item in values.items() if key != CLASS_KEY}
-
-
-def _required(cls: Any) -> list[str]:
-    missing = dataclasses.MISSING
-    fields = dataclasses.fields(cls)
-    return [f.name for f in fields if f.init and f.default is missing and f.default_factory is missing]

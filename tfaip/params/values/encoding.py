@@ -10,7 +10,7 @@ from typing import Any
 
 from tfaip.params.names.trust import class_name
 from tfaip.params.resource import Resource
-from tfaip.params.tree.nodes import is_node, node_fields
+from tfaip.params.tree.nodes import is_node
 from tfaip.params.values.jsonoptions import JsonOptions, options_of
 from tfaip.util.text import shorten
 
@@ -32,14 +32,8 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
     if is_node(value):
         cls: Any = type(value)
         encoded = {CLASS_KEY: class_name(cls)}
-        options = options_of(cls)
-        for field in node_fields(value):
-            item = getattr(value, field.name)
-            if options:  # of any field: no two of them may have the same name
-                option = options.get(field.name, JsonOptions(field.name))
-                _encode_with(option, item, directory, f"{place}.{field.name}", encoded)
-            else:
-                encoded[field.name] = _encode_below(item, directory, f"{place}.{field.name}")
+        for name, options in options_of(cls).items():
+            _encode_field(options, getattr(value, name), directory, f"{place}.{name}", encoded)
         return encoded
     if isinstance(value, Mapping):
         encoded = {}
@@ -62,8 +56,8 @@ def _encode_below(value: Any, directory: Path | None, place: str) -> Any:
     return encode(value, directory, place) if name is None else name
 
 
-def _encode_with(options: JsonOptions, value: Any, directory: Path | None, place: str, into: dict[str, Any]) -> None:
-    """Add the value of a field that has options to the encoded node."""
+def _encode_field(options: JsonOptions, value: Any, directory: Path | None, place: str, into: dict[str, Any]) -> None:
+    """Add the value of a field to the encoded node."""
     if options.is_excluded(value):
         return
     if options.name in into:

@@ -8,8 +8,8 @@ from typing import Any
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.tree.places import Place
 from tfaip.params.types.kinds import FieldKind, field_kind, origin_of
+from tfaip.params.values.encoding import CLASS_KEY
 
-_CLASS_KEY = "__cls__"
 _UNKNOWN = FieldKind("leaf", None, optional=False)
 
 
@@ -55,12 +55,12 @@ def _flags(value: Any, kind: FieldKind, place: Place) -> Iterator[tuple[str, str
     if parts is None or (kind.kind == "leaf" and kind is not _UNKNOWN):
         yield path if place.is_hidden else place.flag, path, value
     elif isinstance(value, list) or kind.kind == "dict":
-        classes = {name: _class_name(item.get(_CLASS_KEY)) for name, item in parts.items() if isinstance(item, dict)}
+        classes = {name: _class_name(item.get(CLASS_KEY)) for name, item in parts.items() if isinstance(item, dict)}
         yield place.flag, path, list(classes.values()) if isinstance(value, list) else classes
         below = _UNKNOWN if kind is _UNKNOWN else FieldKind("node", kind.declared, optional=False)
         for name, item in parts.items():
             if isinstance(item, dict):
-                item = {key: part for key, part in item.items() if key != _CLASS_KEY}
+                item = {key: part for key, part in item.items() if key != CLASS_KEY}
             yield from _flags(item, below, place.below(str(name), value))
     else:
         yield from _flags_of_node(parts, kind, place, path)
@@ -72,7 +72,7 @@ def _flags_of_node(
     cls = origin_of(kind.declared) if kind.kind == "node" else None
     types = field_types(kind.declared) if cls is not None else {}
     for name, item in parts.items():
-        if name == _CLASS_KEY:
+        if name == CLASS_KEY:
             path_of_class = f"{path}.{name}" if path else name
             has_flag = bool(path) and not place.is_hidden and not place.meta.get("fix_dc")
             yield place.flag if has_flag else path_of_class, path_of_class, _class_name(item)

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError
 from tfaip.params.names.oldnames import removed_fields, renamed_fields
-from tfaip.params.names.trust import UntrustedName, top_package
+from tfaip.params.names.trust import OWN_PACKAGE, UntrustedName, top_package
 from tfaip.params.resource import Resource
 from tfaip.params.types.fieldtext import FieldText
 from tfaip.params.types.functions import FunctionName
@@ -21,7 +21,6 @@ from tfaip.params.values.encoding import CLASS_KEY
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
 
-_OWN_PACKAGE = "tfaip"
 # A field of all scenario params of 1.2, which are also a part of its trainer params.
 _MARK, _SCENARIO = "tfaip_version", "scenario"
 # Class that 1.2 made for the trainer params of a scenario; the declared one takes its place.
@@ -134,7 +133,7 @@ def _is_field_of_toolkit(cls: type, name: str) -> bool:
     """Return True if the toolkit declares a field that a class of a scenario may inherit."""
     for base in cls.__mro__:
         if name in vars(base).get("__annotations__", {}):
-            return top_package(base.__module__) == _OWN_PACKAGE
+            return top_package(base.__module__) == OWN_PACKAGE
     return False
 
 
@@ -154,7 +153,7 @@ def _is_plain(value: Any) -> bool:
 def _names_toolkit(value: Any) -> bool:
     """Return True for params of a class of the toolkit."""
     name = value.get(CLASS_KEY) if isinstance(value, dict) else None
-    return isinstance(name, str) and top_package(name.partition(":")[0]) == _OWN_PACKAGE
+    return isinstance(name, str) and top_package(name.partition(":")[0]) == OWN_PACKAGE
 
 
 @cache

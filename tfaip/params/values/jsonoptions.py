@@ -41,7 +41,7 @@ class JsonOptions:
 
 @cache
 def options_of(cls: Any) -> Mapping[str, JsonOptions]:
-    """Return the options of the fields of a dataclass that have some, by the name of the field."""
+    """Return the options of all fields of a dataclass, by the name of the field."""
     found: dict[str, JsonOptions] = {}
     # Of `@dataclass_json(letter_case=...)`.
     of_class = (getattr(cls, "dataclass_json_config", None) or {}).get("letter_case")
@@ -49,9 +49,7 @@ def options_of(cls: Any) -> Mapping[str, JsonOptions]:
         given = field.metadata.get(_KEY) or {}
         letter_case = given.get("letter_case") or of_class
         name = letter_case(field.name) if letter_case is not None else field.name
-        options = JsonOptions(name, given.get("encoder"), given.get("decoder"), given.get("exclude"))
-        if options != JsonOptions(field.name):
-            found[field.name] = options
+        found[field.name] = JsonOptions(name, given.get("encoder"), given.get("decoder"), given.get("exclude"))
     return found
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING
 from typing import Any
 
 from marshmallow import Schema, ValidationError, fields, post_load, pre_dump
 
 from tfaip.errors import UsageError
 from tfaip.params.declaration.fieldhelp import help_of
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.tree.nodes import has_default, node_fields
 from tfaip.params.values.encoding import CLASS_KEY
-from tfaip.params.values.jsonoptions import JsonOptions, options_of
+from tfaip.params.values.jsonoptions import options_of
 from tfaip.params.values.serialization import from_dict, to_dict
 
 
@@ -27,10 +26,9 @@ def schema_of(cls: Any, *, infer_missing: bool = False, trusted: Iterable[str] =
     """
     members: dict[str, Any] = {CLASS_KEY: fields.String()}
     optional: dict[str, None] = {}
-    known = options_of(cls)
     for field in node_fields(cls):
-        is_required = field.default is MISSING and field.default_factory is MISSING
-        name = known.get(field.name, JsonOptions(field.name)).name
+        is_required = not has_default(field)
+        name = options_of(cls)[field.name].name
         metadata = {"description": help_of(cls, field.name)}
         members[name] = fields.Raw(required=is_required and not infer_missing, allow_none=True, metadata=metadata)
         if is_required and infer_missing:

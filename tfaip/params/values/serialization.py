@@ -112,12 +112,9 @@ def _decode(
 ) -> T:
     if isinstance(trusted, str):
         raise TypeError(f"trusted is the string {trusted!r}, expected a list of packages: [{trusted!r}]")
-    values = document if key is None else document.get(key)
-    directory = None if path is None else path.parent
-    if not is_former(document):
-        decoded: T = Decoder(Trust.of(trusted), directory).decode(values, cls, "params")
-        return decoded
-    decoder = FormerDecoder(Trust.of(trusted), directory)
-    decoded = decoder.decode(values, cls, "params")
-    report(tuple(decoder.notes), "a dict" if path is None else str(path))
+    kind = FormerDecoder if is_former(document) else Decoder
+    decoder = kind(Trust.of(trusted), None if path is None else path.parent)
+    decoded: T = decoder.decode(document if key is None else document.get(key), cls, "params")
+    if isinstance(decoder, FormerDecoder):
+        report(tuple(decoder.notes), "a dict" if path is None else str(path))
     return decoded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 
@@ -12,11 +13,7 @@ class Words(list[str]):
 class Text(Words):
     """Words that a Python program gives as one text: a list is split as a shell does, a scalar is the whole text."""
 
-    text: str
-
     def __init__(self, text: str) -> None:
-        import shlex
-
         try:
             super().__init__(shlex.split(text))
         except ValueError:  # a quote without its end

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfaip.params.resolution.entries import field_default
 from tfaip.params.tree.changes import ABSENT, Change
-from tfaip.params.tree.nodes import is_node, node_fields
+from tfaip.params.tree.nodes import field_default, is_node, node_fields
 from tfaip.params.tree.paths import get_path, is_hidden
 from tfaip.params.tree.places import flag_of
 from tfaip.params.types.fieldtext import value_text
