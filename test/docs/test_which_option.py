@@ -13,8 +13,7 @@ import pytest
 from test.docs.test_docs import DOCS, commands
 from tfaip import scripts
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-from tfaip.scripts import train
-from tfaip.scripts.common.parser import CommandParser
+from tfaip.scripts.common.parser import TrainingParser
 
 ROW = re.compile(r"^\| (?!I want to)([^|-][^|]*) \| (.*) \| \[[^\]]+\]\(([\w.]+\.md)(?:#[\w-]+)?\) \|$", re.MULTILINE)
 ROWS = ROW.findall((DOCS / "which_option.md").read_text())
@@ -43,8 +42,7 @@ def defaults() -> dict[str, Any]:
 
 
 def parse_training(flags: str) -> Any:
-    parser = CommandParser("test", "", scenario=TutorialScenario)
-    return train.parse_without_output(parser, TutorialScenario, shlex.split(flags)).trainer
+    return TrainingParser("test", "", TutorialScenario).parse(shlex.split(flags)).trainer
 
 
 @pytest.mark.parametrize("flags", FLAGS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.scripts.train import open_scenario, parse_without_output
+from tfaip.scripts.train import open_scenario
 from tfaip.util.terminal import text_plot
 
 if TYPE_CHECKING:
@@ -115,11 +115,10 @@ def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
 
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
-    from tfaip.scripts.common.parser import CommandParser
+    from tfaip.scripts.common.parser import TrainingParser
 
     description = f"Show the learning rate of a training of {scenario.__name__}."
-    parser = CommandParser(prog, description, scenario.declared_packages(), ["png"], scenario)
-    args = parse_without_output(parser, scenario, flags)
+    args = TrainingParser(prog, description, scenario, writes=["png"]).parse(flags)
     if args.trainer.epochs > _MAX_EPOCHS:
         raise UsageError(
             f"{args.trainer.epochs} epochs are too many to compute their rates, expected at most {_MAX_EPOCHS}: change "
