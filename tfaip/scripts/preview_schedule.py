@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,17 +165,15 @@ def _rows(epochs: Sequence[EpochRates], width: int) -> list[str]:
         epochs: all epochs.
         width: of the column of the stage; 0: there is none.
     """
-    rows: list[tuple[int, int, str]] = []
-    for rates in epochs:
-        text = f"{rates.stage if width else '':<{width}}{_rate_text(rates)}"
-        first = rates.epoch
-        if rows and rows[-1][2] == text:
-            first = rows.pop()[0]
-        rows.append((first, rates.epoch, text))
+
+    def text(rates: EpochRates) -> str:
+        return f"{rates.stage if width else '':<{width}}{_rate_text(rates)}"
+
     lines = []
-    for first, last, text in rows:
-        span = f"{first}-{last}" if first < last else first
-        lines.append(f"{span:>11}  {text}")
+    for line, equal in groupby(epochs, key=text):
+        numbers = [rates.epoch for rates in equal]
+        span = f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else numbers[0]
+        lines.append(f"{span:>11}  {line}")
     return lines
 
 
