@@ -17,13 +17,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from images import BACKEND, BenchmarkScenario, ImagesParams, synthetic_images
+from pairs import race_calls, ratio_text
 
 from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.predict.params import PredictorParams
@@ -53,23 +53,13 @@ print(model.evaluate(images, labels, batch_size=16, verbose=0, return_dict=True)
 """
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    """How long a call takes."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def compare(what: str, ours: Callable[[], Any], bare: Callable[[], Any], pairs: int, samples: int, batch: int) -> None:
     """Run both in turn and print throughput ratios and what each sample costs more."""
-    ours(), bare()
-    times = [(seconds(ours), seconds(bare)) for _ in range(pairs)]
-    ratios = [theirs / own for own, theirs in times]
-    own, theirs = (statistics.median(column) for column in zip(*times, strict=True))
+    times = race_calls(ours, bare, pairs)
+    own, theirs = map(statistics.median, times)
     print(
         f"{BACKEND}, {what}: toolkit {own:.3f} s, bare {theirs:.3f} s, {1e3 * theirs / samples * batch:.2f} ms/batch; "
-        f"throughput ratio median {statistics.median(ratios):.3f} (min {min(ratios):.3f}, max {max(ratios):.3f}, "
-        f"{pairs} pairs); {1e6 * (own - theirs) / samples:+.2f} us per sample"
+        f"throughput ratio {ratio_text(times[1], times[0])}; {1e6 * (own - theirs) / samples:+.2f} us per sample"
     )
 
 
