@@ -63,18 +63,24 @@ def compare(what: str, ours: Callable[[], Any], bare: Callable[[], Any], pairs: 
     )
 
 
-def measure(name: str, network: str, samples: int, batch: int, pairs: int) -> None:
-    """Prediction and LAV of one model."""
+def predictor_of(network: str, batch: int) -> tuple[BenchmarkScenario, Predictor]:
+    """Return a scenario with a network, and its predictor."""
     params = BenchmarkScenario.default_params()
     params.model.network = network
     scenario = BenchmarkScenario(params)
-    generator = ImagesParams(samples=samples)
-    images, labels = synthetic_images(samples)
     predict = PredictorParams(silent=True)
     predict.pipeline.batch_size = batch
-    evaluation = PredictionEvaluation(scenario, predict.pipeline, silent=True)
     predictor = Predictor(predict, scenario.data)
     predictor.set_model(scenario.graph)
+    return scenario, predictor
+
+
+def measure(name: str, network: str, samples: int, batch: int, pairs: int) -> None:
+    """Prediction and LAV of one model."""
+    scenario, predictor = predictor_of(network, batch)
+    generator = ImagesParams(samples=samples)
+    images, labels = synthetic_images(samples)
+    evaluation = PredictionEvaluation(scenario, predictor.params.pipeline, silent=True)
     bare = scenario.graph.network
     bare.compile(loss="sparse_categorical_crossentropy", metrics=["accuracy"])
     compare(
@@ -97,11 +103,7 @@ def measure(name: str, network: str, samples: int, batch: int, pairs: int) -> No
 
 def measure_raw(calls: int, pairs: int) -> None:
     """Single samples, as a service has them: `Predictor.raw()` and a plain call of the layers."""
-    params = BenchmarkScenario.default_params()
-    params.model.network = "mlp"
-    scenario = BenchmarkScenario(params)
-    predictor = Predictor(PredictorParams(silent=True), scenario.data)
-    predictor.set_model(scenario.graph)
+    scenario, predictor = predictor_of("mlp", batch=16)
     bare = scenario.graph.network
     bare.build((None, 28, 28))
     images, _ = synthetic_images(calls)
