@@ -23,7 +23,6 @@ import itertools
 import json
 import logging
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from images import BACKEND, NETWORKS, RATE, Begin, keras, synthetic_images, toolkit
+from pairs import run_apart
 
 from tfaip.trainer.run.output import RunOutput
 from tfaip.util.terminal import print_table
@@ -97,16 +97,26 @@ def train(name: str, epochs: int, steps: int, directory: Path, waits: Waits) -> 
         )(waits.begin_epoch)
         return
     callbacks: list[keras.callbacks.Callback] = [Begin(waits.begin_epoch)]
-    if name == "BackupAndRestore":
-        callbacks.append(keras.callbacks.BackupAndRestore(str(directory / "backup"), save_freq="epoch"))
-    elif name == "OrbaxCheckpoint":
-        callbacks.append(keras.callbacks.OrbaxCheckpoint(str(directory / "orbax"), save_freq="epoch", max_to_keep=2))
+    if name != "fit":
+        callbacks.append(keras_checkpoints(name, directory))
     callbacks[-1].on_epoch_end = waits.measured(callbacks[-1].on_epoch_end)
     images, labels = synthetic_images(samples, NETWORKS[NETWORK].shape)
+    bare_model().fit(images, labels, batch_size=BATCH_SIZE, epochs=epochs, verbose=0, callbacks=callbacks)
+
+
+def bare_model() -> keras.Model:
+    """Return the network as Keras trains it, built, which BackupAndRestore needs."""
     model = NETWORKS[NETWORK].build()
     model.compile(keras.optimizers.Adam(RATE), "sparse_categorical_crossentropy", metrics=["accuracy"])
-    model.build((None, *NETWORKS[NETWORK].shape))  # which BackupAndRestore needs
-    model.fit(images, labels, batch_size=BATCH_SIZE, epochs=epochs, verbose=0, callbacks=callbacks)
+    model.build((None, *NETWORKS[NETWORK].shape))
+    return model
+
+
+def keras_checkpoints(name: str, directory: Path) -> keras.callbacks.Callback:
+    """Return the callback of Keras with this name, which writes once per epoch."""
+    if name == "OrbaxCheckpoint":
+        return keras.callbacks.OrbaxCheckpoint(str(directory / "orbax"), save_freq="epoch", max_to_keep=2)
+    return keras.callbacks.BackupAndRestore(str(directory / "backup"), save_freq="epoch")
 
 
 def largest_memory() -> float:
@@ -133,14 +143,6 @@ def differences(readings: Sequence[float]) -> list[float]:
     return [end - begin for begin, end in itertools.pairwise(readings)]
 
 
-def measure(name: str, epochs: int, steps: int) -> dict[str, Any]:
-    """Run one contestant in a process of its own."""
-    command = [sys.executable, __file__, "--one", name, "--epochs", str(epochs), "--steps", str(steps)]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 (our own file)
-    figures: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
-    return figures
-
-
 def main() -> None:
     """Parse the command line, and run all contestants in turn."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -160,7 +162,7 @@ def main() -> None:
     figures: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for _ in range(args.rounds):
         for name in names:
-            figures[name].append(measure(name, args.epochs, args.steps))
+            figures[name].append(run_apart("--one", name, "--epochs", args.epochs, "--steps", args.steps))
             print(f"{name}: {json.dumps(figures[name][-1])}", file=sys.stderr, flush=True)
     print(BACKEND)
     rows = [row(name, runs, figures.get(CONTESTANTS[name], runs)) for name, runs in figures.items()]

@@ -9,11 +9,11 @@ Random scores and transcripts without padding: 16 samples of 200 frames, 80 clas
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from pairs import race_calls, ratio_text
 
 from tfaip.backend.selection import import_backend
 
@@ -26,8 +26,8 @@ from tfaip.layers.ctcloss import ctc_loss  # noqa: E402
 SIZES = {"small": (16, 200, 80, 30), "large": (32, 500, 100, 80)}
 
 
-def compiled(loss: Callable[..., Any], *targets: np.ndarray) -> Callable[[Any], Any]:
-    """Return a function of the scores that returns the loss and its gradient."""
+def compiled(loss: Callable[..., Any], scores: Any, *targets: np.ndarray) -> Callable[[], np.ndarray]:
+    """Return a function that computes the loss and its gradient with respect to the scores, which it returns."""
     labels, label_lengths, lengths = targets
 
     def total(scores: Any) -> Any:
@@ -36,24 +36,18 @@ def compiled(loss: Callable[..., Any], *targets: np.ndarray) -> Callable[[Any], 
     if BACKEND == "jax":
         import jax
 
-        return jax.jit(jax.value_and_grad(total))
-    import tensorflow as tf
+        step = jax.jit(jax.value_and_grad(total))
+    else:
+        import tensorflow as tf
 
-    @tf.function(autograph=False)
-    def step(scores: Any) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            value = total(scores)
-        return value, tape.gradient(value, scores)
+        @tf.function(autograph=False)
+        def step(scores: Any) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(scores)
+                value = total(scores)
+            return value, tape.gradient(value, scores)
 
-    return step
-
-
-def seconds(step: Callable[[Any], Any], scores: Any) -> float:
-    """Time one call."""
-    started = time.perf_counter()
-    np.asarray(step(scores)[1])
-    return time.perf_counter() - started
+    return lambda: np.asarray(step(scores)[1])
 
 
 def main() -> None:
@@ -66,15 +60,10 @@ def main() -> None:
         scores = keras.ops.convert_to_tensor(rng.normal(size=(batch, frames, classes)).astype("float32"))
         transcripts = rng.integers(1, classes, (batch, labels)).astype("int32")
         targets = (transcripts, np.full(batch, labels, "int32"), np.full(batch, frames, "int32"))
-        ours, theirs = compiled(ctc_loss, *targets), compiled(keras.ops.ctc_loss, *targets)
-        seconds(ours, scores), seconds(theirs, scores)
-        times = [(seconds(ours, scores), seconds(theirs, scores)) for _ in range(pairs)]
-        ratios = sorted(own / other for own, other in times)
-        own, other = (statistics.median(column) for column in zip(*times, strict=True))
-        print(
-            f"{BACKEND} {name}: ours {own * 1e3:.1f} ms, Keras {other * 1e3:.1f} ms, "
-            f"ratio {statistics.median(ratios):.3f} ({ratios[0]:.3f}, {ratios[-1]:.3f})"
-        )
+        both = [compiled(loss, scores, *targets) for loss in (ctc_loss, keras.ops.ctc_loss)]
+        times = race_calls(*both, pairs)
+        own, other = (statistics.median(taken) * 1e3 for taken in times)
+        print(f"{BACKEND} {name}: ours {own:.1f} ms, Keras {other:.1f} ms, ratio {ratio_text(*times)}")
 
 
 if __name__ == "__main__":

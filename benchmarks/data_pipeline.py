@@ -20,8 +20,6 @@ import json
 import os
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pairs import run_apart
 
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
@@ -40,7 +39,6 @@ from tfaip.data.pipeline.position import Position
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.specs import TensorSpec
-from tfaip.params import pai_dataclass
 
 MB = 10**6
 Batches = Iterable[Any]
@@ -121,16 +119,10 @@ class Source:
 # Ours.
 
 
-@pai_dataclass
-@dataclass
-class ImageParams(DataGeneratorParams):
+class ImageParams(DataGeneratorParams, cls=":Images"):
     """Which case."""
 
     case: str = "a"
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return Images
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
         return (ImagesInMemory if CASES[self.case].in_memory else Images)(mode, self)
@@ -157,16 +149,10 @@ class ImagesInMemory(ArrayDataGenerator[ImageParams]):
         return Sample(inputs={"image": CASES[self.params.case].raw()})
 
 
-@pai_dataclass
-@dataclass
-class WorkParams(DataProcessorParams):
+class WorkParams(DataProcessorParams, cls=":Work"):
     """Which case; without work the processor hands the sample on, so that workers have something to do."""
 
     case: str = "a"
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return Work
 
 
 class Work(MappingDataProcessor[WorkParams]):
@@ -177,16 +163,10 @@ class Work(MappingDataProcessor[WorkParams]):
         return sample if work is None else sample.new_inputs({"image": work(sample.inputs["image"])})
 
 
-@pai_dataclass
-@dataclass
-class ImageDataParams(DataBaseParams):
+class ImageDataParams(DataBaseParams, cls=":ImageData"):
     """Which case."""
 
     case: str = "a"
-
-    @staticmethod
-    def cls() -> type[DataBase[Any]]:
-        return ImageData
 
 
 class ImageData(DataBase[ImageDataParams]):
@@ -293,15 +273,6 @@ def measure(case: str, loader: str, workers: int) -> dict[str, float]:
     }
 
 
-def measure_apart(case: str, loader: str, workers: int) -> dict[str, float]:
-    """Do the same in a process of its own."""
-    command = [sys.executable, __file__, "--one", case, loader, str(workers)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (this file)
-    if result.returncode:
-        raise SystemExit(f"{loader} failed in case {case}:\n{result.stderr}")
-    return json.loads(result.stdout.splitlines()[-1])
-
-
 def compare(case: str, worker_numbers: list[int], repeat: int) -> None:
     """Measure and print all loaders of a case."""
     variants = [("plain loop", 0)]
@@ -313,7 +284,7 @@ def compare(case: str, worker_numbers: list[int], repeat: int) -> None:
     runs: dict[tuple[str, int], list[dict[str, float]]] = {variant: [] for variant in variants}
     for _ in range(repeat):
         for variant in variants:
-            runs[variant].append(measure_apart(case, *variant))
+            runs[variant].append(run_apart("--one", case, *variant))
     base = statistics.median(run["rate"] for run in runs[variants[0]])
     size_mb = np.prod(CASES[case].shape) * np.dtype(CASES[case].dtype).itemsize / MB
     print(f"\ncase {case}: {CASES[case].samples} samples, batches of {CASES[case].batch}")

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from pairs import ratio_text
 
 from tfaip.backend.selection import import_backend
 
@@ -121,10 +122,8 @@ def main() -> None:
     peers = [(name, "adam") for name in ("default", "hook", "noise", "all")]
     peers += [("all", "hook"), ("accumulate", "adam/4")]
     for name, peer in peers:
-        ratios = [a / b for a, b in zip(seconds[name], seconds[peer], strict=True)]
         step_us = statistics.median(seconds[name]) / args.steps * 1e6
-        figures = f"median {statistics.median(ratios):.3f} (min {min(ratios):.3f}, max {max(ratios):.3f})"
-        print(f"{name:10} / {peer:6}  {figures}, {step_us:.0f} us per step")
+        print(f"{name:10} / {peer:6}  {ratio_text(seconds[name], seconds[peer])}, {step_us:.0f} us per step")
 
 
 if __name__ == "__main__":

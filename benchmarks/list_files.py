@@ -10,12 +10,12 @@ import json
 import os
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from pairs import run_apart
 
 READS = 200_000
 
@@ -79,20 +79,12 @@ def main() -> None:
         path = Path(directory) / "list.txt"
         for number in args.lines:
             write(path, number)
-            rounds = {reader: [one(reader, path) for _ in range(args.rounds)] for reader in READERS}
+            rounds = {reader: [run_apart("--one", reader, path) for _ in range(args.rounds)] for reader in READERS}
             medians = {reader: [statistics.median(v) for v in zip(*rounds[reader], strict=True)] for reader in READERS}
             for reader, values in medians.items():
                 print(f"{number:<11} {reader:<7} {values[0]:7.1f} {values[1]:9.2f} {values[2]:9.2f}")
             ratios = [ours / theirs for ours, theirs in zip(medians["toolkit"], medians["strings"], strict=True)]
             print(f"{number:<11} ratio   {ratios[0]:7.2f} {ratios[1]:9.2f} {ratios[2]:9.2f}")
-
-
-def one(reader: str, path: Path) -> list[float]:
-    """Return what a process of its own measures."""
-    command = [sys.executable, __file__, "--one", reader, str(path)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
-    values: list[float] = json.loads(done.stdout)
-    return values
 
 
 if __name__ == "__main__":

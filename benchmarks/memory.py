@@ -15,13 +15,12 @@ An MLP of 20 million weights (80 MB), batches of 64, images in memory. Each cont
 import argparse
 import logging
 import resource
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from images import BACKEND, NETWORKS, BenchmarkScenario, ImagesParams, keras, synthetic_images, toolkit
+from pairs import run_apart
 
 from tfaip.lav.params import LAVParams
 from tfaip.predict.params import PredictorParams
@@ -69,13 +68,6 @@ def ours(kind: str, directory: Path, samples: int) -> None:
         list(lav.run([ImagesParams(samples=samples)]))
 
 
-def peak_mb(*arguments: str) -> float:
-    """Return the largest memory of a process of this script in MB."""
-    command = [sys.executable, __file__, *arguments]
-    result = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603
-    return float(result.stdout.split()[-1])
-
-
 def main() -> None:
     """Parse the command line; measure, or be one of those that are measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -93,11 +85,11 @@ def main() -> None:
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return
     with tempfile.TemporaryDirectory() as directory:
-        common = ("--samples", str(args.samples), "--part")
-        peak_mb(*common, "write", "", directory)
+        common = ("--samples", args.samples, "--part")
+        run_apart(*common, "write", "", directory)
         rows = []
         for kind in KINDS:
-            both = [peak_mb(*common, side, kind, directory) for side in ("toolkit", "bare")]
+            both = [run_apart(*common, side, kind, directory) for side in ("toolkit", "bare")]
             rows.append([kind, *(f"{one:.0f} MB" for one in both), f"{both[0] / both[1]:.3f}"])
     print(BACKEND)
     print_table(["", "toolkit", "bare Keras", "ratio"], rows)

@@ -1,10 +1,14 @@
-"""Contestants that take turns, round by round in one process, so that a busy machine hits all of them alike."""
+"""Contestants that take turns, round by round, so that a busy machine hits all of them alike."""
 
+import json
 import statistics
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Turn = Callable[[], None]
 
@@ -82,14 +86,45 @@ def race(contestants: list[Callable[[Turn], None]]) -> list[list[Seconds]]:
     return [rounds[1:] for rounds in state.seconds]
 
 
+def race_calls(ours: Callable[[], object], theirs: Callable[[], object], pairs: int) -> tuple[list[float], list[float]]:
+    """Return the seconds of the calls of two functions, which are called in turn, after a call of each to warm up."""
+    seconds: dict[Callable[[], object], list[float]] = {ours: [], theirs: []}
+    for work in seconds:
+        work()
+    for _ in range(pairs):
+        for work, taken in seconds.items():
+            started = time.perf_counter()
+            work()
+            taken.append(time.perf_counter() - started)
+    return seconds[ours], seconds[theirs]
+
+
+def ratio_text(numbers: Sequence[float], against: Sequence[float]) -> str:
+    """Return median and range of the ratios of pairs of numbers."""
+    ratios = [number / other for number, other in zip(numbers, against, strict=True)]
+    return f"median {statistics.median(ratios):.3f} (min {min(ratios):.3f}, max {max(ratios):.3f}, {len(ratios)} pairs)"
+
+
 def report(name: str, seconds: list[Seconds], against: list[Seconds]) -> None:
     """Print medians of the times, and median and range of the ratios of the pairs."""
-    ratios = [a.wall / b.wall for a, b in zip(seconds, against, strict=True)]
-    cpu = [a.cpu / b.cpu for a, b in zip(seconds, against, strict=True)]
-    walls = [statistics.median(s.wall for s in rounds) for rounds in (seconds, against)]
-    print(
-        f"{name}: {walls[0]:.3f} s and {walls[1]:.3f} s, ratio median {statistics.median(ratios):.3f} "
-        f"(min {min(ratios):.3f}, max {max(ratios):.3f}, {len(ratios)} pairs), of CPU time "
-        f"{statistics.median(cpu):.3f}",
-        flush=True,
-    )
+    walls = [[one.wall for one in rounds] for rounds in (seconds, against)]
+    cpu = [[one.cpu for one in rounds] for rounds in (seconds, against)]
+    medians = " and ".join(f"{statistics.median(wall):.3f} s" for wall in walls)
+    print(f"{name}: {medians}, ratio {ratio_text(*walls)}, of CPU time {ratio_text(*cpu)}", flush=True)
+
+
+def run_apart(*arguments: object, env: Mapping[str, str] | None = None) -> Any:
+    """Run the script once more, in a process of its own, and return the JSON in the last line that it prints.
+
+    Args:
+        arguments: of the command line.
+        env: variables of the environment; None: those of this process.
+
+    Raises:
+        SystemExit: if it fails.
+    """
+    command = [sys.executable, sys.argv[0], *map(str, arguments)]
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)  # noqa: S603 (the script)
+    if result.returncode:
+        raise SystemExit(f"{' '.join(command)} has failed:\n{result.stderr}")
+    return json.loads(result.stdout.splitlines()[-1])

@@ -17,13 +17,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from images import BACKEND, BenchmarkScenario, ImagesParams, synthetic_images
+from pairs import race_calls, ratio_text
 
 from tfaip.lav.evaluation import PredictionEvaluation
 from tfaip.predict.params import PredictorParams
@@ -53,38 +53,34 @@ print(model.evaluate(images, labels, batch_size=16, verbose=0, return_dict=True)
 """
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    """How long a call takes."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def compare(what: str, ours: Callable[[], Any], bare: Callable[[], Any], pairs: int, samples: int, batch: int) -> None:
     """Run both in turn and print throughput ratios and what each sample costs more."""
-    ours(), bare()
-    times = [(seconds(ours), seconds(bare)) for _ in range(pairs)]
-    ratios = [theirs / own for own, theirs in times]
-    own, theirs = (statistics.median(column) for column in zip(*times, strict=True))
+    times = race_calls(ours, bare, pairs)
+    own, theirs = map(statistics.median, times)
     print(
         f"{BACKEND}, {what}: toolkit {own:.3f} s, bare {theirs:.3f} s, {1e3 * theirs / samples * batch:.2f} ms/batch; "
-        f"throughput ratio median {statistics.median(ratios):.3f} (min {min(ratios):.3f}, max {max(ratios):.3f}, "
-        f"{pairs} pairs); {1e6 * (own - theirs) / samples:+.2f} us per sample"
+        f"throughput ratio {ratio_text(times[1], times[0])}; {1e6 * (own - theirs) / samples:+.2f} us per sample"
     )
+
+
+def predictor_of(network: str, batch: int) -> tuple[BenchmarkScenario, Predictor]:
+    """Return a scenario with a network, and its predictor."""
+    params = BenchmarkScenario.default_params()
+    params.model.network = network
+    scenario = BenchmarkScenario(params)
+    predict = PredictorParams(silent=True)
+    predict.pipeline.batch_size = batch
+    predictor = Predictor(predict, scenario.data)
+    predictor.set_model(scenario.graph)
+    return scenario, predictor
 
 
 def measure(name: str, network: str, samples: int, batch: int, pairs: int) -> None:
     """Prediction and LAV of one model."""
-    params = BenchmarkScenario.default_params()
-    params.model.network = network
-    scenario = BenchmarkScenario(params)
+    scenario, predictor = predictor_of(network, batch)
     generator = ImagesParams(samples=samples)
     images, labels = synthetic_images(samples)
-    predict = PredictorParams(silent=True)
-    predict.pipeline.batch_size = batch
-    evaluation = PredictionEvaluation(scenario, predict.pipeline, silent=True)
-    predictor = Predictor(predict, scenario.data)
-    predictor.set_model(scenario.graph)
+    evaluation = PredictionEvaluation(scenario, predictor.params.pipeline, silent=True)
     bare = scenario.graph.network
     bare.compile(loss="sparse_categorical_crossentropy", metrics=["accuracy"])
     compare(
@@ -107,11 +103,7 @@ def measure(name: str, network: str, samples: int, batch: int, pairs: int) -> No
 
 def measure_raw(calls: int, pairs: int) -> None:
     """Single samples, as a service has them: `Predictor.raw()` and a plain call of the layers."""
-    params = BenchmarkScenario.default_params()
-    params.model.network = "mlp"
-    scenario = BenchmarkScenario(params)
-    predictor = Predictor(PredictorParams(silent=True), scenario.data)
-    predictor.set_model(scenario.graph)
+    scenario, predictor = predictor_of("mlp", batch=16)
     bare = scenario.graph.network
     bare.build((None, 28, 28))
     images, _ = synthetic_images(calls)

@@ -10,23 +10,22 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from typing import Any
+
+from pairs import run_apart
 
 BATCHES = 100
 
 
 def samples_per_second(args: argparse.Namespace, devices: int) -> float:
     """Measured in a process of its own, since a process cannot change its devices."""
-    flags = ["--one", str(devices), "--network", args.network, "--batch_size", str(args.batch_size)]
     env = dict(os.environ)
     if not args.gpus and devices > 1:
         env["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
-    command = [sys.executable, __file__, *flags, *(["--gpus"] if args.gpus else [])]
-    done = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
-    return float(json.loads(done.stdout.splitlines()[-1]))
+    flags = ["--one", devices, "--network", args.network, "--batch_size", args.batch_size]
+    rate: float = run_apart(*flags, *(["--gpus"] if args.gpus else []), env=env)
+    return rate
 
 
 def train(args: argparse.Namespace) -> None:

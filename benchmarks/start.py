@@ -13,12 +13,13 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
+
+from pairs import run_apart
 
 from tfaip.util.terminal import print_table
 
@@ -108,14 +109,6 @@ def script(parts: Parts) -> None:
     model.fit(images, labels, batch_size=16, verbose=0, callbacks=[first_batches(parts)])
 
 
-def measure(name: str) -> dict[str, float]:
-    """Run a contestant in a process of its own."""
-    command = [sys.executable, __file__, "--one", name, str(time.time())]
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)  # noqa: S603
-    parts: dict[str, float] = json.loads(result.stdout.splitlines()[-1])
-    return parts
-
-
 def main() -> None:
     """Parse the command line, and run both in turn."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -128,7 +121,7 @@ def main() -> None:
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in PARTS}
     for _ in range(args.pairs):
         for name, found in runs.items():
-            found.append(measure(name))
+            found.append(run_apart("--one", name, time.time()))
             print(f"{name}: {json.dumps(found[-1])}", file=sys.stderr, flush=True)
     print(BACKEND)
     columns = [*PARTS["toolkit"], "total"]

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from checkpoints import BATCH_SIZE, NETWORK
-from images import BACKEND, NETWORKS, RATE, BenchmarkScenario, benchmark_params, keras, synthetic_images
+from checkpoints import BATCH_SIZE, NETWORK, bare_model, keras_checkpoints
+from images import BACKEND, NETWORKS, BenchmarkScenario, benchmark_params, keras, synthetic_images
 
 from tfaip.util.terminal import print_table
 
@@ -69,18 +69,13 @@ def train(name: str, directory: Path, at_begin: Callable[[keras.Model, int], Non
         trainer.train([Tell() if at_begin is None else begin(at_begin)])
         return
     images, labels = synthetic_images(samples, NETWORKS[NETWORK].shape)
-    model = NETWORKS[NETWORK].build()
-    model.compile(keras.optimizers.Adam(RATE), "sparse_categorical_crossentropy", metrics=["accuracy"])
-    model.build((None, *NETWORKS[NETWORK].shape))
+    model = bare_model()
     if name == "OrbaxCheckpoint" and at_begin is not None:
         # Not `keras.saving.load_model`, which (Keras 3.15) gives a `Sequential` its first weights again.
         model.load_weights(str(directory / "orbax"))
         at_begin(model, int(model.optimizer.iterations) // STEPS)
         return
-    if name == "OrbaxCheckpoint":
-        save = keras.callbacks.OrbaxCheckpoint(str(directory / "orbax"), save_freq="epoch", max_to_keep=2)
-    else:
-        save = keras.callbacks.BackupAndRestore(str(directory / "backup"), save_freq="epoch")
+    save = keras_checkpoints(name, directory)
     tell = Tell() if at_begin is None else begin(at_begin)
     # Told before it is saved, as in the toolkit.
     model.fit(images, labels, batch_size=BATCH_SIZE, epochs=EPOCHS, verbose=0, callbacks=[tell, save])

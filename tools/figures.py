@@ -13,8 +13,9 @@ import re
 import statistics
 import sys
 import tokenize
-from collections.abc import Iterator
 from pathlib import Path
+
+import grimp
 
 QUESTION_WORD = re.compile(r"(What|Whether|Where|How|That|Who|Which|Why)\b")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -25,13 +26,12 @@ def main() -> None:
     """Print the figures."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else "tfaip").resolve()
     files = sorted(root.rglob("*.py"))
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
-    circles = find_circles(read_edges(trees, root))
+    circles = find_circles(root)
     print(f"circles between files: {len(circles)} {[len(circle) for circle in circles]}")
     for circle in circles:
         print("   " + ", ".join(name.removeprefix(f"{root.name}.") for name in circle[:12]))
     lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
     print_sizes(files, nodes)
     print_density(files, nodes, lines)
 
@@ -83,62 +83,20 @@ def count_comments(path: Path) -> int:
     return sum(token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip() for token in tokens)
 
 
-def read_edges(trees: dict[Path, ast.Module], root: Path) -> dict[str, set[str]]:
-    """Return for each module the modules of the package that it imports."""
-    modules = {module_name(path, root): path for path in trees}
-    offering = {root.name, f"{root.name}.imports"}
-    edges: dict[str, set[str]] = {}
-    for name, path in modules.items():
-        imported: set[str] = set()
-        if name not in offering:
-            imported = set(imports_of(trees[path], name, path.name == "__init__.py", set(modules)))
-        edges[name] = {other for other in imported if other in modules} - offering - {name}
-    return edges
-
-
-def module_name(path: Path, root: Path) -> str:
-    """Return the dotted name of a file."""
-    parts = path.relative_to(root.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def imports_of(tree: ast.Module, name: str, is_package: bool, modules: set[str]) -> Iterator[str]:
-    """Yield the names of the modules that a module imports."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parts = name.split(".")
-                above = node.level - (1 if is_package else 0)
-                base = ".".join([*parts[: len(parts) - above], *([node.module] if node.module else [])])
-            for alias in node.names:  # a module of a package, or a name in a module
-                inner = f"{base}.{alias.name}"
-                yield inner if inner in modules else base
-
-
-def find_circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Return the groups of modules that import each other, the largest first."""
-    reachable = {name: reach(name, edges) for name in edges}
+def find_circles(root: Path) -> list[list[str]]:
+    """Return the groups of modules that import each other, directly or through others, the largest first."""
+    sys.path.insert(0, str(root.parent))
+    graph = grimp.build_graph(root.name, cache_dir=None)
+    for offering in graph.modules & {root.name, f"{root.name}.imports"}:
+        for imported in graph.find_modules_directly_imported_by(offering):
+            graph.remove_import(importer=offering, imported=imported)
+    below = {name: graph.find_upstream_modules(name) for name in sorted(graph.modules)}
     circles: list[list[str]] = []
-    for name in edges:
-        group = sorted(other for other in reachable[name] if name in reachable[other])
-        if name in reachable[name] and group not in circles:
+    for name, others in below.items():
+        group = sorted([name, *(other for other in others if name in below[other])])
+        if len(group) > 1 and group not in circles:
             circles.append(group)
     return sorted(circles, key=len, reverse=True)
-
-
-def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
-    """Return all modules that `start` imports, directly or through others."""
-    found: set[str] = set()
-    waiting = list(edges[start])
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += edges[name]
-    return found
 
 
 if __name__ == "__main__":

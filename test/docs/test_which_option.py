@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import shlex
 from typing import Any
@@ -9,22 +11,9 @@ from typing import Any
 import pytest
 
 from test.docs.test_docs import DOCS, commands
+from tfaip import scripts
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
-from tfaip.scripts import (
-    benchmark_input_pipeline,
-    check_export,
-    export,
-    lav,
-    multi_lav,
-    predict,
-    preview_schedule,
-    resume_training,
-    runs,
-    sweep,
-    train,
-    train_from_params,
-)
-from tfaip.scripts.common.parser import CommandParser
+from tfaip.scripts.common.parser import TrainingParser
 
 ROW = re.compile(r"^\| (?!I want to)([^|-][^|]*) \| (.*) \| \[[^\]]+\]\(([\w.]+\.md)(?:#[\w-]+)?\) \|$", re.MULTILINE)
 ROWS = ROW.findall((DOCS / "which_option.md").read_text())
@@ -33,21 +22,9 @@ OPTIONS = [option for _, cell, _ in ROWS for option in re.findall(r"`((?:-|tfaip
 FLAGS = [option for option in OPTIONS if option.startswith("--")]
 TYPED = [shlex.split(option) for option in OPTIONS if option.startswith("tfaip-")]
 USAGES = {
-    f"tfaip-{module.__name__.rpartition('.')[2].replace('_', '-')}": module.USAGE
-    for module in (
-        benchmark_input_pipeline,
-        check_export,
-        export,
-        lav,
-        multi_lav,
-        predict,
-        preview_schedule,
-        resume_training,
-        runs,
-        sweep,
-        train,
-        train_from_params,
-    )
+    f"tfaip-{module.name.replace('_', '-')}": importlib.import_module(f"tfaip.scripts.{module.name}").USAGE
+    for module in pkgutil.iter_modules(scripts.__path__)
+    if not module.ispkg
 }
 
 
@@ -65,8 +42,7 @@ def defaults() -> dict[str, Any]:
 
 
 def parse_training(flags: str) -> Any:
-    parser = CommandParser("test", "", scenario=TutorialScenario)
-    return train.parse_without_output(parser, TutorialScenario, shlex.split(flags)).trainer
+    return TrainingParser("test", "", TutorialScenario).parse(shlex.split(flags)).trainer
 
 
 @pytest.mark.parametrize("flags", FLAGS)

@@ -16,7 +16,7 @@ import pytest
 
 from test.support.commands import CommandResult, finish_command, start_command
 from tfaip.errors import UsageError
-from tfaip.scripts.sweep import print_results
+from tfaip.scripts.sweep import _without_own, print_results
 from tfaip.sweep.identity import about_sweep, require_same
 from tfaip.sweep.space import Range, read_space
 from tfaip.sweep.study import Sweep, SweepSettings, TrialResult
@@ -271,6 +271,13 @@ def test_a_dry_run_writes_nothing(space: Path) -> None:
     assert result.rc == 0, result
     assert "search learning_rate.lr, model.units, model.dropout in 20 trials of TinyScenario by tpe" in result.stdout
     assert [path.name for path in space.iterdir()] == ["space.yaml"]
+
+
+def test_its_own_flags_are_not_those_of_a_trial() -> None:
+    own = ["--seed", "-1", "--json", "--monitor=max val_acc", "--dry_run", "True"]
+    assert _without_own(["--trainer.epochs", "2", *own, "--model.units=3", "--jobs", "2"]) == [
+        *("--trainer.epochs", "2", "--model.units=3"),
+    ]
 
 
 @pytest.mark.series

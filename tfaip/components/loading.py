@@ -20,6 +20,7 @@ from typing import Any
 from tfaip.components.finding import SHIPPED
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
+from tfaip.params.names.suggestions import nearest
 from tfaip.util import importpath
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
@@ -105,12 +106,6 @@ def _import(name: str) -> ModuleType:
         raise UsageError(f"scenario module {shorten_text(name)} fails to import: {_one_line(error)}") from error
 
 
-def _near(name: str, known: Iterable[str], count: int) -> list[str]:
-    import difflib  # only messages need it
-
-    return difflib.get_close_matches(name, list(known), count)
-
-
 def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {shorten_text(str(error), 150)}"
 
@@ -120,7 +115,7 @@ def _near_modules(name: str, missing: str) -> str:
     parent, _, last = missing.rpartition(".")
     paths = list(getattr(sys.modules[parent], "__path__", [])) if parent in sys.modules else None
     known = {info.name for info in pkgutil.iter_modules(paths)} - sys.stdlib_module_names
-    near = _near(last, known, 3)
+    near = nearest(last, known)
     if not parent:
         # All installed packages are in the same place; the user means one with a scenario.
         shipped = [known_name for known_name in SHIPPED if missing in known_name.split(".")[2:]]
@@ -177,7 +172,7 @@ def _named_class(module: ModuleType, name: str) -> Scenario:
     if inspect.isclass(value) and issubclass(value, ScenarioComponents):
         return value
     known = sorted(_scenarios_of(module))
-    near = _near(name, known, 1)
+    near = nearest(name, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; it defines {', '.join(known) or 'none'}"
     raise UsageError(f"module {module.__name__} has no scenario named {shorten(name)}{hint}")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from tfaip.params.tree.nodes import children, is_node
+from tfaip.params.tree.nodes import nodes_of
 from tfaip.util.logging import ROOT, ConsoleHandler, log_level
 from tfaip.util.origin import LIBRARIES
 
@@ -61,16 +61,8 @@ def _is_of_application(handler: logging.Handler) -> bool:
 def _packages(values: Iterable[Any]) -> set[str]:
     classes: set[type] = set()
     for value in values:
-        classes.update([value] if isinstance(value, type) else _classes(value))
+        classes.update([value] if isinstance(value, type) else map(type, nodes_of(value)))
     return {base.__module__.partition(".")[0] for cls in classes for base in cls.__mro__}
-
-
-def _classes(params: Any) -> Iterator[type]:
-    """Iterate over the classes of all nodes of a tree of params."""
-    if is_node(params):
-        yield type(params)
-    for child in (children(params) or {}).values():
-        yield from _classes(child)
 
 
 @contextlib.contextmanager

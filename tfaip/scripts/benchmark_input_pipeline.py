@@ -8,7 +8,7 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.scripts.train import open_scenario, parse_without_output
+from tfaip.scripts.train import open_scenario
 
 PROG = "tfaip-benchmark-input-pipeline"
 USAGE = f"""usage: {PROG} SCENARIO [flags]
@@ -46,12 +46,11 @@ def main(name: str, flags: list[str]) -> None:
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
     from tfaip.params.commandline.flagtexts import described
-    from tfaip.scripts.common.parser import CommandParser
+    from tfaip.scripts.common.parser import TrainingParser
 
-    description = f"Measure the input pipeline of {described(scenario)}"
-    parser = CommandParser(prog, description, scenario.declared_packages(), scenario=scenario)
+    parser = TrainingParser(prog, f"Measure the input pipeline of {described(scenario)}", scenario)
     parser.add_option("--time_limit", type=float | None, help="Stop after so many seconds (None: Ctrl-C stops)")
-    args = parse_without_output(parser, scenario, flags)
+    args = parser.parse(flags)
     if args.time_limit is not None and not args.time_limit > 0:
         raise UsageError(f"time_limit is {args.time_limit}, expected seconds above 0: change --time_limit")
     return args

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.scripts.common import command
-from tfaip.scripts.train import open_scenario, parse_without_output
+from tfaip.scripts.train import open_scenario
 from tfaip.util.text import shorten_text
 
 if TYPE_CHECKING:
@@ -53,15 +53,9 @@ def main(name: str, flags: list[str]) -> None:
     """Check the code of a scenario."""
     from dataclasses import asdict
 
-    from tfaip.scripts.common.parser import CommandParser
-
     scenario = open_scenario(name)
-    description = f"Check the code of {scenario.__name__}."
-    # If its default params fail, which is a finding below, only its own package is trusted.
-    parser = CommandParser(f"{PROG} {name}", description, scenario.declared_packages(), scenario=scenario)
-    parser.add_option("--json", help="Print a JSON list of findings")
     try:
-        args = parse_without_output(parser, scenario, flags)
+        args = _parse(f"{PROG} {name}", scenario, flags)
     except UsageError:
         raise
     except Exception as error:  # code of the user
@@ -78,6 +72,14 @@ def main(name: str, flags: list[str]) -> None:
         _print(scenario.__name__, findings)
     if findings:
         raise FindingsError(f"{len(findings)} findings")
+
+
+def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
+    from tfaip.scripts.common.parser import TrainingParser
+
+    parser = TrainingParser(prog, f"Check the code of {scenario.__name__}.", scenario)
+    parser.add_option("--json", help="Print a JSON list of findings")
+    return parser.parse(flags)
 
 
 def _check(scenario: type, params: Any) -> list[Finding]:

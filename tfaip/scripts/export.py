@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,12 +51,14 @@ def main(name: str, flags: list[str]) -> None:
 
 
 def _check_formats(formats: Sequence[str]) -> None:
+    from tfaip.params.names.suggestions import nearest
+
     known = ", ".join(FORMAT_DIRS)
     if not formats:
         raise UsageError(f"which format? expected: --format and one or several of {known}")
     for name in formats:
         if name not in FORMAT_DIRS:
-            near = difflib.get_close_matches(name, FORMAT_DIRS, n=1)
+            near = nearest(name, FORMAT_DIRS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise UsageError(f"--format {shorten_text(name)} is not one of {known}{hint}")
 

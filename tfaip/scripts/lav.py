@@ -25,7 +25,7 @@ data that the training validated on.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load a model and validate it."""
-    from tfaip.scripts.common.evaluation import parse_flags, plan, run_lav
+    from tfaip.scripts.common.evaluation import parse, plan, run_lav
     from tfaip.scripts.common.exportedmodels import open_models
     from tfaip.scripts.common.results import print_results, write_results
 
@@ -33,7 +33,7 @@ def main(directories: list[str], flags: list[str]) -> None:
         given = shorten_text(" ".join(directories))
         raise UsageError(f"{FLAG} takes one directory, got {given}; tfaip-multi-lav takes several")
     models = open_models(directories, flags)
-    args, generators = parse_flags(f"{PROG} {FLAG} {models.paths[0]}", models)
+    args, generators = parse(f"{PROG} {FLAG} {models.paths[0]}", models)
     if args.dry_run:
         plan(args, models, generators)
         return

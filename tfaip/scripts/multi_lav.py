@@ -23,13 +23,13 @@ dump, and the events for TensorBoard, are those of the vote.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load models, validate them and their vote."""
-    from tfaip.scripts.common.evaluation import parse_flags, plan, run_lav
+    from tfaip.scripts.common.evaluation import parse, plan, run_lav
     from tfaip.scripts.common.exportedmodels import open_models
     from tfaip.scripts.common.results import print_results, write_results
 
     models = open_models(directories, flags)
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
-    args, generators = parse_flags(prog, models, print_samples=False)
+    args, generators = parse(prog, models, print_samples=False)
     if args.dry_run:
         plan(args, models, generators)
         return

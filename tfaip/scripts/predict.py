@@ -31,15 +31,11 @@ predicted samples.
 def main(directories: list[str], flags: list[str]) -> None:
     """Apply models to data."""
     from tfaip.components.userlogs import user_logs
-    from tfaip.device.devices import prepare_devices
-    from tfaip.params.values.storable import flags_of
     from tfaip.scripts.common.exportedmodels import open_models
     from tfaip.util.logging import logger
 
     models = open_models(directories, flags)
     args, generator = _parse(models)
-    with flags_of(args.predict, "predict", "device"):
-        prepare_devices(args.predict.device, alone=True)
     if args.dry_run:
         _plan(args, models, generator)
         return
@@ -61,28 +57,19 @@ def main(directories: list[str], flags: list[str]) -> None:
 def _parse(models: Models) -> tuple[SimpleNamespace, Any]:
     from dataclasses import replace
 
-    from tfaip.data.databaseparams import DataGeneratorParams
     from tfaip.params.commandline.flagtexts import described
-    from tfaip.params.metadata import COMMON
     from tfaip.predict.params import PredictorParams
-    from tfaip.scripts.common.dataflags import generator_of_flags
-    from tfaip.scripts.common.exportedmodels import choose_data
+    from tfaip.scripts.common.dataflags import parse_flags
     from tfaip.scripts.common.parser import CommandParser
 
-    defaults = _default_data(models)
     predict = PredictorParams()
     models.use_training_pipeline(predict)
     # A training may validate on a part of its data; of a prediction samples would be missing without a word.
     predict.pipeline = replace(predict.pipeline, batch_drop_remainder=False, limit=-1, max_element_length=None)
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
     parser = CommandParser(prog, f"Apply {described(models.scenario)}", models.all_trusted(), ["dump"], models.scenario)
-    parser.add_params("predict", PredictorParams, default=predict, metadata={"fix_dc": True})
-    default = generator_of_flags(models.flags, next(iter(defaults), None))
-    parser.add_params("data", DataGeneratorParams, default=default, metadata=COMMON)
-    for name in ("pipeline", "device"):
-        parser.accept_former(f"predict.{name}", name)
-    args = parser.parse(models.flags)
-    return args, choose_data(args.data, defaults)[0]
+    args, generators = parse_flags(parser, models.flags, "predict", predict, _default_data(models))
+    return args, generators[0]
 
 
 def _default_data(models: Models) -> list[Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.scripts.train import open_scenario, parse_without_output
+from tfaip.scripts.train import open_scenario
 from tfaip.util.terminal import text_plot
 
 if TYPE_CHECKING:
@@ -115,11 +116,10 @@ def _size_and_network(params: Any, scenario_cls: Any) -> tuple[int, Any]:
 
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
-    from tfaip.scripts.common.parser import CommandParser
+    from tfaip.scripts.common.parser import TrainingParser
 
     description = f"Show the learning rate of a training of {scenario.__name__}."
-    parser = CommandParser(prog, description, scenario.declared_packages(), ["png"], scenario)
-    args = parse_without_output(parser, scenario, flags)
+    args = TrainingParser(prog, description, scenario, writes=["png"]).parse(flags)
     if args.trainer.epochs > _MAX_EPOCHS:
         raise UsageError(
             f"{args.trainer.epochs} epochs are too many to compute their rates, expected at most {_MAX_EPOCHS}: change "
@@ -165,17 +165,15 @@ def _rows(epochs: Sequence[EpochRates], width: int) -> list[str]:
         epochs: all epochs.
         width: of the column of the stage; 0: there is none.
     """
-    rows: list[tuple[int, int, str]] = []
-    for rates in epochs:
-        text = f"{rates.stage if width else '':<{width}}{_rate_text(rates)}"
-        first = rates.epoch
-        if rows and rows[-1][2] == text:
-            first = rows.pop()[0]
-        rows.append((first, rates.epoch, text))
+
+    def text(rates: EpochRates) -> str:
+        return f"{rates.stage if width else '':<{width}}{_rate_text(rates)}"
+
     lines = []
-    for first, last, text in rows:
-        span = f"{first}-{last}" if first < last else first
-        lines.append(f"{span:>11}  {text}")
+    for line, equal in groupby(epochs, key=text):
+        numbers = [rates.epoch for rates in equal]
+        span = f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else numbers[0]
+        lines.append(f"{span:>11}  {line}")
     return lines
 
 

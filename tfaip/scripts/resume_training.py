@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.scripts.common.commandline import take_words
-from tfaip.scripts.train import add_trainer_params
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
@@ -101,7 +99,7 @@ def _take_stage(flags: Sequence[str], checkpoint: str | None) -> tuple[str | Non
     Raises:
         UsageError: if it is not followed by one name.
     """
-    words, rest = take_words(FROM_STAGE, "the name of a stage", flags)
+    words, rest = command.take_words(FROM_STAGE, "the name of a stage", flags)
     if len(words) > 1:
         raise UsageError(f"{FROM_STAGE} takes the name of one stage, got {shorten_text(' '.join(words))}")
     if words and checkpoint is not None:
@@ -129,11 +127,10 @@ def _leave_out_history(stored: StoredTraining, root: Path) -> None:
 
 
 def _parse(prog: str, stored: StoredTraining, flags: Sequence[str]) -> Any:
-    from tfaip.scripts.common.parser import CommandParser
+    from tfaip.scripts.common.parser import TrainingParser
 
-    trusted = [*stored.scenario.declared_packages(), *stored.permission.packages]
-    parser = CommandParser(prog, "Continue a training.", trusted, scenario=stored.scenario)
-    add_trainer_params(parser, type(stored.params), stored.params)
+    description, params, packages = "Continue a training.", stored.params, stored.permission.packages
+    parser = TrainingParser(prog, description, stored.scenario, packages, cls=type(params), default=params)
     return parser.parse(flags)
 
 

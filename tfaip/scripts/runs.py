@@ -186,9 +186,9 @@ def _matching(flag: str, patterns: Sequence[str], known: Mapping[str, None]) -> 
 
 def _facts(run: StoredRun, params: Sequence[str], values: Sequence[str]) -> dict[str, Any]:
     """Return what is known about a run, as JSON has it."""
-    best = None
-    if run.best is not None:
-        best = {"monitor": run.best.monitor, "mode": run.best.mode, "epoch": run.best.epoch, "value": run.best.value}
+    from dataclasses import asdict
+
+    best = asdict(run.best) if run.best is not None else None
     logged = run.values()
     return {
         "run": str(run.path),

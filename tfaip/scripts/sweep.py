@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.scripts.common import command
-from tfaip.scripts.common.commandline import take_words
-from tfaip.scripts.train import open_scenario, parse_without_output
+from tfaip.scripts.train import open_scenario
 
 if TYPE_CHECKING:
-    from tfaip.scripts.common.parser import CommandParser
+    from tfaip.scripts.common.parser import TrainingParser
     from tfaip.sweep.space import Space
     from tfaip.sweep.study import SweepSettings, TrialResult
 
@@ -86,12 +85,11 @@ def main(name: str, flags: list[str]) -> None:
     print_results(sweep.results(), settings, args.json)
 
 
-def _parser(prog: str, scenario: Any) -> CommandParser:
+def _parser(prog: str, scenario: Any) -> TrainingParser:
     from tfaip.params.commandline.flagtexts import described
-    from tfaip.scripts.common.parser import CommandParser
+    from tfaip.scripts.common.parser import TrainingParser
 
-    description = f"Search for the best params of {described(scenario)}"
-    parser = CommandParser(prog, description, scenario.declared_packages(), scenario=scenario)
+    parser = TrainingParser(prog, f"Search for the best params of {described(scenario)}", scenario)
     for flag, (kind, default, text) in _OPTIONS.items():
         parser.add_option(f"--{flag}", type=kind, default=default, help=text)
     return parser
@@ -100,7 +98,7 @@ def _parser(prog: str, scenario: Any) -> CommandParser:
 def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> SimpleNamespace:
     from tfaip.sweep.study import PRUNERS, SAMPLERS
 
-    args: SimpleNamespace = parse_without_output(_parser(prog, scenario), scenario, flags)
+    args = _parser(prog, scenario).parse(flags)
     for flag in ("space", "output_dir"):
         if not getattr(args, flag):
             raise UsageError(f"missing required flag: --{flag}")
@@ -143,18 +141,15 @@ def _settings(name: str, scenario: Any, flags: Sequence[str], args: SimpleNamesp
 
 
 def _without_own(flags: Sequence[str]) -> list[str]:
-    """Return the flags of the training alone."""
-    rest = list(flags)
-    for flag in (*_OPTIONS, "dry_run"):
-        is_switch = flag in ("json", "dry_run")
-        words = [f"--{flag}"]
-        while any(word == words[0] or word.startswith(f"{words[0]}=") for word in rest):
-            if is_switch and words[0] in rest:
-                index = rest.index(words[0])
-                has_value = index + 1 < len(rest) and not rest[index + 1].startswith("-")
-                rest = rest[:index] + rest[index + 1 + has_value :]
-            else:
-                _, rest = take_words(words[0], "a value", rest)
+    """Return the flags of the training alone, with their values."""
+    own = {f"--{name}" for name in (*_OPTIONS, "dry_run")}
+    rest: list[str] = []
+    is_own = False
+    for word in flags:
+        if word.startswith("--"):
+            is_own = word.partition("=")[0] in own
+        if not is_own:
+            rest.append(word)
     return rest
 
 
@@ -174,7 +169,7 @@ def _check(name: str, scenario: Any, flags: Sequence[str], space: Space, file: s
                 write_config(config, space, {flag: value})
                 words = [*flags, "--config", str(config)]
                 try:
-                    parse_without_output(_parser(f"{PROG} {name}", scenario), scenario, words)
+                    _parser(f"{PROG} {name}", scenario).parse(words)
                 except UsageError as error:
                     raise UsageError(str(error).replace(str(config), file)) from error
 

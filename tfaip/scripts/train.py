@@ -10,7 +10,6 @@ from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 
 if TYPE_CHECKING:
-    from tfaip.scripts.common.parser import CommandParser
     from tfaip.trainer.run.permission import Permission
 
 PROG = "tfaip-train"
@@ -51,25 +50,6 @@ def open_scenario(name: str) -> Any:
     return load_scenario(name)
 
 
-def parse_without_output(parser: CommandParser, scenario: Any, flags: Sequence[str]) -> Any:
-    """Parse the flags of a training for a command that writes no run."""
-    add_trainer_params(parser, scenario.trainer_params_cls(), scenario.default_trainer_params())
-    return parser.parse(flags)
-
-
-def add_trainer_params(parser: CommandParser, cls: Any, default: Any) -> None:
-    """Add the flags of a training.
-
-    Args:
-        parser: gets the flags.
-        cls: class of the trainer params.
-        default: trainer params to start from.
-    """
-    parser.add_params("trainer", cls, default=default)
-    for name in ("progress_bar_mode", "lav_silent"):  # without a group in tfaip 1.2
-        parser.accept_former(name, f"trainer.{name}")
-
-
 def train_with_flags(
     prog: str, scenario: Any, flags: Sequence[str], permission: Permission, default: Any = None
 ) -> None:
@@ -107,14 +87,10 @@ def train_with_flags(
 
 def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permission, default: Any) -> Any:
     from tfaip.params.commandline.flagtexts import described
-    from tfaip.scripts.common.parser import CommandParser
+    from tfaip.scripts.common.parser import TrainingParser
 
-    made = scenario.default_trainer_params() if default is None else None
-    trusted = [*scenario.declared_packages(made), *permission.packages]
-    parser = CommandParser(prog, f"Train {described(scenario)}", trusted, scenario=scenario)
-    default = made if default is None else default
+    parser = TrainingParser(prog, f"Train {described(scenario)}", scenario, permission.packages, default=default)
     parser.add_option("--summary", help="Print layers, shapes and parameters of the model, train nothing")
-    add_trainer_params(parser, scenario.trainer_params_cls(), default)
     args = parser.parse(flags)
     if "--summary" in flags and not args.summary:
         raise UsageError("--summary takes no value: leave it out to train")

@@ -41,11 +41,15 @@ class Range:
     step: int | float | None = None
     log: bool = False
 
+    @property
+    def _has_integers(self) -> bool:
+        return all(isinstance(number, int | None) for number in (self.low, self.high, self.step))
+
     def distribution(self) -> BaseDistribution:
         """Return what the search draws from."""
         from optuna.distributions import FloatDistribution, IntDistribution
 
-        if isinstance(self.low, int) and isinstance(self.high, int) and isinstance(self.step, int | None):
+        if self._has_integers:
             return IntDistribution(self.low, self.high, self.log, self.step or 1)
         return FloatDistribution(self.low, self.high, self.log, self.step)
 
@@ -56,7 +60,7 @@ class Range:
 
     def samples(self) -> list[Value]:
         """Return values to check the flag with: the limits, and a fraction if there are some between them."""
-        if isinstance(self.low, int) and isinstance(self.high, int) and isinstance(self.step, int | None):
+        if self._has_integers:
             return [self.low, self.high]
         if self.step is not None:
             return [self.low, self.high, min(float(self.low + self.step), self.high)]
@@ -68,7 +72,7 @@ class Range:
         Raises:
             UsageError: if there is no step between them, or they are too many.
         """
-        step = self.step or (1 if isinstance(self.low, int) and isinstance(self.high, int) else None)
+        step = self.step or (1 if self._has_integers else None)
         if step is None or self.log:
             raise UsageError(f"a grid needs choices, or a range with a step and without log, for {flag}")
         distance = (self.high - self.low) / step

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tfaip.components.userlogs import console_unless_configured
 from tfaip.params.flags import set_flags
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.run.names import CHECKPOINT_NAME
+from tfaip.util.logging import only_warnings
 
 NO_FLAGS: Mapping[str, Any] = MappingProxyType({})
 _UPDATES_PER_EPOCH = 2
@@ -137,13 +140,7 @@ class SmallTraining:
         self.changed = watched.changed
 
 
-def _quiet() -> Any:
-    from contextlib import ExitStack
-
-    from tfaip.components.userlogs import console_unless_configured
-    from tfaip.util.logging import only_warnings
-
-    with ExitStack() as stack:
-        stack.enter_context(console_unless_configured())
-        stack.enter_context(only_warnings())
-        return stack.pop_all()
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    with console_unless_configured(), only_warnings():
+        yield

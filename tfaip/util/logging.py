@@ -28,9 +28,9 @@ LOG_FILE = "tfaip_log_file"
 # Attribute of a record: its text on the console, instead of the message; pass it as `extra`. Empty: it is not printed.
 CONSOLE_TEXT = "console_text"
 LEVELS = ("debug", "info", "warning", "error", "critical")
-# Work that takes less is not worth a line.
 # Between two warnings that the log cannot be written.
 REPEAT_S = 60.0
+# Work that takes less is not worth a line.
 LONG_S = 1.0
 
 

@@ -62,9 +62,8 @@ def require_writable(path: Path) -> None:
         UsageError: if no file can have the path, its directory does not exist or is not writable,
             or the path is not that of a regular file.
     """
-    problem = path_problem(path)
-    if problem is not None:
-        raise UsageError(f"{shorten(str(path))} cannot be written: the path {problem}")
+    _require_possible(path)
+    problem = None
     if not path.parent.is_dir():
         problem = f"there is no directory {shorten_text(str(path.parent))}"
     elif path.is_dir():
@@ -82,15 +81,19 @@ def require_directory(path: Path) -> None:
     Raises:
         UsageError: if no directory can have the path, or there is no permission.
     """
-    problem = path_problem(path)
-    if problem is not None:
-        raise UsageError(f"{shorten(str(path))} cannot be written: the path {problem}")
+    _require_possible(path)
     existing = path.absolute()
     while not os.path.lexists(existing):
         existing = existing.parent
     if not existing.is_dir():
         raise UsageError(f"{shorten_text(str(path))} cannot be written: {shorten_text(str(existing))} is no directory")
     require_creatable(existing / "file")
+
+
+def _require_possible(path: Path) -> None:
+    problem = path_problem(path)
+    if problem is not None:
+        raise UsageError(f"{shorten(str(path))} cannot be written: the path {problem}")
 
 
 def require_creatable(path: Path) -> None:

@@ -61,9 +61,7 @@ def open_file(path: str | os.PathLike[str], limit: int | None = None, follow_lin
         raise OSError(errno.EINVAL, "its name holds a NUL character") from error
     try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-            raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
+        _require_regular(status.st_mode, "it")
         if limit is not None and status.st_size > limit:
             raise _too_large(limit)
         return open(descriptor, "rb")
@@ -130,9 +128,7 @@ def require_regular_files(directory: Path) -> int:
     for root, _, names in os.walk(directory):
         for name in names:
             status = os.stat(os.path.join(root, name))
-            if not stat.S_ISREG(status.st_mode):
-                kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-                raise OSError(errno.EINVAL, f"{shorten_text(name)} is {kind}, not a regular file")
+            _require_regular(status.st_mode, shorten_text(name))
             size += status.st_size
     return size
 
@@ -188,6 +184,12 @@ def is_shallow(value: Any, max_depth: int = MAX_DEPTH) -> bool:
 def parse_whole_number(text: str) -> int | None:
     """Return the number of at most nine decimal digits; None for any other text."""
     return int(text) if re.fullmatch("0|[1-9][0-9]{0,8}", text) else None
+
+
+def _require_regular(mode: int, name: str) -> None:
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise OSError(errno.EINVAL, f"{name} is {kind}, not a regular file")
 
 
 def _items(value: Any) -> Any:

@@ -15,8 +15,7 @@ from hypothesis import given, strategies as st
 from test.events.test_writer import scalars
 from test.trainer.line import LineScenario, line_params, train, weight
 from tfaip.errors import UsageError
-from tfaip.scripts.common.parser import CommandParser
-from tfaip.scripts.train import add_trainer_params
+from tfaip.scripts.common.parser import TrainingParser
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.reporting.bars import ProgressBar, create_progress_display
 from tfaip.trainer.reporting.progress import (
@@ -235,8 +234,7 @@ def test_the_summary_is_aligned(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(("number", "mode"), [(0, "plain"), (1, "auto"), (2, "lines")])
 def test_numbers_of_earlier_versions(number: int, mode: str) -> None:
     """They mean the same on the command line, in files and in Python; what is stored is the word."""
-    parser = CommandParser("train", "")
-    add_trainer_params(parser, LineScenario.trainer_params_cls(), LineScenario.default_trainer_params())
+    parser = TrainingParser("train", "", LineScenario)
     for flag in ("--trainer.progress_bar_mode", "--progress_bar_mode"):
         assert parser.parse([flag, str(number)]).trainer.progress_bar_mode is ProgressBarMode(mode)
     params = line_params([1])

@@ -71,10 +71,17 @@ def walk(params: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from walk(child, join_path(path, name))
 
 
+def nodes_of(params: Any) -> Iterator[Any]:
+    """Yield all nodes of a tree, the outermost first."""
+    if is_node(params):
+        yield params
+    for child in (children(params) or {}).values():
+        yield from nodes_of(child)
+
+
 def packages_of(params: Any) -> set[str]:
     """Return the top-level packages of the classes of all nodes of a tree."""
-    found = {top_package(type(params).__module__)} if is_node(params) else set()
-    return found.union(*map(packages_of, (children(params) or {}).values()))
+    return {top_package(type(node).__module__) for node in nodes_of(params)}
 
 
 def post_init(params: Any) -> None:

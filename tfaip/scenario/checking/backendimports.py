@@ -85,21 +85,11 @@ def _defined_in(module: str, name: str) -> str | None:
 @cache
 def _backend_of(module: str) -> str | None:
     """Return the backend that a module of the toolkit loads when it is imported; None: none."""
-    left, seen = [module], set()
-    while left:
-        name = left.pop(0)
-        if name in seen or name == _TOOLKIT:
-            continue
-        seen.add(name)
-        source = read_source(name)
-        if source is None:
-            continue
+    for source in _reached([module], _TOOLKIT):
         for imported in imports_at_start(source):
             top = imported.module.partition(".")[0]
             if top in BACKENDS:
                 return top
-            if top == _TOOLKIT:
-                left += _modules(imported)
     return None
 
 

@@ -7,8 +7,6 @@ from typing import Any
 from tfaip.scenario.checking.finding import Finding, Kind, finding_at, finding_of_error
 from tfaip.util.construction import construct
 
-_UNKNOWN_RANK = "unknown rank"
-
 
 def find_in_model(scenario_cls: Any, scenario_params: Any) -> list[Finding]:
     """Build the model of a scenario and return what keeps it from being trained, or from being compiled.
@@ -43,18 +41,8 @@ def find_in_model(scenario_cls: Any, scenario_params: Any) -> list[Finding]:
 
 
 def _failure(error: Exception, scenario_cls: Any) -> Finding:
-    if _UNKNOWN_RANK in str(error):
-        return finding_of_error(
-            error,
-            Kind.UNKNOWN_RANK,
-            scenario_cls,
-            "a tensor has an unknown rank, which losses and metrics of Keras 3 refuse",
-            "give it a shape (tensor.set_shape, or keras.ops.reshape) before it is passed on",
-        )
-    return finding_of_error(
-        error,
-        Kind.FAILS,
-        scenario_cls,
-        "the model cannot be built",
-        "correct it, and check again",
-    )
+    kind, text, advice = Kind.FAILS, "the model cannot be built", "correct it, and check again"
+    if "unknown rank" in str(error):
+        kind, text = Kind.UNKNOWN_RANK, "a tensor has an unknown rank, which losses and metrics of Keras 3 refuse"
+        advice = "give it a shape (tensor.set_shape, or keras.ops.reshape) before it is passed on"
+    return finding_of_error(error, kind, scenario_cls, text, advice)

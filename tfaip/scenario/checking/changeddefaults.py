@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.tree.nodes import node_fields, nodes_of
 from tfaip.scenario.checking.finding import Finding, Kind, finding_at
-from tfaip.scenario.checking.parts import nodes_of
 from tfaip.scenario.checking.sources import Source
 from tfaip.scenario.scenario import Scenario
 

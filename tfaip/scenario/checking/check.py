@@ -6,13 +6,14 @@ from typing import Any
 
 from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
 from tfaip.data.pipeline.processor.params import DataProcessorParams
+from tfaip.params.tree.nodes import nodes_of
 from tfaip.scenario.checking.backendimports import find_backend_imports
 from tfaip.scenario.checking.builtmodel import find_in_model
 from tfaip.scenario.checking.changeddefaults import find_changed_defaults
 from tfaip.scenario.checking.finding import Finding
 from tfaip.scenario.checking.methods import find_uncalled
 from tfaip.scenario.checking.oldnames import find_old_names
-from tfaip.scenario.checking.parts import classes_of, nodes_of, own_bases
+from tfaip.scenario.checking.parts import classes_of, own_bases
 from tfaip.scenario.checking.processors import find_unpicklable
 from tfaip.scenario.checking.sources import package_name, read_package
 

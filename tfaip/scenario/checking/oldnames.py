@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tfaip.params.names.oldnames import REMOVED_FIELDS, renamed_fields
-from tfaip.params.tree.nodes import node_fields
+from tfaip.params.tree.nodes import node_fields, nodes_of
 from tfaip.scenario.checking.finding import Finding, Kind
-from tfaip.scenario.checking.parts import nodes_of
 from tfaip.scenario.checking.sources import Source, all_imports
 
 

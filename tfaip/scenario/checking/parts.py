@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from tfaip.params.tree.nodes import children, is_node
+from tfaip.params.tree.nodes import nodes_of
 
 # Methods of a scenario that name classes.
 _CLASS_METHODS = (
@@ -15,14 +15,6 @@ _CLASS_METHODS = (
 )
 # Methods of params that name the classes that they describe.
 _PARAMS_METHODS = ("cls", "graph_cls")
-
-
-def nodes_of(params: Any) -> Iterator[Any]:
-    """Yield all params of a tree, the outermost first."""
-    if is_node(params):
-        yield params
-    for child in (children(params) or {}).values():
-        yield from nodes_of(child)
 
 
 def classes_of(scenario: type, params: Any) -> list[type]:

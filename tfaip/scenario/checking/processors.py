@@ -9,8 +9,8 @@ from typing import Any
 
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.processor.params import DataProcessorParams
+from tfaip.params.tree.nodes import nodes_of
 from tfaip.scenario.checking.finding import Finding, Kind, finding_at
-from tfaip.scenario.checking.parts import nodes_of
 
 _MOVE = "define it at the top of a module, which the workers can import"
 

@@ -8,22 +8,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfaip.components.userlogs import user_logs
-from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode
-from tfaip.device.devices import prepare_devices
 from tfaip.lav.params import LAVParams
 from tfaip.params.commandline.flagtexts import described
-from tfaip.params.metadata import COMMON
-from tfaip.params.values.storable import flags_of
-from tfaip.scripts.common.dataflags import generator_of_flags
-from tfaip.scripts.common.exportedmodels import Models, choose_data, plan_for_models
+from tfaip.scripts.common.dataflags import parse_flags
+from tfaip.scripts.common.exportedmodels import Models, plan_for_models
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.util.logging import logger
 
 log = logger(__name__)
 
 
-def parse_flags(prog: str, models: Models, print_samples: bool = True) -> tuple[SimpleNamespace, list[Any]]:
+def parse(prog: str, models: Models, print_samples: bool = True) -> tuple[SimpleNamespace, list[Any]]:
     """Return the flags of an evaluation and its generators; imports the backend at the end.
 
     Args:
@@ -36,24 +32,11 @@ def parse_flags(prog: str, models: Models, print_samples: bool = True) -> tuple[
         defaults = list(models.training_data.gen.lav_gen())
     lav = LAVParams(model_path=str(models.paths[0]), print_samples=print_samples)
     models.use_training_pipeline(lav)
-    parser = CommandParser(
-        prog,
-        f"Load and validate {described(models.scenario)}",
-        models.all_trusted(),
-        writes=["out", "dump", "tensorboard"],
-        scenario=models.scenario,
-    )
+    description = f"Load and validate {described(models.scenario)}"
+    files = ["out", "dump", "tensorboard"]
+    parser = CommandParser(prog, description, models.all_trusted(), files, models.scenario)
     parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
-    parser.add_params("lav", LAVParams, default=lav, metadata={"fix_dc": True})
-    default = generator_of_flags(models.flags, next(iter(defaults), None))
-    parser.add_params("data", DataGeneratorParams, default=default, metadata=COMMON)
-    for name in ("pipeline", "device"):
-        parser.accept_former(f"lav.{name}", name)
-    args = parser.parse(models.flags)
-    generators = choose_data(args.data, defaults)
-    with flags_of(args.lav, "lav", "device"):
-        prepare_devices(args.lav.device, alone=True)
-    return args, generators
+    return parse_flags(parser, models.flags, "lav", lav, defaults)
 
 
 def plan(args: SimpleNamespace, models: Models, generators: list[Any]) -> None:

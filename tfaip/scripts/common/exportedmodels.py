@@ -10,10 +10,7 @@ from typing import Any
 from tfaip.backend.selection import prefer_backend
 from tfaip.components.formermodel import is_model
 from tfaip.components.scenarioparamsfile import SCENARIO_PARAMS_FILE
-from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
-from tfaip.params.tree.changes import diff
-from tfaip.params.tree.paths import is_hidden
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.scripts.common import command
 from tfaip.trainer.run.directory import find_run, model_of_run
@@ -127,28 +124,6 @@ def open_verified(path: Path, flags: Sequence[str]) -> Models:
     if (path / SCENARIO_PARAMS_FILE).is_file():
         verify_files(path)
     return open_models([path], flags)
-
-
-def choose_data(chosen: Any, defaults: Sequence[Any]) -> list[Any]:
-    """Return the generators to use: all defaults if no flag changed anything, else the chosen one.
-
-    Args:
-        chosen: the first default after the flags `--data.*`.
-        defaults: generators of the training.
-
-    Raises:
-        UsageError: if there is no default, and nothing was chosen.
-    """
-    if defaults and type(chosen) is type(defaults[0]):
-        changes = diff(defaults[0], chosen)
-        if all(is_hidden(chosen, change.path) for change in changes):
-            return list(defaults)
-    if type(chosen) is DataGeneratorParams:
-        raise UsageError(
-            "which data? the model names no validation data of its training: name a generator, as in "
-            "--data my.package:MyGeneratorParams, and its params with --data.*"
-        )
-    return [chosen]
 
 
 def plan_for_models(

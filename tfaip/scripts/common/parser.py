@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
@@ -54,6 +55,38 @@ class CommandParser(ParamsParser):
         if "dump" in self._writes and args.dump_inputs and args.dump is None:
             raise UsageError("--dump_inputs adds to the file of --dump: give --dump FILE, or leave it out")
         return args
+
+
+class TrainingParser(CommandParser):
+    """Parser of the flags of a training, besides those of a command.
+
+    Args:
+        prog: as in `CommandParser`.
+        description: as in `CommandParser`.
+        scenario: class of the scenario.
+        trusted: packages that config files may name classes of, besides those of the scenario.
+        writes: as in `CommandParser`.
+        cls: class of the trainer params; None: that of the scenario.
+        default: trainer params to start from; None: those of the scenario.
+    """
+
+    def __init__(
+        self,
+        prog: str,
+        description: str,
+        scenario: Any,
+        trusted: Sequence[str] = (),
+        writes: Sequence[str] = (),
+        cls: type | None = None,
+        default: Any = None,
+    ) -> None:
+        made = None
+        if default is None:
+            default = made = scenario.default_trainer_params()
+        super().__init__(prog, description, [*scenario.declared_packages(made), *trusted], writes, scenario)
+        self.add_params("trainer", cls or scenario.trainer_params_cls(), default=default)
+        for name in ("progress_bar_mode", "lav_silent"):  # without a group in tfaip 1.2
+            self.accept_former(name, f"trainer.{name}")
 
 
 def _check_file(name: str, path: Path) -> None:

@@ -142,10 +142,8 @@ def _scores(params: LearningRateParams, recorded: _Recorded) -> dict[str, Curve]
             name = found.name
     elif recorded.best is not None:
         name = recorded.best.monitor
-    finite: list[tuple[float, float]] = []
-    for epoch, score in recorded.history.scores(name or "").items():
-        if math.isfinite(score):
-            finite.append((float(epoch), score))
+    scores = recorded.history.scores(name or "")
+    finite = [(float(epoch), score) for epoch, score in scores.items() if math.isfinite(score)]
     if name is None or not finite:
         return {}
     return {name: finite}
@@ -165,12 +163,10 @@ def _show(recorded: History, replayed: History, scores: Mapping[str, Curve]) -> 
 
 
 def _curves(recorded: History, replayed: History) -> dict[str, list[tuple[float, float]]]:
-    curves: dict[str, list[tuple[float, float]]] = {"recorded": [], "replayed": []}
+    curves = {}
     for name, history in (("recorded", recorded), ("replayed", replayed)):
-        for epoch in history.epochs:
-            rate = history[epoch].lr
-            if rate is not None:
-                curves[name].append((float(epoch), rate))
+        rates = [(float(epoch), history[epoch].lr) for epoch in history.epochs]
+        curves[name] = [(epoch, rate) for epoch, rate in rates if rate is not None]
     return curves
 
 

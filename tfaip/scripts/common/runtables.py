@@ -30,20 +30,15 @@ def print_runs(runs: Sequence[StoredRun], params: Sequence[str], values: Sequenc
         params: names of the params to show; on a terminal as many as it has room for.
         values: names of the logged values to show, of the best epoch.
     """
-    header, rows = ["run", *_SUMMARY], [[_name(run), *cells] for run, cells in zip(runs, _summaries(runs), strict=True)]
+    columns = [["run", *map(_name, runs)], *_summary_columns(runs)]
     for name in values:
-        header.append(shorten_text(name, _CELL))
-        for row, run in zip(rows, runs, strict=True):
-            value = run.values().get(name)
-            row.append(_MISSING if value is None else number_text(value))
-    titles = _short_names(params)
-    columns = {path: _cells(runs, path) for path in params}
-    hidden = _too_wide([header, *rows], {titles[path]: cells for path, cells in columns.items()})
-    for path, cells in columns.items():
-        if titles[path] not in hidden:
-            header.append(shorten_text(titles[path], _CELL))
-            for row, cell in zip(rows, cells, strict=True):
-                row.append(cell)
+        found = [run.values().get(name) for run in runs]
+        cells = [_MISSING if value is None else number_text(value) for value in found]
+        columns.append([shorten_text(name, _CELL), *cells])
+    further = [[title, *_cells(runs, path)] for path, title in _short_names(params).items()]
+    hidden = _too_wide(columns, further)
+    columns += [[shorten_text(title, _CELL), *cells] for title, *cells in further if title not in hidden]
+    header, *rows = zip(*columns, strict=True)
     print_table(header, rows)
     if hidden:
         print(f"{len(hidden)} more params differ: {shorten_text(', '.join(hidden), 200)} (--params, --csv)")
@@ -52,18 +47,19 @@ def print_runs(runs: Sequence[StoredRun], params: Sequence[str], values: Sequenc
             print(f"{_name(run)}: {run.problem}")
 
 
-def _summaries(runs: Sequence[StoredRun]) -> list[list[str]]:
+def _summary_columns(runs: Sequence[StoredRun]) -> list[list[str]]:
+    """Return the columns that sum up runs; each begins with its name."""
     from tfaip.trainer.reporting.progress import duration_text
 
     found = [run.best for run in runs if run.best is not None]
     numbers = iter(number_texts([best.value for best in found]))
-    rows = []
+    rows = [_SUMMARY]
     for run in runs:
         best, epoch = _MISSING, _MISSING
         if run.best is not None:
             best, epoch = f"{shorten_text(run.best.monitor, _CELL)} {next(numbers)}", str(run.best.epoch)
         rows.append([run.state.value, f"{run.epoch}/{run.epochs}", best, epoch, duration_text(run.seconds)])
-    return rows
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _name(run: StoredRun) -> str:
@@ -121,16 +117,16 @@ def _short_names(paths: Sequence[str]) -> dict[str, str]:
     return short
 
 
-def _too_wide(rows: Sequence[Sequence[str]], columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the columns for which the terminal has no room; elsewhere there is room for all."""
+def _too_wide(shown: Sequence[Sequence[str]], further: Sequence[Sequence[str]]) -> list[str]:
+    """Return the titles of columns for which the terminal has no room beside those shown; elsewhere it has for all."""
     if not is_terminal():
         return []
-    width = sum(max(map(len, column)) + _GAP for column in zip(*rows, strict=True)) + 1
+    width = sum(max(map(len, column)) + _GAP for column in shown) + 1
     hidden: list[str] = []
-    for title, cells in columns.items():
-        needed = max(map(len, [title, *cells])) + _GAP
+    for column in further:
+        needed = max(map(len, column)) + _GAP
         if hidden or width + needed > terminal_width():
-            hidden.append(title)
+            hidden.append(column[0])
         else:
             width += needed
     return hidden
@@ -144,8 +140,7 @@ def print_comparison(runs: Sequence[StoredRun], params: Sequence[str], curves: M
         params: names of the params to show.
         curves: name of a value -> run -> its (epoch, value) pairs.
     """
-    summaries = _summaries(runs)
-    rows = [[name, *(summary[i] for summary in summaries)] for i, name in enumerate(_SUMMARY)]
+    rows = _summary_columns(runs)
     rows += [[shorten_text(_title(path)), *_cells(runs, path)] for path in params]
     print_table(["", *(_name(run) for run in runs)], rows)
     for name, by_run in finite(curves).items():
