@@ -13,7 +13,7 @@ from tfaip.model.structure.axis import Dimension
 from tfaip.model.structure.einsum import einsum_axes
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tensors import ONE, TensorAxes
-from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, rules_of
+from tfaip.model.structure.tracing import FlowRule, Tracer, call_name, first_argument, rules_of
 
 # Declares the weights of a layer.
 WeightRule: TypeAlias = Callable[[WeightRecord, Any], None]
@@ -148,7 +148,7 @@ def _spectral(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 def _repeat(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     layer: Any = call.operation
     axes = tracer.axes(first_argument(call))
-    positions = Dimension(f"positions {tracer.record.layer_name(layer)} {tracer.count_call()}", layer.n)
+    positions = Dimension(f"positions {call_name(tracer, call)}", layer.n)
     return [(axes[0], positions, axes[1])]
 
 

@@ -138,7 +138,7 @@ def expand(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow new axes of size 1."""
     operation: Any = call.operation
     shape = output_shape(call)
-    places = {axis % len(shape) for axis in _listed(operation.axis)}
+    places = _places(operation.axis, len(shape))
     own = iter(tracer.axes(first_argument(call)))
     return [tuple(ONE if i in places else next(own) for i in range(len(shape)))]
 
@@ -148,9 +148,10 @@ def squeeze(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     operation: Any = call.operation
     tensor = first_argument(call)
     axes = tracer.axes(tensor)
-    places = {axis % len(axes) for axis in _listed(operation.axis)}
     if operation.axis is None:
         places = {i for i, size in enumerate(tensor.shape) if size == 1}
+    else:
+        places = _places(operation.axis, len(axes))
     return [tuple(axis for i, axis in enumerate(axes) if i not in places)]
 
 
@@ -158,9 +159,7 @@ def reduce(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow a sum, a mean and the like."""
     operation: Any = call.operation
     axes = tracer.axes(first_argument(call))
-    places = (
-        {axis % len(axes) for axis in _listed(operation.axis)} if operation.axis is not None else set(range(len(axes)))
-    )
+    places = set(range(len(axes))) if operation.axis is None else _places(operation.axis, len(axes))
     if operation.keepdims:
         return [tuple(ONE if i in places else axis for i, axis in enumerate(axes))]
     return [tuple(axis for i, axis in enumerate(axes) if i not in places)]
@@ -215,11 +214,15 @@ def take(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 
 def pool(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    """Follow an operation on the positions of a picture, which leaves channels alone."""
-    operation: Any = call.operation
+    """Follow an operation or layer on the positions of a picture, which leaves channels alone."""
     axes, shape = tracer.axes(first_argument(call)), output_shape(call)
-    channel = 1 if operation.data_format == "channels_first" else len(shape) - 1
-    return [positions_changed(axes, shape, {0, channel}, call_name(tracer, call))]
+    kept = {0, channel_axis(call.operation, len(shape))}
+    return [positions_changed(axes, shape, kept, call_name(tracer, call))]
+
+
+def channel_axis(operation: Any, rank: int) -> int:
+    """Return which axis of a tensor the channels are, by the `data_format` of an operation or layer."""
+    return 1 if getattr(operation, "data_format", None) == "channels_first" else rank - 1
 
 
 def positions_changed(axes: TensorAxes, shape: tuple[int | None, ...], kept: set[int], name: str) -> TensorAxes:
@@ -234,10 +237,10 @@ def positions_changed(axes: TensorAxes, shape: tuple[int | None, ...], kept: set
     return tuple(result)
 
 
-def _listed(axis: Any) -> list[int]:
-    if axis is None:
-        return []
-    return list(axis) if isinstance(axis, list | tuple) else [axis]
+def _places(axis: Any, rank: int) -> set[int]:
+    """Return one or several axes, counted from the first one."""
+    axes = axis if isinstance(axis, list | tuple) else [axis]
+    return {number % rank for number in axes}
 
 
 OPERATION_RULES: dict[str, FlowRule] = {

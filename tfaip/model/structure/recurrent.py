@@ -14,7 +14,7 @@ from tfaip.model.gates import gate_names
 from tfaip.model.structure.axis import Axis, Dimension, Unknown, joined, product
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tensors import TensorAxes, TensorAxis, broadcast
-from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, keras_tensors, output_shape
+from tfaip.model.structure.tracing import FlowRule, Tracer, call_name, first_argument, keras_tensors, output_shape
 
 _NOT_KNOWN = "the inputs of its layer are not known"
 
@@ -107,7 +107,7 @@ def _conv_lstm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     is_first = layer.data_format == "channels_first"
     tracer.record.follow(layer.cell.kernel, -2, axes[2 if is_first else -1], is_input=True)
     units = _units(tracer, layer.cell)
-    name = f"positions {tracer.record.layer_name(layer)} {tracer.count_call()}"
+    name = f"positions {call_name(tracer, call)}"
     result = []
     for place, output in enumerate(call.outputs):
         shape = tuple(output.shape)
