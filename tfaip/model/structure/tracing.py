@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
 
 from tfaip.backend.keras_private.symbolic import SymbolicCall, symbolic_call
+from tfaip.layers.inlining import call_in_inference
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tensors import Shape, TensorAxes, sized_like, unknown_axes
 from tfaip.util.logging import logger
@@ -83,11 +83,7 @@ class Tracer:
         Raises:
             Exception: whatever its `call` raises on tensors without values.
         """
-        # Keras too passes `training` only to methods that take it.
-        kwargs.pop("training", None)
-        if "training" in inspect.signature(layer.call).parameters:
-            kwargs["training"] = False
-        return self.follow(layer.call(*args, **kwargs))
+        return self.follow(call_in_inference(layer, *args, **kwargs))
 
     def _follow(self, tensors: Iterable[keras.KerasTensor]) -> None:
         stack = list(tensors)
