@@ -12,7 +12,7 @@ from tfaip.model.structure.axis import Unknown, product
 from tfaip.model.structure.operations import channel_axis, pool, positions_changed
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tensors import ONE, TensorAxes, TensorAxis
-from tfaip.model.structure.tracing import FlowRule, Tracer, call_name, first_argument, output_shape, rules_of
+from tfaip.model.structure.tracing import FlowRule, Tracer, output_shape, rules_of
 
 _GROUPED = "a convolution in groups"
 
@@ -26,7 +26,7 @@ def _declare_conv(record: WeightRecord, layer: Any) -> None:
 
 
 def _conv(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
+    layer = call.operation
     source = _channels(tracer, call)
     if layer.groups > 1 and source is not None:
         source = Unknown(source.size // layer.groups, _GROUPED)
@@ -45,7 +45,7 @@ def _declare_conv_transpose(record: WeightRecord, layer: Any) -> None:
 
 
 def _conv_transpose(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
+    layer = call.operation
     tracer.record.follow(layer.kernel, -1, _channels(tracer, call), is_input=True)
     return [_with_channels(tracer, call, tracer.record.axis(layer.kernel, -2))]
 
@@ -57,7 +57,7 @@ def _declare_depthwise(record: WeightRecord, layer: Any) -> None:
 
 
 def _depthwise(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
+    layer = call.operation
     channels = _channels(tracer, call)
     tracer.record.follow(layer.kernel, -2, channels)
     multiplied = _multiplied(tracer, layer.kernel, channels)
@@ -80,7 +80,7 @@ def _declare_separable(record: WeightRecord, layer: Any) -> None:
 
 
 def _separable(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
+    layer = call.operation
     channels = _channels(tracer, call)
     tracer.record.follow(layer.depthwise_kernel, -2, channels)
     tracer.record.follow(layer.pointwise_kernel, -2, _multiplied(tracer, layer.depthwise_kernel, channels))
@@ -89,21 +89,21 @@ def _separable(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 def _channels(tracer: Tracer, call: SymbolicCall) -> TensorAxis:
     """Return the axis of the channels of the input."""
-    axes = tracer.axes(first_argument(call))
+    axes = tracer.input_axes(call)
     return axes[channel_axis(call.operation, len(axes))]
 
 
 def _with_channels(tracer: Tracer, call: SymbolicCall, channels: TensorAxis) -> TensorAxes:
     """Return the axes of the output, which has these channels."""
-    axes, shape = tracer.axes(first_argument(call)), output_shape(call)
+    axes, shape = tracer.input_axes(call), output_shape(call)
     place = channel_axis(call.operation, len(shape))
-    moved = positions_changed(axes, shape, {0, place}, call_name(tracer, call))
+    moved = positions_changed(axes, shape, {0, place}, tracer.name_call(call))
     return (*moved[:place], channels, *moved[place + 1 :])
 
 
 def _global_pool(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
+    layer = call.operation
+    axes = tracer.input_axes(call)
     channel = channel_axis(layer, len(axes))
     if layer.keepdims:
         return [tuple(axis if i in (0, channel) else ONE for i, axis in enumerate(axes))]

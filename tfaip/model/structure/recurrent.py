@@ -14,7 +14,7 @@ from tfaip.model.gates import gate_names
 from tfaip.model.structure.axis import Axis, Dimension, Unknown, joined, product
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tensors import TensorAxes, TensorAxis, broadcast
-from tfaip.model.structure.tracing import FlowRule, Tracer, call_name, first_argument, keras_tensors, output_shape
+from tfaip.model.structure.tracing import FlowRule, Tracer, keras_tensors, output_shape
 
 _NOT_KNOWN = "the inputs of its layer are not known"
 
@@ -102,12 +102,12 @@ def _without_masks(call: SymbolicCall) -> dict[str, Any]:
 
 
 def _conv_lstm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
+    layer = call.operation
+    axes = tracer.input_axes(call)
     is_first = layer.data_format == "channels_first"
     tracer.record.follow(layer.cell.kernel, -2, axes[2 if is_first else -1], is_input=True)
     units = _units(tracer, layer.cell)
-    name = f"positions {call_name(tracer, call)}"
+    name = f"positions {tracer.name_call(call)}"
     result = []
     for place, output in enumerate(call.outputs):
         shape = tuple(output.shape)
@@ -122,7 +122,7 @@ def _conv_lstm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 
 def _bidirectional(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
+    layer = call.operation
     sequence, *initial = keras_tensors((call.args, _without_masks(call)))
     half = len(initial) // 2
     states = (len(call.outputs) - (2 if layer.merge_mode is None else 1)) // 2

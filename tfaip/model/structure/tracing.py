@@ -48,10 +48,10 @@ class Tracer:
         """Set the axes of a tensor."""
         self._found[id(tensor)] = (tensor, sized_like(axes, tuple(tensor.shape), reason or "its size is not followed"))
 
-    def count_call(self) -> int:
-        """Return a number that no other call has: the same layer may be called several times."""
+    def name_call(self, call: SymbolicCall) -> str:
+        """Return a new name, the same in every build, for a call of a layer that may be called several times."""
         self._calls += 1
-        return self._calls
+        return f"{self.record.layer_name(call.operation)} {self._calls}"
 
     def axes(self, value: Any) -> TensorAxes:
         """Return the axes of a tensor, a variable or a constant."""
@@ -61,6 +61,10 @@ class Tracer:
         if isinstance(value, keras.Variable):
             return self.record.axes(value)
         return (None,) * len(getattr(value, "shape", ()))
+
+    def input_axes(self, call: SymbolicCall) -> TensorAxes:
+        """Return the axes of the first argument of a call."""
+        return self.axes(first_argument(call))
 
     def new_tensor(self, axes: TensorAxes, shape: Shape) -> keras.KerasTensor:
         """Return a tensor to call a layer with."""
@@ -145,11 +149,6 @@ def first_argument(call: SymbolicCall) -> Any:
 def output_shape(call: SymbolicCall, place: int = 0) -> Shape:
     """Return the shape of an output of a call."""
     return tuple(call.outputs[place].shape)
-
-
-def call_name(tracer: Tracer, call: SymbolicCall) -> str:
-    """Return a name of a call that is the same in every build."""
-    return f"{tracer.record.layer_name(call.operation)} {tracer.count_call()}"
 
 
 def rules_of(names: str, rule: FlowRule) -> dict[type, FlowRule]:
