@@ -10,7 +10,7 @@ from keras import layers
 from tfaip.backend.keras_private.symbolic import SymbolicCall
 from tfaip.model.structure.axis import Unknown, product
 from tfaip.model.structure.operations import channel_axis, pool, positions_changed
-from tfaip.model.structure.recording import WeightRecord
+from tfaip.model.structure.recording import NOT_FOLLOWED, WeightRecord
 from tfaip.model.structure.tensors import ONE, TensorAxes, TensorAxis
 from tfaip.model.structure.tracing import FlowRule, Tracer, output_shape, rules_of
 
@@ -68,7 +68,7 @@ def _depthwise(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 def _multiplied(tracer: Tracer, kernel: Any, channels: TensorAxis) -> TensorAxis:
     """Return the channels after a convolution that makes several of each."""
     if channels is None or isinstance(tracer.bindings.resolve(channels), Unknown):
-        return Unknown(kernel.shape[-2] * kernel.shape[-1], "the inputs of its layer are not known")
+        return Unknown(kernel.shape[-2] * kernel.shape[-1], NOT_FOLLOWED)
     return product([channels, tracer.record.axes(kernel)[-1]])
 
 
