@@ -167,8 +167,8 @@ class EvaluationStep:
         """Return the values over all batches since `reset`; of all processes, whose accumulators are added up."""
         if self._devices.num_processes == 1:
             self._step.write_accumulators()
-            return self._model.values()
-        totals = all_reduce_sum(self._devices, self._step.accumulated(), self._initial)
-        for variable, total in zip(self._model.metrics_variables, totals, strict=True):
-            variable.assign(total)
+        else:
+            totals = all_reduce_sum(self._devices, self._step.accumulated(), self._initial)
+            for variable, total in zip(self._model.metrics_variables, totals, strict=True):
+                variable.assign(total)
         return self._model.values()

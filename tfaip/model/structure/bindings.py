@@ -81,11 +81,8 @@ class Bindings:
             name: of new dimensions, if the axis has no parts yet.
         """
         axis = self.resolve(axis)
-        pieces = _grouped(axis.parts, sizes) if isinstance(axis, Joined) else None
-        if pieces is not None:
-            return pieces
         if isinstance(axis, Joined):
-            return self._cut_parts(axis, sizes, name)
+            return _grouped(axis.parts, sizes) or self._cut_parts(axis, sizes, name)
         if len(sizes) == 1:
             return [axis]
         new: list[Axis] = [Dimension(f"{name}/{i}", size) for i, size in enumerate(sizes)]
@@ -112,8 +109,7 @@ class Bindings:
         return pieces or [Unknown(size, "it is cut where no part of it ends") for size in sizes]
 
     def _bind(self, axis: Axis, other: Axis) -> bool:
-        is_free = isinstance(axis, Dimension) and not axis.is_fixed and axis.name not in self._given
-        if not is_free or not isinstance(axis, Dimension) or _contains(other, axis):
+        if not isinstance(axis, Dimension) or axis.is_fixed or axis.name in self._given or _contains(other, axis):
             return False
         self._axes[axis.name] = other
         return True

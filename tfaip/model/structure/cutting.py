@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfaip.backend.keras_private.symbolic import SymbolicCall
-from tfaip.model.structure.axis import Dimension
+from tfaip.model.structure.axis import Axis, Dimension
 from tfaip.model.structure.tensors import ONE, TensorAxes, TensorAxis
 from tfaip.model.structure.tracing import Tracer
 
@@ -19,23 +17,20 @@ def split(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     if whole is None or None in sizes:
         pieces: list[TensorAxis] = [None] * len(sizes)
     elif len(set(sizes)) == 1:
-        fixed = Dimension(f"parts of {len(sizes)}", len(sizes), is_fixed=True)
-        part = Dimension(f"part {tracer.name_call(call)}", sizes[0])
-        pieces = _equal_pieces(tracer, call, [fixed, part], whole, sizes)
+        pieces = _equal_pieces(tracer, call, whole, len(sizes))
     else:
         pieces = list(tracer.bindings.cut(whole, sizes, f"part {tracer.name_call(call)}"))
     return [(*axes[:place], piece, *axes[place + 1 :]) for piece in pieces]
 
 
-def _equal_pieces(
-    tracer: Tracer, call: SymbolicCall, factors: list[Dimension], whole: Any, sizes: list[int]
-) -> list[TensorAxis]:
+def _equal_pieces(tracer: Tracer, call: SymbolicCall, whole: Axis, count: int) -> list[TensorAxis]:
     """Return the pieces of an axis that is cut into equal ones: of joined inputs these are its parts."""
-    resolved = tracer.bindings.resolve(whole)
-    if isinstance(resolved, Dimension):
+    name, size = f"part {tracer.name_call(call)}", whole.size // count
+    if isinstance(tracer.bindings.resolve(whole), Dimension):
+        factors = [Dimension(f"parts of {count}", count, is_fixed=True), Dimension(name, size)]
         part = tracer.bindings.split(whole, factors)[1]
-        return [part] * len(sizes)
-    return list(tracer.bindings.cut(whole, sizes, f"part {tracer.name_call(call)}"))
+        return [part] * count
+    return list(tracer.bindings.cut(whole, [size] * count, name))
 
 
 def glu(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
@@ -45,8 +40,7 @@ def glu(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     whole = axes[place]
     if whole is None:
         return [axes]
-    factors = [Dimension("parts of 2", 2, is_fixed=True), Dimension(f"part {tracer.name_call(call)}", whole.size // 2)]
-    first, second = _equal_pieces(tracer, call, factors, whole, [whole.size // 2] * 2)
+    first, second = _equal_pieces(tracer, call, whole, 2)
     if first is not None and second is not None:
         first = tracer.bindings.unify(first, second)
     return [(*axes[:place], first, *axes[place + 1 :])]

@@ -82,15 +82,6 @@ def _declare_batch_norm(record: WeightRecord, layer: Any) -> None:
             record.declare(variable, follows=[0])
 
 
-def _batch_norm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer = call.operation
-    axes = tracer.input_axes(call)
-    for variable in layer.weights:
-        if len(variable.shape) == 1:
-            tracer.record.follow(variable, 0, axes[layer.axis])
-    return [axes]
-
-
 def _declare_norm(record: WeightRecord, layer: Any) -> None:
     for variable in layer.weights:
         for axis in range(len(variable.shape)):
@@ -103,8 +94,9 @@ def _norm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     axes = tracer.input_axes(call)
     places = layer.axis if isinstance(layer.axis, list | tuple) else [layer.axis]
     for variable in layer.weights:
-        for i, place in enumerate(places):
-            tracer.record.follow(variable, i, axes[place])
+        if len(variable.shape) == len(places):
+            for i, place in enumerate(places):
+                tracer.record.follow(variable, i, axes[place])
     return [axes]
 
 
@@ -148,12 +140,14 @@ def _repeat(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     return [(axes[0], positions, axes[1])]
 
 
+_NORMALIZATIONS = (layers.LayerNormalization, layers.GroupNormalization, layers.RMSNormalization)
+
 WEIGHT_RULES: dict[type, WeightRule] = {
     layers.Dense: _declare_dense,
     layers.EinsumDense: _declare_einsum_dense,
     layers.Embedding: _declare_embedding,
     layers.BatchNormalization: _declare_batch_norm,
-    **dict.fromkeys((layers.LayerNormalization, layers.GroupNormalization, layers.RMSNormalization), _declare_norm),
+    **dict.fromkeys(_NORMALIZATIONS, _declare_norm),
     layers.PReLU: _declare_prelu,
     layers.SpectralNormalization: _declare_spectral,
     **convolutions.WEIGHT_RULES,
@@ -172,8 +166,7 @@ LAYER_RULES: dict[type, FlowRule] = {
     layers.Dense: _dense,
     layers.EinsumDense: _einsum_dense,
     layers.Embedding: _embedding,
-    layers.BatchNormalization: _batch_norm,
-    **dict.fromkeys((layers.LayerNormalization, layers.GroupNormalization, layers.RMSNormalization), _norm),
+    **dict.fromkeys((layers.BatchNormalization, *_NORMALIZATIONS), _norm),
     layers.PReLU: _prelu,
     layers.TimeDistributed: _time_distributed,
     layers.SpectralNormalization: _spectral,

@@ -146,9 +146,9 @@ def first_argument(call: SymbolicCall) -> Any:
     return call.args[0] if call.args else next(iter(call.kwargs.values()))
 
 
-def output_shape(call: SymbolicCall, place: int = 0) -> Shape:
-    """Return the shape of an output of a call."""
-    return tuple(call.outputs[place].shape)
+def output_shape(call: SymbolicCall) -> Shape:
+    """Return the shape of the first output of a call."""
+    return tuple(call.outputs[0].shape)
 
 
 def rules_of(names: str, rule: FlowRule) -> dict[type, FlowRule]:
