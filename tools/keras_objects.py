@@ -155,10 +155,10 @@ class Custom{base}(CustomObject, {base}):
     """{article} that is not one of Keras."""
 '''
 # What the modules of single kinds have before the classes of Keras.
-LOSSES = '''
+LOSSES = """
 
 Reduction: TypeAlias = Literal["sum_over_batch_size", "sum", "mean", "mean_with_sample_weight"]
-'''
+"""
 METRICS = '''
 
 class AccuracyByShape(Metric, names=("accuracy", "acc")):
