@@ -48,7 +48,6 @@ EXCLUDED = {"Mean", "Sum", "MeanMetricWrapper", "get", "serialize", "deserialize
 LEFT_OUT = {"dtype"}
 SHARE = "low=0, high=1"
 POSITIVE = "above=0"
-REDUCTIONS = 'Literal["sum_over_batch_size", "sum", "mean", "mean_with_sample_weight"]'
 
 # Argument -> type, help text, limits; `Class.argument` where it differs.
 ARGUMENTS: dict[str, tuple[str, str, str]] = {
@@ -105,7 +104,7 @@ ARGUMENTS: dict[str, tuple[str, str, str]] = {
     "q": ("float", "Exponent, from 0 (crossentropy) to 1 (absolute error)", "above=0, below=1"),
     "rate": ("float", "Share of the way to the allowed norm per update", SHARE),
     "recall": ("float", "Recall at which the precision is taken", SHARE),
-    "reduction": (REDUCTIONS, "How the values of a batch become one", ""),
+    "reduction": ("Reduction", "How the values of a batch become one", ""),
     "remove_diagonal": ("bool", "Do not compare a sample with itself", ""),
     "scale": ("float", "Factor of the variance", POSITIVE),
     "scaling": ('Literal["density", "spectrum"] | None', "Scaling of the transform", ""),
@@ -142,7 +141,7 @@ HEADER = '''"""{title} of Keras as params; written by `tools/keras_objects.py`. 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from tfaip.model.keras_objects.base import CustomObject, {parent}
 from tfaip.params.options import option
@@ -155,6 +154,11 @@ class {base}({parent}, kind="{kind}", functions={functions}):
 class Custom{base}(CustomObject, {base}):
     """{article} that is not one of Keras."""
 '''
+# What the modules of single kinds have before the classes of Keras.
+LOSSES = """
+
+Reduction: TypeAlias = Literal["sum_over_batch_size", "sum", "mean", "mean_with_sample_weight"]
+"""
 METRICS = '''
 
 class AccuracyByShape(Metric, names=("accuracy", "acc")):
@@ -167,6 +171,7 @@ class AccuracyByShape(Metric, names=("accuracy", "acc")):
         """Raise: only the model knows the shapes."""
         raise TypeError("only a model makes it, which knows the shapes")
 '''
+FURTHER = {"Loss": LOSSES, "Metric": METRICS}
 
 
 def objects_of(kind: Kind) -> dict[str, Any]:
@@ -261,7 +266,7 @@ def module_text(kind: Kind) -> str:
         functions=kind.functions,
     )
     body = "\n".join(line for name, value in objects.items() for line in class_lines(kind, name, value, names[name]))
-    text = head + (METRICS if kind.base == "Metric" else "") + body + "\n"
+    text = head + FURTHER.get(kind.base, "") + body + "\n"
     # Unused imports are removed, and lines are broken.
     for command in (["check", "--select", "F401,I", "--fix", "--quiet"], ["format"]):
         line = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(TARGET / "new.py"), "-"]

@@ -16,7 +16,6 @@ from tfaip.backend.keras_private.layers import (
     attention_layers,
     own_training_flag,
     sublayers,
-    watched_calls,
 )
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.backend.keras_private.symbolic import (
@@ -26,6 +25,7 @@ from tfaip.backend.keras_private.symbolic import (
     tensors_in_symbolic_calls,
     variables_in_symbolic_calls,
 )
+from tfaip.backend.kerastools import watched_methods
 from tfaip.model.variables import variables_by_path
 
 pytestmark = pytest.mark.backend
@@ -46,13 +46,13 @@ def test_calls_of_layers_are_watched_for_a_while() -> None:
     object.__setattr__(own, "call", lambda x: x + 1)  # as somebody may have done before
     seen: list[tuple[str, list[float]]] = []
 
-    def watch(layer: keras.layers.Layer, call: Any, args: Any, kwargs: Any) -> Any:
+    def watch(layer: keras.layers.Layer, call: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = call(*args, **kwargs)
         seen.append((layer.name, ops.convert_to_numpy(result).ravel().tolist()))
         return result * 10
 
     x = ops.ones((1, 2))
-    with watched_calls([outer, inner, own], watch):
+    with watched_methods([outer, inner, own], "call", watch):
         assert ops.convert_to_numpy(own(outer(x))).tolist() == [[2010.0]]
     assert seen == [(inner.name, [2.0]), (outer.name, [20.0]), (own.name, [201.0])]
     assert ops.convert_to_numpy(own(outer(x))).tolist() == [[3.0]]

@@ -49,10 +49,13 @@ class CompiledStep:
         Args:
             of_this_process: each process goes its own way from here, on a copy of its own.
         """
-        own = local_value if of_this_process else _as_it_is
-        self._values = [own(variable.value) for variable in self._variables]
+
+        def value(variable: keras.Variable) -> Any:
+            return local_value(variable.value) if of_this_process else variable.value
+
+        self._values = [value(variable) for variable in self._variables]
         # Copies: the step gives away what it gets of them.
-        self._accumulated = [own(variable.value).copy() for variable in self._accumulators]
+        self._accumulated = [value(variable).copy() for variable in self._accumulators]
         self._changed = set()
 
     def __call__(self, *arrays: Any) -> Any:
@@ -93,7 +96,3 @@ class CompiledStep:
 def local_value(value: Any) -> Any:
     """Return an array, or what this process has of one that several share."""
     return value if value.is_fully_addressable else value.addressable_data(0)
-
-
-def _as_it_is(value: Any) -> Any:
-    return value

@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TextIO
 
 from tfaip.backend.environment import set_default
@@ -100,14 +101,12 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-@contextlib.contextmanager
-def quiet_stderr() -> Iterator[None]:
-    """Hold back what native code writes to the file descriptor of stderr; show it if the block raises, or in debug.
+def quiet_stderr() -> AbstractContextManager[None]:
+    """Return a context that holds back what native code writes to stderr; it is shown if the block raises, or in debug.
 
     TensorFlow logs from C++ while it is imported, before any of its own log settings act.
     """
-    with _held_back(sys.stderr):
-        yield
+    return _held_back(sys.stderr)
 
 
 @contextlib.contextmanager

@@ -121,10 +121,8 @@ class Devices:
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
         """Context in which the model is built and trained; precision and strategy are as before when it is left."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(precision_scope(self.precision))
-            if self.strategy is not None:
-                stack.enter_context(self.strategy.scope())
+        shared = contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
+        with precision_scope(self.precision), shared:
             yield
 
 

@@ -86,10 +86,9 @@ class ServingExporter:
     def _paths(self) -> dict[int, str]:
         """Return the path of each weight by the identity of its variable in the archive."""
         by_path = variables_by_path(self._graphs.root)
-        if keras.backend.backend() == "tensorflow":
-            variables = {id(variable): path for path, variable in by_path.items()}
-            return variables | {id(variable.value): path for path, variable in by_path.items()}
         paths = {id(variable): path for path, variable in by_path.items()}
+        if keras.backend.backend() == "tensorflow":
+            return paths | {id(variable.value): path for path, variable in by_path.items()}
         return {id(copied): paths[id(original)] for copied, original in self._copies() if id(original) in paths}
 
     @staticmethod

@@ -9,7 +9,7 @@ from keras import ops
 
 from tfaip.backend.active import backend
 from tfaip.layers.ctcblank import class_of_blank
-from tfaip.layers.ctcloss import LOG_ZERO, flat_lengths, log_sum
+from tfaip.layers.ctcloss import LOG_ZERO, flat_lengths, log_probabilities, log_sum
 from tfaip.util.typing import Tensor
 
 
@@ -69,8 +69,7 @@ def ctc_beam_search(
             "ctc_beam_search is a loop over frames, which symbolic tensors and .keras files cannot hold: call it in "
             "build_graph and export a SavedModel or ONNX, or use ctc_greedy_decode"
         )
-    log_probs = ops.log_softmax(ops.cast(logits, keras.backend.result_type(logits.dtype, "float32")))
-    log_probs = ops.maximum(log_probs, LOG_ZERO)
+    log_probs = ops.maximum(log_probabilities(logits), LOG_ZERO)
     beam = _search(log_probs, flat_lengths(lengths), beam_width, class_of_blank(blank, logits.shape[2]))
     scores = log_sum(beam.blanks, beam.ends)[:, :top_paths]
     exists = scores > 0.5 * LOG_ZERO

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import keras
 from keras import ops
 
 from tfaip.layers.ctcblank import class_of_blank
-from tfaip.layers.ctcloss import flat_lengths
+from tfaip.layers.ctcloss import flat_lengths, log_probabilities
 from tfaip.util.typing import Tensor
 
 
@@ -28,7 +27,7 @@ def ctc_greedy_decode(
         the alignment, `[batch]`.
     """
     blank = class_of_blank(blank, logits.shape[2])
-    log_probs = ops.log_softmax(ops.cast(logits, keras.backend.result_type(logits.dtype, "float32")))
+    log_probs = log_probabilities(logits)
     best = ops.cast(ops.argmax(log_probs, axis=2), "int32")
     # Counted, not `arange`: a symbolic tensor has no length.
     position = ops.cumsum(ops.ones_like(best), axis=1) - 1

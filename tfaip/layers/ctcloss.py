@@ -36,15 +36,19 @@ def ctc_loss(
             repetitions of a label, or each alignment contains a logit of minus infinity. The
             gradient is 0. With `math.inf` the batch is handled as every non-finite loss.
     """
-    dtype = keras.backend.result_type(logits.dtype, "float32")
-    log_probs = ops.maximum(ops.log_softmax(ops.cast(logits, dtype)), LOG_ZERO)
+    log_probs = ops.maximum(log_probabilities(logits), LOG_ZERO)
     label_lengths, lengths = flat_lengths(label_lengths), flat_lengths(lengths)
     # One column more than the longest transcript: no axis is empty.
     labels = ops.pad(ops.cast(labels, "int32"), ((0, 0), (0, 1)))
     labels = ops.where(ops.arange(ops.shape(labels)[1])[None] < label_lengths[:, None], labels, 0)
 
     total = _log_probability(labels, log_probs, label_lengths, lengths, class_of_blank(blank, logits.shape[2]))
-    return ops.where(total > 0.5 * LOG_ZERO, -total, ops.cast(infeasible, dtype))
+    return ops.where(total > 0.5 * LOG_ZERO, -total, ops.cast(infeasible, log_probs.dtype))
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Return the log-probabilities of the classes, computed in at least 32 bits."""
+    return ops.log_softmax(ops.cast(logits, keras.backend.result_type(logits.dtype, "float32")))
 
 
 def flat_lengths(lengths: Tensor) -> Tensor:

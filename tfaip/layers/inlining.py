@@ -33,18 +33,23 @@ def is_inlined() -> bool:
     return _inlined.get()
 
 
+def call_in_inference(layer: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return what the `call` of a layer itself returns in inference mode."""
+    kwargs.pop("training", None)
+    # Keras too passes `training` only to methods that take it.
+    if "training" in inspect.signature(layer.call).parameters:
+        kwargs["training"] = False
+    return layer.call(*args, **kwargs)
+
+
 class InlinedLayer(keras.layers.Layer):
     """Base of a layer that is replaced by what it calls within `inlined_layers`."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer as Keras does, unless it is inlined."""
-        if not is_inlined():
-            return super().__call__(*args, **kwargs)
-        kwargs.pop("training", None)
-        # Keras too passes `training` only to methods that take it.
-        if "training" in inspect.signature(self.call).parameters:
-            kwargs["training"] = False
-        return self.call(*args, **kwargs)
+        if is_inlined():
+            return call_in_inference(self, *args, **kwargs)
+        return super().__call__(*args, **kwargs)
 
     def add_loss(self, loss: Tensor) -> None:
         """Add a loss as Keras does, unless the layer is inlined: the layer is no part of the model then."""

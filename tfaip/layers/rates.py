@@ -13,14 +13,14 @@ from tfaip.util.typing import Tensor
 Rate: TypeAlias = float | keras.Variable
 
 
-def require_rate(name: str, rate: Rate, low: float = 0.0, high: float = math.inf) -> Rate:
+def require_rate(name: str, rate: Rate, high: float = math.inf) -> Rate:
     """Return the rate of a layer; the value of a variable is not known yet and not checked.
 
     Raises:
-        ValueError: if it is a number that is not within the limits, which belong to the range.
+        ValueError: if it is a number that is not from 0 to `high`.
     """
-    if not isinstance(rate, keras.Variable) and not low <= rate <= high:
-        limits = f"at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+    if not isinstance(rate, keras.Variable) and not 0 <= rate <= high:
+        limits = "at least 0" if math.isinf(high) else f"from 0 to {high:g}"
         raise ValueError(f"{name} is {rate}, expected a number {limits}")
     return rate
 

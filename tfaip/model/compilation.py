@@ -30,15 +30,10 @@ def compiles_with_xla(model: TrainingModel, force_eager: bool, jit_compile: bool
     """
     if force_eager or not (backend.ALWAYS_COMPILES or jit_compile):
         return False
-    layers = layers_without_compilation(model)
+    layers = sorted(f"{path} ({type(layer).__name__})" for path, layer in uncompiled_layers(model).items())
     if layers:
         log.warning(backend.ADVICE_WITHOUT_COMPILATION, shorten_text(", ".join(layers), NAMES_LIMIT))
     return not layers
-
-
-def layers_without_compilation(model: TrainingModel) -> list[str]:
-    """Return path and class of each layer that Keras does not compile."""
-    return sorted(f"{path} ({type(layer).__name__})" for path, layer in uncompiled_layers(model).items())
 
 
 def uncompiled_layers(model: TrainingModel) -> dict[str, keras.layers.Layer]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import keras
 
+from tfaip.params.names.trust import top_package
+
 _KINDS = (
     keras.layers.Layer,
     keras.losses.Loss,
@@ -27,6 +29,6 @@ def custom_objects() -> dict[str, type]:
 def _collect(cls: type, found: dict[str, type]) -> None:
     subclasses: list[type] = type.__subclasses__(cls)
     for subclass in subclasses:
-        if subclass.__module__.partition(".")[0] != "keras":
+        if top_package(subclass.__module__) != "keras":
             found[subclass.__name__] = subclass
         _collect(subclass, found)

@@ -71,7 +71,7 @@ class DeclaredLosses:
                 continue
             target = target_of(output, targets, is_only, owner)
             name = LOSS if len(outputs) == 1 else f"{output}_{LOSS}"
-            place = f"{owner}.loss" if len(outputs) == 1 else f"{owner}.loss[{output!r}]"
+            place = _place(owner, "loss", output, outputs)
             loss = _made_loss(identifier, targets[target], outputs[output], place, package)
             self._losses[name] = (target, output, loss)
         if not self._losses:
@@ -87,7 +87,7 @@ class DeclaredLosses:
         """Return the losses of a batch: per sample, or a scalar where the loss reduces them in its own way."""
         values = {}
         for name, (target, output, loss) in self._losses.items():
-            place = f"{self._owner}.loss" if len(outputs) == 1 else f"{self._owner}.loss[{output!r}]"
+            place = _place(self._owner, "loss", output, outputs)
             with shapes_named(place, {target: targets[target]}, {output: outputs[output]}):
                 values[name] = _loss_values(loss, targets[target], outputs[output])
         return values
@@ -127,7 +127,7 @@ class DeclaredMetrics:
         for output, identifiers in given.items():
             for identifier in identifiers:
                 target = target_of(output, targets, True, owner)
-                place = f"{owner}.metrics" if len(outputs) == 1 else f"{owner}.metrics[{output!r}]"
+                place = _place(owner, "metrics", output, outputs)
                 metric = _made_metric(identifier, targets[target], outputs[output], place, package)
                 if len(outputs) > 1:
                     metric.name = f"{output}_{metric.name}"
@@ -164,6 +164,11 @@ def target_of(output: str, targets: TensorDict, is_only: bool, owner: str) -> st
         f"{owner}: no target is called {shorten(output)}, as this output{did_you_mean(output, targets)}; name the "
         "layer, or the key of the outputs, as its target, or give this output the loss None"
     )
+
+
+def _place(owner: str, attribute: str, output: str, outputs: TensorDict) -> str:
+    """Return where a model declares something for an output, for messages."""
+    return f"{owner}.{attribute}" if len(outputs) == 1 else f"{owner}.{attribute}[{output!r}]"
 
 
 def _by_output(given: Any, outputs: TensorDict, place: str) -> dict[str, Any]:
@@ -219,19 +224,12 @@ def _named(kind: type[KerasObject], name: str, place: str, package: str) -> Kera
 def _made_loss(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> Any:
     """Return a `keras.losses.Loss`, or a function of target and output."""
     if isinstance(identifier, str) and identifier.lower() in _CROSSENTROPY:
-        names = ("Binary", "SparseCategorical", "Categorical")
-        return getattr(keras.losses, f"{_by_shape(names, target, output)}Crossentropy")()
+        return getattr(keras.losses, f"{_kind_of_classes(target, output)}Crossentropy")()
     if isinstance(identifier, str):
         identifier = _named(Loss, identifier, place, package)
     if isinstance(identifier, KerasObject):
         identifier = identifier.create()
-    if isinstance(identifier, type):
-        identifier = identifier()
-    if not callable(identifier):
-        raise ValueError(
-            f"{place}: expected a name, an object of keras.losses or a function, got {shorten(identifier)}"
-        )
-    return identifier
+    return _made(identifier, place, "losses")
 
 
 def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> keras.metrics.Metric:
@@ -239,8 +237,7 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
     if isinstance(identifier, str):
         identifier = _named(Metric, identifier, place, package)
     if isinstance(identifier, AccuracyByShape):
-        names = ("Binary", "SparseCategorical", "Categorical")
-        metric = getattr(keras.metrics, f"{_by_shape(names, target, output)}Accuracy")()
+        metric = getattr(keras.metrics, f"{_kind_of_classes(target, output)}Accuracy")()
         metric.name = name or identifier.name
         return metric
     if isinstance(identifier, CustomObject):
@@ -251,18 +248,24 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
         identifier = identifier.create()
     elif isinstance(identifier, keras.metrics.Metric):
         identifier = _own_copy(identifier, place)
-    if isinstance(identifier, type):
-        identifier = identifier()
-    if not callable(identifier):
-        raise ValueError(
-            f"{place}: expected a name, an object of keras.metrics or a function, got {shorten(identifier)}"
-        )
+    identifier = _made(identifier, place, "metrics")
     if not isinstance(identifier, keras.metrics.Metric):
         name = getattr(getattr(identifier, "func", identifier), "__name__", "")
         name = name if name.isidentifier() else "metric"  # of a lambda
         identifier = keras.metrics.MeanMetricWrapper(identifier, name=name)
     if name is not None:
         identifier.name = name
+    return identifier
+
+
+def _made(identifier: Any, place: str, module: str) -> Any:
+    """Return an object of a module of Keras, made if it is a class, or a function."""
+    if isinstance(identifier, type):
+        identifier = identifier()
+    if not callable(identifier):
+        raise ValueError(
+            f"{place}: expected a name, an object of keras.{module} or a function, got {shorten(identifier)}"
+        )
     return identifier
 
 
@@ -279,12 +282,12 @@ def _own_copy(metric: keras.metrics.Metric, place: str) -> keras.metrics.Metric:
     return copy
 
 
-def _by_shape(names: tuple[str, str, str], target: Tensor, output: Tensor) -> str:
-    """Return one of the names for yes and no, classes, and categories, by the rule of `compile`."""
+def _kind_of_classes(target: Tensor, output: Tensor) -> str:
+    """Return how Keras names losses and metrics of yes and no, classes, or categories, by the rule of `compile`."""
     if output.shape[-1] == 1:
-        return names[0]
+        return "Binary"
     is_sparse = len(target.shape) < len(output.shape) or (target.shape[-1] == 1 and output.shape[-1] > 1)
-    return names[1] if is_sparse else names[2]
+    return "SparseCategorical" if is_sparse else "Categorical"
 
 
 def _loss_values(loss: Any, target: Tensor, output: Tensor) -> Tensor:

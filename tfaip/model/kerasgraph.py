@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -11,10 +10,11 @@ import numpy as np
 
 from tfaip.backend.keras_private.models import is_functional, layers_of
 from tfaip.data.specs import TensorSpec
-from tfaip.layers.inlining import InlinedLayer, is_inlined
+from tfaip.layers.inlining import InlinedLayer, call_in_inference, is_inlined
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.layernames import output_names
 from tfaip.params.names.suggestions import did_you_mean
+from tfaip.params.names.trust import top_package
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 
@@ -66,13 +66,12 @@ class KerasGraph(GraphBase[P]):
         network: Any = self.network
         if is_functional(network):
             if is_inlined() and any(isinstance(layer, InlinedLayer) for layer in layers_of(network)):
-                return network.call(given, training=False)  # calls the layers one by one
+                return call_in_inference(network, given)  # calls the layers one by one
             return network(given, training=training)
-        if not is_inlined() or _is_of_keras(network):
+        if not is_inlined() or top_package(type(network).__module__) == "keras":
             return network(given)  # `training` is that of this graph
         # A file of Keras cannot hold the class, but the layers that it calls.
-        takes_training = "training" in inspect.signature(network.call).parameters
-        return network.call(given, training=False) if takes_training else network.call(given)
+        return call_in_inference(network, given)
 
 
 def _fixed_inputs(network: keras.layers.Layer) -> Any:
@@ -139,10 +138,6 @@ def _can_hold(model: str, data: str) -> bool:
     if "bfloat16" in (model, data):
         return True
     return model == data or np.can_cast(np.dtype(data), np.dtype(model), "same_kind")
-
-
-def _is_of_keras(network: keras.layers.Layer) -> bool:
-    return type(network).__module__.partition(".")[0] == "keras"
 
 
 def _kind(value: Any) -> str:

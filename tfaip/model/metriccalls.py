@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from tfaip.backend.keras_private.scopes import RecordingScope
+from tfaip.backend.kerastools import watched_methods
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.shapeerrors import shapes_named
 from tfaip.util.typing import Tensor, TensorDict
@@ -60,35 +61,19 @@ def update_metrics(
 
 @contextlib.contextmanager
 def _recorded(metrics: Sequence[keras.metrics.Metric]) -> Iterator[list[keras.metrics.Metric]]:
-    """Context that collects which of the metrics are updated, but not by another of them.
-
-    It wraps `update_state` of these objects alone, for as long as the context lasts. `__call__` would not do: Python
-    finds it on the class only, which other threads and models share.
-    """
+    """Context that collects which of the metrics are updated, but not by another of them."""
     called: list[keras.metrics.Metric] = []
     running: list[keras.metrics.Metric] = []
 
-    def wrapped(metric: keras.metrics.Metric, update: Callable[..., Any]) -> Callable[..., Any]:
-        def update_state(*args: Any, **kwargs: Any) -> Any:
-            # A metric that computes from others updates them itself.
-            if not running and not any(metric is known for known in called):
-                called.append(metric)
-            running.append(metric)
-            try:
-                return update(*args, **kwargs)
-            finally:
-                running.pop()
+    def watch(metric: keras.metrics.Metric, update: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        # A metric that computes from others updates them itself.
+        if not running and not any(metric is known for known in called):
+            called.append(metric)
+        running.append(metric)
+        try:
+            return update(*args, **kwargs)
+        finally:
+            running.pop()
 
-        return update_state
-
-    # Past the attribute tracking of Keras. An object may have an attribute of this name already.
-    before = [vars(metric).get("update_state") for metric in metrics]
-    for metric in metrics:
-        vars(metric)["update_state"] = wrapped(metric, metric.update_state)
-    try:
+    with watched_methods(metrics, "update_state", watch):
         yield called
-    finally:
-        for metric, own in zip(metrics, before, strict=True):
-            del vars(metric)["update_state"]
-            if own is not None:
-                vars(metric)["update_state"] = own

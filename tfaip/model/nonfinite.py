@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from tfaip.backend.active import backend
-from tfaip.backend.keras_private.layers import watched_calls
+from tfaip.backend.kerastools import watched_methods
 from tfaip.data.pipeline.batching import Batch
 from tfaip.model.lossterms import is_zero
 from tfaip.model.trainingmodel import TrainingModel
@@ -145,14 +145,14 @@ class _Search:
         names = {id(layer): f"layer {path}: " for path, layer in all_layers_by_path(graph).items()}
         layers = [graph, *all_layers_by_path(graph).values()]
 
-        def watch(layer: keras.layers.Layer, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        def watch(layer: keras.layers.Layer, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             name = names.get(id(layer), f"{type(graph).__name__}: ")
             self._check(name, (args, kwargs), " of its input")
             result = call(*args, **kwargs)
             self._check(name, result, " of its output")
             return result
 
-        with watched_calls(layers, watch):
+        with watched_methods(layers, "call", watch):
             yield
 
     def _check(self, name: str, values: Any, what: str = "", has_samples: bool = True) -> None:

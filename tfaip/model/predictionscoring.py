@@ -35,32 +35,22 @@ class EvaluationModel(TrainingModel):
     def call(self, inputs: tuple[TensorDict, TensorDict], training: bool | None = None) -> TensorDict:
         return full_precision(self.graph.predict(inputs[0]))
 
-    def _total_loss(self, x: Any, y_pred: TensorDict, training: bool) -> Tensor:
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
+    ) -> Tensor:
         """Return the loss as in training, or zero if the losses need an output that the prediction graph has not."""
-        compute = partial(super()._total_loss, x, training=training)
-        try:
-            return compute(y_pred=y_pred)
-        except KeyError:
-            missing = _missing_output(compute, y_pred)
-            if missing is None:
-                raise
+        loss = _unless_missing("loss", partial(super().compute_loss, x, training=training), y_pred)
+        if loss is None:
             self._values.without_loss = True
-            log.info("no loss on the prediction graph, which has no output %r", missing)
             return ops.zeros((), dtype="float32")
+        return loss
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Tensor]:
         """Return the values so far under `VALUES`, and the outputs of the batch under `OUTPUTS`."""
-        compute = partial(super().compute_metrics, x, y, sample_weight=sample_weight)
-        values: dict[str, Tensor] = {}
-        try:
-            values = compute(y_pred=y_pred)
-        except KeyError:
-            missing = _missing_output(compute, y_pred)
-            if missing is None:
-                raise
+        values = _unless_missing("metrics", partial(super().compute_metrics, x, y), y_pred)
+        if values is None:
             self._values.called = []
-            log.info("no metrics on the prediction graph, which has no output %r", missing)
-        return {VALUES: values, OUTPUTS: y_pred}
+        return {VALUES: values or {}, OUTPUTS: y_pred}
 
     def values(self) -> Logs:
         """Return the means over all batches since the last reset."""
@@ -103,6 +93,22 @@ class _Outputs(dict[str, Any]):
         raise _MissingOutput(name)
 
 
+def _unless_missing(what: str, compute: Callable[..., Any], outputs: TensorDict) -> Any:
+    """Return what a function computes from the outputs; None: it needs one that the prediction graph has not.
+
+    Raises:
+        KeyError: if it is raised for another reason.
+    """
+    try:
+        return compute(y_pred=outputs)
+    except KeyError:
+        missing = _missing_output(compute, outputs)
+        if missing is None:
+            raise
+        log.info("no %s on the prediction graph, which has no output %r", what, missing)
+        return None
+
+
 def _missing_output(compute: Callable[..., Any], outputs: TensorDict) -> str | None:
     """Return the name of the missing output that makes `compute` fail; None: it fails for another reason.
 
@@ -136,7 +142,8 @@ class EvaluationStep:
         # The step returns the values of the metrics though the last ones would do: on a CPU, JAX 0.10 then keeps both
         # cores busy with the layers, which it does not otherwise (benchmarks/prediction.py: a seventh of a step of
         # 9 ms).
-        self._step = _compiled(model, run_eagerly)
+        variables = [*model.trainable_variables, *model.non_trainable_variables]
+        self._step = backend.CompiledStep(model.score_batch, variables, model.metrics_variables, run_eagerly)
         self._initial: list[np.ndarray] = []
 
     def reset(self) -> None:
@@ -160,13 +167,8 @@ class EvaluationStep:
         """Return the values over all batches since `reset`; of all processes, whose accumulators are added up."""
         if self._devices.num_processes == 1:
             self._step.write_accumulators()
-            return self._model.values()
-        totals = all_reduce_sum(self._devices, self._step.accumulated(), self._initial)
-        for variable, total in zip(self._model.metrics_variables, totals, strict=True):
-            variable.assign(total)
+        else:
+            totals = all_reduce_sum(self._devices, self._step.accumulated(), self._initial)
+            for variable, total in zip(self._model.metrics_variables, totals, strict=True):
+                variable.assign(total)
         return self._model.values()
-
-
-def _compiled(model: TrainingModel, run_eagerly: bool = False) -> backend.CompiledStep:
-    variables = [*model.trainable_variables, *model.non_trainable_variables]
-    return backend.CompiledStep(model.score_batch, variables, model.metrics_variables, run_eagerly)

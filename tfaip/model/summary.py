@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import keras
 
 from tfaip.backend.keras_private.layers import sublayers
 from tfaip.model.variables import all_layers_by_path
+from tfaip.params.names.trust import top_package
 from tfaip.util.terminal import align_left, align_right, text_width
 
 
@@ -78,8 +80,7 @@ def _layers(layer: keras.layers.Layer, seen: set[int]) -> Iterator[keras.layers.
 def _is_shown_whole(layer: keras.layers.Layer) -> bool:
     if isinstance(layer, keras.Model):
         return False
-    is_of_keras = type(layer).__module__.partition(".")[0] == "keras"
-    return is_of_keras or not sublayers(layer)
+    return top_package(type(layer).__module__) == "keras" or not sublayers(layer)
 
 
 def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
@@ -92,7 +93,7 @@ def _summary(layer: keras.layers.Layer, path: str, counted: set[int]) -> LayerSu
     new = [weight for weight in weights if id(weight) not in counted]
     counted.update(map(id, new))
     trained = {id(weight) for weight in layer.trainable_weights}
-    sizes = {id(weight): _size(weight) for weight in new}
+    sizes = {id(weight): math.prod(weight.shape) for weight in new}
     return LayerSummary(
         path,
         type(layer).__name__,
@@ -100,13 +101,6 @@ def _summary(layer: keras.layers.Layer, path: str, counted: set[int]) -> LayerSu
         sum(sizes.values()),
         sum(size for key, size in sizes.items() if key in trained),
     )
-
-
-def _size(weight: keras.Variable) -> int:
-    size = 1
-    for length in weight.shape:
-        size *= int(length)
-    return size
 
 
 def _output_shapes(layer: keras.layers.Layer) -> str:

@@ -324,9 +324,6 @@ class TrainingModel(BuiltModel):
 
         Several replicas of TensorFlow return their shares of it, which Keras adds up.
         """
-        return self._total_loss(x, y_pred, training)
-
-    def _total_loss(self, x: Any, y_pred: TensorDict, training: bool) -> Tensor:
         batch_size = batch_size_of(x)
         losses = self.weighted_losses(x, y_pred)
         total = ops.zeros((), dtype="float32")

@@ -32,7 +32,8 @@ def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
         raise ValueError(f"variables that no attribute of {type(layer).__name__} leads to: {', '.join(missing)}")
     named = dict(found.values())
     if len(named) < len(found):
-        raise ValueError(f"two variables of {type(layer).__name__} have the same path; all paths: {_paths(found)}")
+        paths = ", ".join(sorted(path for path, _ in found.values()))
+        raise ValueError(f"two variables of {type(layer).__name__} have the same path; all paths: {paths}")
     return named
 
 
@@ -62,10 +63,6 @@ def _walk(root: keras.layers.Layer) -> Iterator[tuple[str, Any]]:
         yield path, value
         if not isinstance(value, keras.Variable):
             queue.extend((f"{path}/{name}" if path else name, child) for name, child in _children(value))
-
-
-def _paths(found: dict[int, tuple[str, keras.Variable]]) -> str:
-    return ", ".join(sorted(path for path, _ in found.values()))
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import keras
 from keras.src.layers.rnn.conv_lstm import ConvLSTMCell
@@ -47,38 +46,6 @@ def own_training_flag(layer: keras.layers.Layer) -> Iterator[None]:
     finally:
         context.set_value("training", training)
         layer._maybe_reset_call_context()
-
-
-@contextmanager
-def watched_calls(
-    layers: Sequence[keras.layers.Layer],
-    watch: Callable[[keras.layers.Layer, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any],
-) -> Iterator[None]:
-    """Context in which something stands between the calls of layers and their `call`, which Keras finds by its name.
-
-    There is no public hook around the call of any layer. A layer that is called while something is compiled (the cell
-    of a recurrent layer) is watched with the arguments that it has there.
-
-    Args:
-        layers: each once.
-        watch: called with a layer, its `call` and the arguments; returns what the layer returns.
-    """
-    own = [(layer, layer.__dict__.get("call")) for layer in layers]
-    try:
-        for layer in layers:
-            object.__setattr__(layer, "call", _watched(layer, watch))
-        yield
-    finally:
-        for layer, call in own:
-            if call is not None:
-                object.__setattr__(layer, "call", call)
-            elif "call" in layer.__dict__:
-                object.__delattr__(layer, "call")
-
-
-def _watched(layer: keras.layers.Layer, watch: Callable[..., Any]) -> Callable[..., Any]:
-    call = layer.call
-    return lambda *args, **kwargs: watch(layer, call, args, kwargs)
 
 
 def attention_layers(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer | None]:

@@ -35,12 +35,11 @@ def replaced_values(layer: keras.layers.Layer, values: Sequence[tuple[keras.Vari
         values: variables and their values in the block.
     """
     outer = get_stateless_scope()
+    replaced = {id(variable) for variable, _ in values}
     with RecordingScope(state_mapping=values, collect_losses=True, initialize_variables=False) as scope:
         if outer is not None:
-            known = {id(variable) for variable, _ in values}
-            scope.state_mapping = {**outer.state_mapping, **{i: scope.state_mapping[i] for i in known}}
+            scope.state_mapping = {**outer.state_mapping, **{i: scope.state_mapping[i] for i in replaced}}
         yield
-    replaced = {id(variable) for variable, _ in values}
     for variable in {id(v): v for v in scope.assigned if id(v) not in replaced}.values():
         variable.assign(scope.get_current_value(variable))
     for loss in scope.losses:

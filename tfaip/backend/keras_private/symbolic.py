@@ -15,13 +15,13 @@ class SymbolicCall:
     """Call that made a Keras tensor.
 
     Args:
-        operation: the layer or operation.
+        operation: the layer or operation, whose attributes depend on its class.
         args: positional arguments.
         kwargs: keyword arguments.
         outputs: all tensors that it returned.
     """
 
-    operation: keras.Operation
+    operation: Any
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     outputs: Sequence[keras.KerasTensor]

@@ -42,12 +42,11 @@ def _declare_heads(record: WeightRecord, layer: Any) -> None:
 
 
 def _heads(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
     given = dict(zip(("query", "value", "key"), call.args, strict=False))
     given.update({name: call.kwargs[name] for name in ("query", "value", "key") if name in call.kwargs})
     query, value = given["query"], given["value"]
     key = value if given.get("key") is None else given["key"]
-    parts = attention_layers(layer)
+    parts = attention_layers(call.operation)
     queries = _dense(tracer, parts["query"], tracer.axes(query))
     _dense(tracer, parts["key"], tracer.axes(key))
     values = _dense(tracer, parts["value"], tracer.axes(value))
@@ -66,12 +65,11 @@ def _dense(tracer: Tracer, dense: Any, axes: TensorAxes) -> TensorAxes:
 
 def _plain(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow an attention without heads."""
-    layer: Any = call.operation
     query, value, *key = [tracer.axes(tensor) for tensor in first_argument(call)]
     keys = key[0] if key else value
     if query[-1] is not None and keys[-1] is not None:
         tracer.bindings.unify(query[-1], keys[-1])
-    for variable in layer.weights:
+    for variable in call.operation.weights:
         if len(variable.shape) == 1:
             tracer.record.follow(variable, 0, query[-1], is_input=True)
     outputs: list[TensorAxes] = [(*query[:-1], value[-1])]

@@ -27,10 +27,14 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """Axis of several axes, one after the other, as `Concatenate` joins them."""
+class Compound:
+    """Axis that consists of several axes."""
 
     parts: tuple[Axis, ...]
+
+
+class Joined(Compound):
+    """Axis of several axes, one after the other, as `Concatenate` joins them."""
 
     @property
     def size(self) -> int:
@@ -38,16 +42,13 @@ class Joined:
         return sum(part.size for part in self.parts)
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(Compound):
     """Axis of all combinations of several axes, the last one changing fastest, as `Flatten` makes it."""
-
-    factors: tuple[Axis, ...]
 
     @property
     def size(self) -> int:
         """Number of entries."""
-        return math.prod(factor.size for factor in self.factors)
+        return math.prod(part.size for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -99,18 +100,20 @@ class AmbiguousAxis(Exception):
 
 def product(factors: Sequence[Axis]) -> Axis:
     """Return the product of axes, without nested products."""
-    flat: list[Axis] = []
-    for factor in factors:
-        flat.extend(factor.factors if isinstance(factor, Product) else [factor])
-    return flat[0] if len(flat) == 1 else Product(tuple(flat))
+    return combined(Product, factors)
 
 
 def joined(parts: Sequence[Axis]) -> Axis:
     """Return the axis of several axes one after the other, without nested joins."""
+    return combined(Joined, parts)
+
+
+def combined(kind: type[Joined] | type[Product], parts: Sequence[Axis]) -> Axis:
+    """Return the axis of a class that consists of several axes: none of them is of the same class."""
     flat: list[Axis] = []
     for part in parts:
-        flat.extend(part.parts if isinstance(part, Joined) else [part])
-    return flat[0] if len(flat) == 1 else Joined(tuple(flat))
+        flat.extend(part.parts if isinstance(part, kind) else [part])
+    return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
 
 def matching_positions(old: Axis, new: Axis) -> Positions:
@@ -129,7 +132,7 @@ def matching_positions(old: Axis, new: Axis) -> Positions:
             return shared, shared
     if isinstance(old, Joined) or isinstance(new, Joined):
         return _positions_of_parts(_parts(old), _parts(new))
-    if isinstance(old, Product) and isinstance(new, Product) and len(old.factors) == len(new.factors):
+    if isinstance(old, Product) and isinstance(new, Product) and len(old.parts) == len(new.parts):
         return _positions_of_factors(old, new)
     is_plain = isinstance(old, Dimension) and isinstance(new, Dimension) and not (old.is_fixed or new.is_fixed)
     if not is_plain and old.size != new.size:
@@ -142,7 +145,7 @@ def sizes_text(axis: Axis) -> str:
     if isinstance(axis, Joined):
         return "+".join(sizes_text(part) for part in axis.parts)
     if isinstance(axis, Product):
-        texts = [sizes_text(factor) for factor in axis.factors]
+        texts = [sizes_text(part) for part in axis.parts]
         return "*".join(f"({text})" if "+" in text else text for text in texts)
     return str(axis.size)
 
@@ -153,8 +156,7 @@ def axis_name(axis: Axis) -> str:
         return axis.name
     if isinstance(axis, Unknown):
         return "?"
-    inner = axis.parts if isinstance(axis, Joined) else axis.factors
-    return ("+" if isinstance(axis, Joined) else "*").join(axis_name(part) for part in inner)
+    return ("+" if isinstance(axis, Joined) else "*").join(axis_name(part) for part in axis.parts)
 
 
 def renamed_axis(axis: Axis, renamed: Callable[[str], str]) -> Axis:
@@ -166,10 +168,8 @@ def renamed_axis(axis: Axis, renamed: Callable[[str], str]) -> Axis:
     """
     if isinstance(axis, Dimension):
         return replace(axis, name=renamed(axis.name))
-    if isinstance(axis, Joined):
-        return Joined(tuple(renamed_axis(part, renamed) for part in axis.parts))
-    if isinstance(axis, Product):
-        return Product(tuple(renamed_axis(factor, renamed) for factor in axis.factors))
+    if isinstance(axis, Compound):
+        return replace(axis, parts=tuple(renamed_axis(part, renamed) for part in axis.parts))
     return axis
 
 
@@ -179,7 +179,7 @@ def _parts(axis: Axis) -> Axes:
 
 def _positions_of_factors(old: Product, new: Product) -> Positions:
     old_at = new_at = np.zeros(1, dtype=np.int64)
-    for before, after in zip(old.factors, new.factors, strict=True):
+    for before, after in zip(old.parts, new.parts, strict=True):
         old_inner, new_inner = matching_positions(before, after)
         old_at = (old_at[:, None] * before.size + old_inner).reshape(-1)
         new_at = (new_at[:, None] * after.size + new_inner).reshape(-1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfaip.model.structure.axis import Axis, Dimension, Joined, Product, Unknown, joined, product
+from tfaip.model.structure.axis import Axis, Compound, Dimension, Joined, Product, Unknown, combined, joined, product
 
 _CONFLICT = "layers with different parts meet in it"
 
@@ -34,10 +34,8 @@ class Bindings:
         if isinstance(axis, Dimension):
             bound = self._axes.get(axis.name)
             return axis if bound is None else self.resolve(bound)
-        if isinstance(axis, Joined):
-            return joined([self.resolve(part) for part in axis.parts])
-        if isinstance(axis, Product):
-            return product([self.resolve(factor) for factor in axis.factors])
+        if isinstance(axis, Compound):
+            return combined(type(axis), [self.resolve(part) for part in axis.parts])
         return axis
 
     def unify(self, first: Axis, second: Axis) -> Axis:
@@ -52,11 +50,9 @@ class Bindings:
         # The earlier name stays, unless the later axis has parts.
         if self._bind(second, first) or self._bind(first, second):
             return self.resolve(first)
-        pairs = _pairs(first, second)
-        if pairs is None:
+        if not (isinstance(first, Compound) and isinstance(second, Compound) and _are_alike(first, second)):
             return Unknown(first.size, _CONFLICT)
-        inner = [self.unify(one, other) for one, other in pairs]
-        return joined(inner) if isinstance(first, Joined) else product(inner)
+        return combined(type(first), [self.unify(*pair) for pair in zip(first.parts, second.parts, strict=True)])
 
     def split(self, axis: Axis, factors: Sequence[Axis]) -> list[Axis]:
         """Return the factors of an axis that is reshaped to several.
@@ -85,11 +81,8 @@ class Bindings:
             name: of new dimensions, if the axis has no parts yet.
         """
         axis = self.resolve(axis)
-        pieces = _grouped(axis.parts, sizes) if isinstance(axis, Joined) else None
-        if pieces is not None:
-            return pieces
         if isinstance(axis, Joined):
-            return self._cut_parts(axis, sizes, name)
+            return _grouped(axis.parts, sizes) or self._cut_parts(axis, sizes, name)
         if len(sizes) == 1:
             return [axis]
         new: list[Axis] = [Dimension(f"{name}/{i}", size) for i, size in enumerate(sizes)]
@@ -116,38 +109,27 @@ class Bindings:
         return pieces or [Unknown(size, "it is cut where no part of it ends") for size in sizes]
 
     def _bind(self, axis: Axis, other: Axis) -> bool:
-        is_free = isinstance(axis, Dimension) and not axis.is_fixed and axis.name not in self._given
-        if not is_free or not isinstance(axis, Dimension) or _contains(other, axis):
+        if not isinstance(axis, Dimension) or axis.is_fixed or axis.name in self._given or _contains(other, axis):
             return False
         self._axes[axis.name] = other
         return True
 
 
 def _contains(axis: Axis, dimension: Dimension) -> bool:
-    if isinstance(axis, Joined):
+    if isinstance(axis, Compound):
         return any(_contains(part, dimension) for part in axis.parts)
-    if isinstance(axis, Product):
-        return any(_contains(factor, dimension) for factor in axis.factors)
     return isinstance(axis, Dimension) and axis.name == dimension.name
 
 
-def _pairs(first: Axis, second: Axis) -> list[tuple[Axis, Axis]] | None:
-    """Return the parts of two axes that have the same sizes; None: they have not."""
-    if isinstance(first, Joined) and isinstance(second, Joined):
-        inner = (first.parts, second.parts)
-    elif isinstance(first, Product) and isinstance(second, Product):
-        inner = (first.factors, second.factors)
-    else:
-        return None
-    if [axis.size for axis in inner[0]] != [axis.size for axis in inner[1]]:
-        return None
-    return list(zip(*inner, strict=True))
+def _are_alike(first: Compound, second: Compound) -> bool:
+    """Return True if two axes consist in the same way of parts of the same sizes."""
+    return type(first) is type(second) and [part.size for part in first.parts] == [part.size for part in second.parts]
 
 
 def _split_product(axis: Product, sizes: Sequence[int]) -> list[Axis] | None:
     """Return the factors of a product in groups of these sizes; None: there are none."""
     groups: list[Axis] = []
-    factors = list(axis.factors)
+    factors = list(axis.parts)
     for size in sizes:
         group = [factors.pop(0)] if factors else []
         while factors and math.prod(factor.size for factor in group) < size:

@@ -9,10 +9,10 @@ from keras import layers
 
 from tfaip.backend.keras_private.symbolic import SymbolicCall
 from tfaip.model.structure.axis import Unknown, product
-from tfaip.model.structure.operations import positions_changed
-from tfaip.model.structure.recording import WeightRecord
+from tfaip.model.structure.operations import channel_axis, pool, positions_changed
+from tfaip.model.structure.recording import NOT_FOLLOWED, WeightRecord
 from tfaip.model.structure.tensors import ONE, TensorAxes, TensorAxis
-from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, output_shape, rules_of
+from tfaip.model.structure.tracing import FlowRule, Tracer, output_shape, rules_of
 
 _GROUPED = "a convolution in groups"
 
@@ -26,16 +26,15 @@ def _declare_conv(record: WeightRecord, layer: Any) -> None:
 
 
 def _conv(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    channel, axes = _channel(layer, call), tracer.axes(first_argument(call))
-    source = axes[channel]
+    layer = call.operation
+    source = _channels(tracer, call)
     if layer.groups > 1 and source is not None:
         source = Unknown(source.size // layer.groups, _GROUPED)
     tracer.record.follow(layer.kernel, -2, source, is_input=True)
     filters = tracer.record.axis(layer.kernel, -1)
     if layer.groups > 1 and filters is not None:
         filters = Unknown(filters.size, _GROUPED)
-    return [_with_channel(tracer, call, channel, filters)]
+    return [_with_channels(tracer, call, filters)]
 
 
 def _declare_conv_transpose(record: WeightRecord, layer: Any) -> None:
@@ -46,10 +45,9 @@ def _declare_conv_transpose(record: WeightRecord, layer: Any) -> None:
 
 
 def _conv_transpose(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    channel, axes = _channel(layer, call), tracer.axes(first_argument(call))
-    tracer.record.follow(layer.kernel, -1, axes[channel], is_input=True)
-    return [_with_channel(tracer, call, channel, tracer.record.axis(layer.kernel, -2))]
+    layer = call.operation
+    tracer.record.follow(layer.kernel, -1, _channels(tracer, call), is_input=True)
+    return [_with_channels(tracer, call, tracer.record.axis(layer.kernel, -2))]
 
 
 def _declare_depthwise(record: WeightRecord, layer: Any) -> None:
@@ -59,18 +57,18 @@ def _declare_depthwise(record: WeightRecord, layer: Any) -> None:
 
 
 def _depthwise(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    channel, axes = _channel(layer, call), tracer.axes(first_argument(call))
-    tracer.record.follow(layer.kernel, -2, axes[channel])
-    multiplied = _multiplied(tracer, layer.kernel, axes[channel])
+    layer = call.operation
+    channels = _channels(tracer, call)
+    tracer.record.follow(layer.kernel, -2, channels)
+    multiplied = _multiplied(tracer, layer.kernel, channels)
     tracer.record.follow(layer.bias, 0, multiplied)
-    return [_with_channel(tracer, call, channel, multiplied)]
+    return [_with_channels(tracer, call, multiplied)]
 
 
 def _multiplied(tracer: Tracer, kernel: Any, channels: TensorAxis) -> TensorAxis:
     """Return the channels after a convolution that makes several of each."""
     if channels is None or isinstance(tracer.bindings.resolve(channels), Unknown):
-        return Unknown(kernel.shape[-2] * kernel.shape[-1], "the inputs of its layer are not known")
+        return Unknown(kernel.shape[-2] * kernel.shape[-1], NOT_FOLLOWED)
     return product([channels, tracer.record.axes(kernel)[-1]])
 
 
@@ -82,39 +80,34 @@ def _declare_separable(record: WeightRecord, layer: Any) -> None:
 
 
 def _separable(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    channel, axes = _channel(layer, call), tracer.axes(first_argument(call))
-    tracer.record.follow(layer.depthwise_kernel, -2, axes[channel])
-    tracer.record.follow(layer.pointwise_kernel, -2, _multiplied(tracer, layer.depthwise_kernel, axes[channel]))
-    return [_with_channel(tracer, call, channel, tracer.record.axis(layer.pointwise_kernel, -1))]
+    layer = call.operation
+    channels = _channels(tracer, call)
+    tracer.record.follow(layer.depthwise_kernel, -2, channels)
+    tracer.record.follow(layer.pointwise_kernel, -2, _multiplied(tracer, layer.depthwise_kernel, channels))
+    return [_with_channels(tracer, call, tracer.record.axis(layer.pointwise_kernel, -1))]
 
 
-def _channel(layer: Any, call: SymbolicCall) -> int:
-    return 1 if layer.data_format == "channels_first" else len(output_shape(call)) - 1
+def _channels(tracer: Tracer, call: SymbolicCall) -> TensorAxis:
+    """Return the axis of the channels of the input."""
+    axes = tracer.input_axes(call)
+    return axes[channel_axis(call.operation, len(axes))]
 
 
-def _with_channel(tracer: Tracer, call: SymbolicCall, channel: int, axis: TensorAxis) -> TensorAxes:
-    axes, shape = tracer.axes(first_argument(call)), output_shape(call)
-    name = f"{tracer.record.layer_name(call.operation)} {tracer.count_call()}"
-    moved = positions_changed(axes, shape, {0, channel}, name)
-    return (*moved[:channel], axis, *moved[channel + 1 :])
+def _with_channels(tracer: Tracer, call: SymbolicCall, channels: TensorAxis) -> TensorAxes:
+    """Return the axes of the output, which has these channels."""
+    axes, shape = tracer.input_axes(call), output_shape(call)
+    place = channel_axis(call.operation, len(shape))
+    moved = positions_changed(axes, shape, {0, place}, tracer.name_call(call))
+    return (*moved[:place], channels, *moved[place + 1 :])
 
 
 def _global_pool(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    channel = 1 if layer.data_format == "channels_first" else len(axes) - 1
+    layer = call.operation
+    axes = tracer.input_axes(call)
+    channel = channel_axis(layer, len(axes))
     if layer.keepdims:
         return [tuple(axis if i in (0, channel) else ONE for i, axis in enumerate(axes))]
     return [(axes[0], axes[channel])]
-
-
-def _positions(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes, shape = tracer.axes(first_argument(call)), output_shape(call)
-    channel = 1 if getattr(layer, "data_format", None) == "channels_first" else len(shape) - 1
-    name = f"{tracer.record.layer_name(layer)} {tracer.count_call()}"
-    return [positions_changed(axes, shape, {0, channel}, name)]
 
 
 _ON_POSITIONS = """
@@ -139,6 +132,6 @@ LAYER_RULES: dict[type, FlowRule] = {
     **dict.fromkeys((layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose), _conv_transpose),
     **dict.fromkeys((layers.DepthwiseConv1D, layers.DepthwiseConv2D), _depthwise),
     **dict.fromkeys((layers.SeparableConv1D, layers.SeparableConv2D), _separable),
-    **rules_of(_ON_POSITIONS, _positions),
+    **rules_of(_ON_POSITIONS, pool),
     **rules_of(_OVER_POSITIONS, _global_pool),
 }

@@ -2,53 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tfaip.backend.keras_private.symbolic import SymbolicCall
-from tfaip.model.structure.axis import Dimension
+from tfaip.model.structure.axis import Axis, Dimension
 from tfaip.model.structure.tensors import ONE, TensorAxes, TensorAxis
-from tfaip.model.structure.tracing import Tracer, call_name, first_argument
+from tfaip.model.structure.tracing import Tracer
 
 
 def split(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow `split` and the gate of `glu`."""
-    operation: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    place = operation.axis % len(axes)
+    axes = tracer.input_axes(call)
+    place = call.operation.axis % len(axes)
     whole = axes[place]
     sizes = [output.shape[place] for output in call.outputs]
     if whole is None or None in sizes:
         pieces: list[TensorAxis] = [None] * len(sizes)
     elif len(set(sizes)) == 1:
-        fixed = Dimension(f"parts of {len(sizes)}", len(sizes), is_fixed=True)
-        part = Dimension(f"part {call_name(tracer, call)}", sizes[0])
-        pieces = _equal_pieces(tracer, call, [fixed, part], whole, sizes)
+        pieces = _equal_pieces(tracer, call, whole, len(sizes))
     else:
-        pieces = list(tracer.bindings.cut(whole, sizes, f"part {call_name(tracer, call)}"))
+        pieces = list(tracer.bindings.cut(whole, sizes, f"part {tracer.name_call(call)}"))
     return [(*axes[:place], piece, *axes[place + 1 :]) for piece in pieces]
 
 
-def _equal_pieces(
-    tracer: Tracer, call: SymbolicCall, factors: list[Dimension], whole: Any, sizes: list[int]
-) -> list[TensorAxis]:
+def _equal_pieces(tracer: Tracer, call: SymbolicCall, whole: Axis, count: int) -> list[TensorAxis]:
     """Return the pieces of an axis that is cut into equal ones: of joined inputs these are its parts."""
-    resolved = tracer.bindings.resolve(whole)
-    if isinstance(resolved, Dimension):
+    name, size = f"part {tracer.name_call(call)}", whole.size // count
+    if isinstance(tracer.bindings.resolve(whole), Dimension):
+        factors = [Dimension(f"parts of {count}", count, is_fixed=True), Dimension(name, size)]
         part = tracer.bindings.split(whole, factors)[1]
-        return [part] * len(sizes)
-    return list(tracer.bindings.cut(whole, sizes, f"part {call_name(tracer, call)}"))
+        return [part] * count
+    return list(tracer.bindings.cut(whole, [size] * count, name))
 
 
 def glu(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow a gated linear unit: one half of an axis times a function of the other."""
-    operation: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    place = operation.axis % len(axes)
+    axes = tracer.input_axes(call)
+    place = call.operation.axis % len(axes)
     whole = axes[place]
     if whole is None:
         return [axes]
-    factors = [Dimension("parts of 2", 2, is_fixed=True), Dimension(f"part {call_name(tracer, call)}", whole.size // 2)]
-    first, second = _equal_pieces(tracer, call, factors, whole, [whole.size // 2] * 2)
+    first, second = _equal_pieces(tracer, call, whole, 2)
     if first is not None and second is not None:
         first = tracer.bindings.unify(first, second)
     return [(*axes[:place], first, *axes[place + 1 :])]
@@ -58,7 +50,7 @@ def get_item(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow `x[...]` with numbers, slices, `None` and an ellipsis."""
     tensor, key = call.args
     keys = list(key) if isinstance(key, tuple) else [key]
-    axes, name = list(tracer.axes(tensor)), f"part {call_name(tracer, call)}"
+    axes, name = list(tracer.axes(tensor)), f"part {tracer.name_call(call)}"
     given = sum(k is not None and k is not Ellipsis for k in keys)
     filler = [slice(None)] * (len(axes) - given)
     at = keys.index(Ellipsis) if Ellipsis in keys else len(keys)

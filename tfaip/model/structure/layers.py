@@ -42,8 +42,8 @@ def _declare_dense(record: WeightRecord, layer: Any) -> None:
 
 
 def _dense(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
+    layer = call.operation
+    axes = tracer.input_axes(call)
     tracer.record.follow(layer.kernel, 0, axes[-1], is_input=True)
     return [(*axes[:-1], tracer.record.axis(layer.kernel, -1))]
 
@@ -59,7 +59,7 @@ def _declare_einsum_dense(record: WeightRecord, layer: Any) -> None:
 
 
 def _einsum_dense(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
+    layer = call.operation
     tensor = first_argument(call)
     operands = [tensor, layer.kernel]
     return [einsum_axes(tracer, layer.equation, operands, [tracer.axes(operand) for operand in operands])]
@@ -70,8 +70,7 @@ def _declare_embedding(record: WeightRecord, layer: Any) -> None:
 
 
 def _embedding(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    return [(*tracer.axes(first_argument(call)), tracer.record.axis(layer.embeddings, 1))]
+    return [(*tracer.input_axes(call), tracer.record.axis(call.operation.embeddings, 1))]
 
 
 # Normalisation
@@ -83,15 +82,6 @@ def _declare_batch_norm(record: WeightRecord, layer: Any) -> None:
             record.declare(variable, follows=[0])
 
 
-def _batch_norm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    for variable in layer.weights:
-        if len(variable.shape) == 1:
-            tracer.record.follow(variable, 0, axes[layer.axis])
-    return [axes]
-
-
 def _declare_norm(record: WeightRecord, layer: Any) -> None:
     for variable in layer.weights:
         for axis in range(len(variable.shape)):
@@ -100,12 +90,13 @@ def _declare_norm(record: WeightRecord, layer: Any) -> None:
 
 
 def _norm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
+    layer = call.operation
+    axes = tracer.input_axes(call)
     places = layer.axis if isinstance(layer.axis, list | tuple) else [layer.axis]
     for variable in layer.weights:
-        for i, place in enumerate(places):
-            tracer.record.follow(variable, i, axes[place])
+        if len(variable.shape) == len(places):
+            for i, place in enumerate(places):
+                tracer.record.follow(variable, i, axes[place])
     return [axes]
 
 
@@ -114,8 +105,8 @@ def _declare_prelu(record: WeightRecord, layer: Any) -> None:
 
 
 def _prelu(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
+    layer = call.operation
+    axes = tracer.input_axes(call)
     for i, size in enumerate(layer.alpha.shape):
         tracer.record.follow(layer.alpha, i, ONE if size == 1 else axes[i + 1])
     return [axes]
@@ -125,11 +116,10 @@ def _prelu(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 
 def _time_distributed(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
     tensor = first_argument(call)
     axes, shape = tracer.axes(tensor), tuple(tensor.shape)
     step = tracer.new_tensor((axes[0], *axes[2:]), (shape[0], *shape[2:]))
-    return [(out[0], axes[1], *out[1:]) for out in tracer.follow(layer.layer(step))]
+    return [(out[0], axes[1], *out[1:]) for out in tracer.follow(call.operation.layer(step))]
 
 
 def _declare_spectral(record: WeightRecord, layer: Any) -> None:
@@ -141,23 +131,23 @@ def _declare_spectral(record: WeightRecord, layer: Any) -> None:
 
 
 def _spectral(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    return tracer.follow(layer.layer(first_argument(call)))
+    return tracer.follow(call.operation.layer(first_argument(call)))
 
 
 def _repeat(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    positions = Dimension(f"positions {tracer.record.layer_name(layer)} {tracer.count_call()}", layer.n)
+    axes = tracer.input_axes(call)
+    positions = Dimension(f"positions {tracer.name_call(call)}", call.operation.n)
     return [(axes[0], positions, axes[1])]
 
+
+_NORMALIZATIONS = (layers.LayerNormalization, layers.GroupNormalization, layers.RMSNormalization)
 
 WEIGHT_RULES: dict[type, WeightRule] = {
     layers.Dense: _declare_dense,
     layers.EinsumDense: _declare_einsum_dense,
     layers.Embedding: _declare_embedding,
     layers.BatchNormalization: _declare_batch_norm,
-    **dict.fromkeys((layers.LayerNormalization, layers.GroupNormalization, layers.RMSNormalization), _declare_norm),
+    **dict.fromkeys(_NORMALIZATIONS, _declare_norm),
     layers.PReLU: _declare_prelu,
     layers.SpectralNormalization: _declare_spectral,
     **convolutions.WEIGHT_RULES,
@@ -176,8 +166,7 @@ LAYER_RULES: dict[type, FlowRule] = {
     layers.Dense: _dense,
     layers.EinsumDense: _einsum_dense,
     layers.Embedding: _embedding,
-    layers.BatchNormalization: _batch_norm,
-    **dict.fromkeys((layers.LayerNormalization, layers.GroupNormalization, layers.RMSNormalization), _norm),
+    **dict.fromkeys((layers.BatchNormalization, *_NORMALIZATIONS), _norm),
     layers.PReLU: _prelu,
     layers.TimeDistributed: _time_distributed,
     layers.SpectralNormalization: _spectral,

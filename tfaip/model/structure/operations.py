@@ -11,7 +11,7 @@ from tfaip.model.structure.axis import Dimension, joined, product
 from tfaip.model.structure.cutting import get_item, glu, split
 from tfaip.model.structure.einsum import einsum_axes
 from tfaip.model.structure.tensors import ONE, TensorAxes, TensorAxis, broadcast, reshaped, unknown_axes
-from tfaip.model.structure.tracing import FlowRule, Tracer, call_name, first_argument, output_shape
+from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, output_shape
 
 # Names of classes that are not public.
 _ONE_BY_ONE = """
@@ -54,7 +54,7 @@ def _follow_entries(tracer: Tracer, variable: keras.Variable, tensor: TensorAxes
 
 def keep(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow a layer that changes no axis."""
-    return [tracer.axes(first_argument(call))]
+    return [tracer.input_axes(call)]
 
 
 def merge(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
@@ -65,10 +65,9 @@ def merge(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 def concatenate(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow a join of tensors."""
-    operation: Any = call.operation
     tensors = [tracer.axes(tensor) for tensor in first_argument(call)]
     shape = output_shape(call)
-    place = operation.axis % len(shape)
+    place = call.operation.axis % len(shape)
     axes = list(broadcast(tracer.bindings, tensors, shape))
     parts = [axis for tensor in tensors if (axis := tensor[place]) is not None]
     axes[place] = joined(parts) if len(parts) == len(tensors) else None
@@ -77,9 +76,8 @@ def concatenate(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 def stack(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow a join of tensors along a new axis."""
-    operation: Any = call.operation
     shape = output_shape(call)
-    place = operation.axis % len(shape)
+    place = call.operation.axis % len(shape)
     tensors = [tracer.axes(tensor) for tensor in first_argument(call)]
     axes = broadcast(tracer.bindings, tensors, shape[:place] + shape[place + 1 :])
     new = Dimension("stacked", len(tensors), is_fixed=True)
@@ -89,15 +87,14 @@ def stack(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 def reshape(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow a reshape."""
     tensor = first_argument(call)
-    axes, name = tracer.axes(tensor), f"reshape {call_name(tracer, call)}"
+    axes, name = tracer.axes(tensor), f"reshape {tracer.name_call(call)}"
     return [reshaped(tracer.bindings, axes, tuple(tensor.shape), output_shape(call), name)]
 
 
 def flatten(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow the layer `Flatten`."""
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    if layer.data_format == "channels_first" and len(axes) > 1:
+    axes = tracer.input_axes(call)
+    if call.operation.data_format == "channels_first" and len(axes) > 1:
         axes = (axes[0], *axes[2:], axes[1])
     known = [axis for axis in axes[1:] if axis is not None]
     if len(known) < len(axes) - 1 or not known:
@@ -107,23 +104,21 @@ def flatten(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 def transpose(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow a permutation of axes."""
-    operation: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    order = operation.axes or tuple(reversed(range(len(axes))))
+    axes = tracer.input_axes(call)
+    order = call.operation.axes or tuple(reversed(range(len(axes))))
     return [tuple(axes[i] for i in order)]
 
 
 def permute(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow the layer `Permute`."""
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    return [(axes[0], *(axes[i] for i in layer.dims))]
+    axes = tracer.input_axes(call)
+    return [(axes[0], *(axes[i] for i in call.operation.dims))]
 
 
 def move_axes(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow `moveaxis` and `swapaxes`."""
-    operation: Any = call.operation
-    axes = list(tracer.axes(first_argument(call)))
+    operation = call.operation
+    axes = list(tracer.input_axes(call))
     count = len(axes)
     if hasattr(operation, "axis1"):
         i, j = operation.axis1 % count, operation.axis2 % count
@@ -136,31 +131,29 @@ def move_axes(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 def expand(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow new axes of size 1."""
-    operation: Any = call.operation
     shape = output_shape(call)
-    places = {axis % len(shape) for axis in _listed(operation.axis)}
-    own = iter(tracer.axes(first_argument(call)))
+    places = _places(call.operation.axis, len(shape))
+    own = iter(tracer.input_axes(call))
     return [tuple(ONE if i in places else next(own) for i in range(len(shape)))]
 
 
 def squeeze(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow the removal of axes of size 1."""
-    operation: Any = call.operation
+    operation = call.operation
     tensor = first_argument(call)
     axes = tracer.axes(tensor)
-    places = {axis % len(axes) for axis in _listed(operation.axis)}
     if operation.axis is None:
         places = {i for i, size in enumerate(tensor.shape) if size == 1}
+    else:
+        places = _places(operation.axis, len(axes))
     return [tuple(axis for i, axis in enumerate(axes) if i not in places)]
 
 
 def reduce(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow a sum, a mean and the like."""
-    operation: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    places = (
-        {axis % len(axes) for axis in _listed(operation.axis)} if operation.axis is not None else set(range(len(axes)))
-    )
+    operation = call.operation
+    axes = tracer.input_axes(call)
+    places = set(range(len(axes))) if operation.axis is None else _places(operation.axis, len(axes))
     if operation.keepdims:
         return [tuple(ONE if i in places else axis for i, axis in enumerate(axes))]
     return [tuple(axis for i, axis in enumerate(axes) if i not in places)]
@@ -168,9 +161,8 @@ def reduce(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 def unstack(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow `unstack`, which removes an axis."""
-    operation: Any = call.operation
-    axes = tracer.axes(first_argument(call))
-    place = operation.axis % len(axes)
+    axes = tracer.input_axes(call)
+    place = call.operation.axis % len(axes)
     return [(*axes[:place], *axes[place + 1 :])] * len(call.outputs)
 
 
@@ -198,15 +190,14 @@ def contract(tracer: Tracer, first: tuple[Any, int, TensorAxes], second: tuple[A
 
 def einsum(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow an Einstein sum."""
-    operation: Any = call.operation
     operands = [x for x in keras.tree.flatten(call.args) if hasattr(x, "shape")]
     tensors = [tracer.axes(operand) for operand in operands]
-    return [einsum_axes(tracer, operation.subscripts, operands, tensors)]
+    return [einsum_axes(tracer, call.operation.subscripts, operands, tensors)]
 
 
 def take(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
     """Follow `take`, e.g. of the rows of an embedding."""
-    operation: Any = call.operation
+    operation = call.operation
     table, indices = tracer.axes(call.args[0]), tracer.axes(call.args[1])
     if operation.axis is None:
         return []
@@ -215,11 +206,15 @@ def take(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 
 def pool(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    """Follow an operation on the positions of a picture, which leaves channels alone."""
-    operation: Any = call.operation
-    axes, shape = tracer.axes(first_argument(call)), output_shape(call)
-    channel = 1 if operation.data_format == "channels_first" else len(shape) - 1
-    return [positions_changed(axes, shape, {0, channel}, call_name(tracer, call))]
+    """Follow an operation or layer on the positions of a picture, which leaves channels alone."""
+    axes, shape = tracer.input_axes(call), output_shape(call)
+    kept = {0, channel_axis(call.operation, len(shape))}
+    return [positions_changed(axes, shape, kept, tracer.name_call(call))]
+
+
+def channel_axis(operation: Any, rank: int) -> int:
+    """Return which axis of a tensor the channels are, by the `data_format` of an operation or layer."""
+    return 1 if getattr(operation, "data_format", None) == "channels_first" else rank - 1
 
 
 def positions_changed(axes: TensorAxes, shape: tuple[int | None, ...], kept: set[int], name: str) -> TensorAxes:
@@ -234,10 +229,10 @@ def positions_changed(axes: TensorAxes, shape: tuple[int | None, ...], kept: set
     return tuple(result)
 
 
-def _listed(axis: Any) -> list[int]:
-    if axis is None:
-        return []
-    return list(axis) if isinstance(axis, list | tuple) else [axis]
+def _places(axis: Any, rank: int) -> set[int]:
+    """Return one or several axes, counted from the first one."""
+    axes = axis if isinstance(axis, list | tuple) else [axis]
+    return {number % rank for number in axes}
 
 
 OPERATION_RULES: dict[str, FlowRule] = {

@@ -12,7 +12,7 @@ from tfaip.model.structure.bindings import Bindings
 from tfaip.model.structure.tensors import TensorAxis
 from tfaip.model.variables import all_layers_by_path, variables_by_path
 
-_NOT_FOLLOWED = "the inputs of its layer are not known"
+NOT_FOLLOWED = "the inputs of its layer are not known"
 _UNUSED = "no known layer or operation uses it"
 
 
@@ -20,6 +20,7 @@ class _Weight:
     """Axes of a variable, and what is known of each."""
 
     def __init__(self, path: str, shape: Sequence[int]) -> None:
+        self.path = path
         self.axes: Axes = tuple(Dimension(f"{path}/{i}", size) for i, size in enumerate(shape))
         self.is_used = False
         self.inputs: set[int] = set()
@@ -40,8 +41,7 @@ class WeightRecord:
         self.bindings = Bindings()
         self.layers = all_layers_by_path(graph)
         variables = variables_by_path(graph)
-        self._paths = {id(variable): path for path, variable in variables.items()}
-        self._weights = {path: _Weight(path, tuple(v.shape)) for path, v in variables.items()}
+        self._weights = {id(variable): _Weight(path, variable.shape) for path, variable in variables.items()}
         self._layer_paths = {id(layer): path for path, layer in self.layers.items()}
 
     def layer_name(self, layer: Any) -> str:
@@ -50,7 +50,7 @@ class WeightRecord:
 
     def axes(self, variable: Any) -> Axes:
         """Return the axes of a variable, and note that it is used."""
-        weight = self._of(variable)
+        weight = self._weights.get(id(variable))
         if weight is None:
             return tuple(Unknown(size, _UNUSED) for size in getattr(variable, "shape", ()))
         weight.is_used = True
@@ -76,25 +76,25 @@ class WeightRecord:
             others: further axes over which it sums.
             follows: axes that belong to its input, but over which it does not sum.
         """
-        weight = self._of(variable)
+        weight = self._weights.get(id(variable))
         if weight is None:
             return ()
         weight.is_used = True
         weight.inputs.update(_positive(weight, inputs))
         weight.others.update(_positive(weight, others))
         for axis in _positive(weight, [*inputs, *follows]):
-            weight.followed.setdefault(axis, _NOT_FOLLOWED)
+            weight.followed.setdefault(axis, NOT_FOLLOWED)
         return weight.axes
 
     def note(self, variable: Any, axis: int, text: str) -> None:
         """Note why outputs change if an axis of a weight grows."""
-        weight = self._of(variable)
+        weight = self._weights.get(id(variable))
         if weight is not None:
             weight.notes[_positive(weight, [axis])[0]] = text
 
     def equate(self, variable: Any, axis: int, other: Axis) -> None:
         """Note that an axis of a weight is another axis, whatever the inputs of the layer are."""
-        weight = self._of(variable)
+        weight = self._weights.get(id(variable))
         if weight is not None and weight.axes[axis].size == other.size:
             weight.is_used = True
             self.bindings.unify(other, weight.axes[axis])
@@ -108,7 +108,7 @@ class WeightRecord:
             source: the axis of the tensor.
             is_input: True if the result sums over the axis.
         """
-        weight = self._of(variable)
+        weight = self._weights.get(id(variable))
         if weight is None:
             return
         weight.is_used = True
@@ -117,23 +117,19 @@ class WeightRecord:
             weight.inputs.add(axis)
         own = weight.axes[axis]
         if source is None or source.size != own.size:
-            found: Axis = Unknown(own.size, _NOT_FOLLOWED)
+            found: Axis = Unknown(own.size, NOT_FOLLOWED)
         else:
             found = self.bindings.resolve(source)
         if not isinstance(found, Unknown):
             found = self.bindings.unify(found, own)
         if not isinstance(found, Unknown):
             weight.followed[axis] = ""
-        elif weight.followed.get(axis, _NOT_FOLLOWED):
+        elif weight.followed.get(axis, NOT_FOLLOWED):
             weight.followed[axis] = found.reason
 
-    def path(self, variable: Any) -> str | None:
-        """Return the path of a variable of the graph."""
-        return self._paths.get(id(variable))
-
     def structure(self) -> dict[str, WeightStructure]:
-        """Return what was found."""
-        return {path: self._structure_of(weight) for path, weight in self._weights.items()}
+        """Return what was found, by the paths of the variables."""
+        return {weight.path: self._structure_of(weight) for weight in self._weights.values()}
 
     def _structure_of(self, weight: _Weight) -> WeightStructure:
         axes: list[Axis] = []
@@ -142,10 +138,6 @@ class WeightRecord:
             axes.append(Unknown(axis.size, reason) if reason else self.bindings.resolve(axis))
         inputs, others = tuple(sorted(weight.inputs)), tuple(sorted(weight.others - weight.inputs))
         return WeightStructure(tuple(axes), inputs, others, tuple(sorted(weight.notes.items())))
-
-    def _of(self, variable: Any) -> _Weight | None:
-        path = self._paths.get(id(variable))
-        return None if path is None else self._weights[path]
 
 
 def _positive(weight: _Weight, axes: Sequence[int]) -> list[int]:

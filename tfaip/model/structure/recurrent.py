@@ -11,12 +11,10 @@ from keras import layers
 from tfaip.backend.keras_private.layers import ConvLSTMCell
 from tfaip.backend.keras_private.symbolic import SymbolicCall
 from tfaip.model.gates import gate_names
-from tfaip.model.structure.axis import Axis, Dimension, Unknown, joined, product
-from tfaip.model.structure.recording import WeightRecord
+from tfaip.model.structure.axis import Dimension, Unknown, joined, product
+from tfaip.model.structure.recording import NOT_FOLLOWED, WeightRecord
 from tfaip.model.structure.tensors import TensorAxes, TensorAxis, broadcast
-from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, keras_tensors, output_shape
-
-_NOT_KNOWN = "the inputs of its layer are not known"
+from tfaip.model.structure.tracing import FlowRule, Tracer, keras_tensors, output_shape
 
 
 def _declare(record: WeightRecord, cell: Any) -> None:
@@ -35,11 +33,6 @@ def _declare(record: WeightRecord, cell: Any) -> None:
         record.equate(variable, -1, gated)
 
 
-def _units(tracer: Tracer, cell: Any) -> Axis:
-    axes = tracer.record.axes(cell.recurrent_kernel)
-    return axes[-2]
-
-
 def _run_cell(tracer: Tracer, cell: Any, inputs: TensorAxis) -> tuple[TensorAxis, list[TensorAxis]]:
     """Return the last axes of the outputs and of the states of a cell."""
     if isinstance(cell, layers.StackedRNNCells):
@@ -50,7 +43,7 @@ def _run_cell(tracer: Tracer, cell: Any, inputs: TensorAxis) -> tuple[TensorAxis
         return inputs, states
     if isinstance(cell, (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)):
         tracer.record.follow(cell.kernel, -2, inputs, is_input=True)
-        units = _units(tracer, cell)
+        units = tracer.record.axes(cell.recurrent_kernel)[-2]
         return units, [units] * len(keras.tree.flatten(cell.state_size))
     return _run_own_cell(tracer, cell, inputs)
 
@@ -88,13 +81,9 @@ def _outputs(
         given = tracer.axes(tensor)[-1]
         if given is not None and state is not None and given.size == state.size:
             tracer.bindings.unify(given, state)
-    lasts = [output, *states]
-    return [_with_last(axes, shape, last) for shape, last in zip(shapes, lasts, strict=False)]
-
-
-def _with_last(axes: TensorAxes, shape: Sequence[int | None], last: TensorAxis) -> TensorAxes:
     # With a batch alone, or with the time of the input.
-    return (*axes[: len(shape) - 1], last)
+    lasts = zip(shapes, [output, *states], strict=False)
+    return [(*axes[: len(shape) - 1], last) for shape, last in lasts]
 
 
 def _without_masks(call: SymbolicCall) -> dict[str, Any]:
@@ -102,12 +91,12 @@ def _without_masks(call: SymbolicCall) -> dict[str, Any]:
 
 
 def _conv_lstm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
-    axes = tracer.axes(first_argument(call))
+    layer = call.operation
+    axes = tracer.input_axes(call)
     is_first = layer.data_format == "channels_first"
     tracer.record.follow(layer.cell.kernel, -2, axes[2 if is_first else -1], is_input=True)
-    units = _units(tracer, layer.cell)
-    name = f"positions {tracer.record.layer_name(layer)} {tracer.count_call()}"
+    units = tracer.record.axes(layer.cell.recurrent_kernel)[-2]
+    name = f"positions {tracer.name_call(call)}"
     result = []
     for place, output in enumerate(call.outputs):
         shape = tuple(output.shape)
@@ -122,7 +111,7 @@ def _conv_lstm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
 
 
 def _bidirectional(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer: Any = call.operation
+    layer = call.operation
     sequence, *initial = keras_tensors((call.args, _without_masks(call)))
     half = len(initial) // 2
     states = (len(call.outputs) - (2 if layer.merge_mode is None else 1)) // 2
@@ -147,7 +136,7 @@ def _merged(
     first, second = forward[-1], backward[-1]
     if first is None or second is None:
         size = shape[-1]
-        return [(*forward[:-1], None if size is None else Unknown(size, _NOT_KNOWN))]
+        return [(*forward[:-1], None if size is None else Unknown(size, NOT_FOLLOWED))]
     return [(*forward[:-1], joined([first, second]))]
 
 

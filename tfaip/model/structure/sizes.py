@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tfaip.model.structure.axis import Axis, Dimension, Joined, Product, Structure, Unknown, WeightStructure
+from tfaip.model.structure.axis import Axis, Compound, Dimension, Joined, Structure, Unknown, WeightStructure
 
 Shape = tuple[int, ...]
 Sizes = dict[str, int]
@@ -82,9 +82,8 @@ def _solve(axis: Axis, size: int, sizes: Sizes) -> None:
         return
     if isinstance(axis, Unknown):
         return
-    inner = axis.parts if isinstance(axis, Joined) else axis.factors
-    missing = [part for part in inner if _size(part, sizes) is None]
-    known = [part_size for part in inner if (part_size := _size(part, sizes)) is not None]
+    missing = [part for part in axis.parts if _size(part, sizes) is None]
+    known = [part_size for part in axis.parts if (part_size := _size(part, sizes)) is not None]
     # The same part may be joined several times.
     if not missing or any(part != missing[0] for part in missing):
         return
@@ -103,8 +102,8 @@ def _sizes_of(axis: Axis) -> Sizes:
     if isinstance(axis, Dimension):
         return {axis.name: axis.size}
     sizes: Sizes = {}
-    if isinstance(axis, Joined | Product):
-        for part in axis.parts if isinstance(axis, Joined) else axis.factors:
+    if isinstance(axis, Compound):
+        for part in axis.parts:
             sizes.update(_sizes_of(part))
     return sizes
 
@@ -122,10 +121,6 @@ def _with_sizes(axis: Axis, sizes: Mapping[str, int]) -> Axis | None:
         return Dimension(axis.name, sizes[axis.name]) if axis.name in sizes else None
     if isinstance(axis, Unknown):
         return None
-    inner = []
-    for part in axis.parts if isinstance(axis, Joined) else axis.factors:
-        resized = _with_sizes(part, sizes)
-        if resized is None:
-            return None
-        inner.append(resized)
-    return Joined(tuple(inner)) if isinstance(axis, Joined) else Product(tuple(inner))
+    resized = [_with_sizes(part, sizes) for part in axis.parts]
+    known = tuple(part for part in resized if part is not None)
+    return replace(axis, parts=known) if len(known) == len(resized) else None

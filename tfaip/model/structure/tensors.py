@@ -103,14 +103,11 @@ def _group(old: Shape, new: Shape) -> tuple[int, int]:
 
 def _regrouped(bindings: Bindings, axes: Sequence[Axis], shape: Shape, name: str) -> list[TensorAxis]:
     sizes = [size for size in shape if size is not None]
-    whole = product([axis for axis in axes if axis.size > 1] if _count_above_one(axes) == 1 else axes)
+    above_one = [axis for axis in axes if axis.size > 1]
+    whole = product(above_one if len(above_one) == 1 else axes)
     if len(sizes) == 1:
         return [whole]
     if sum(size > 1 for size in sizes) == 1:
         return [whole if size > 1 else ONE for size in sizes]
     factors = [Dimension(f"{name}/{i}", size) for i, size in enumerate(sizes)]
     return list(bindings.split(whole, factors))
-
-
-def _count_above_one(axes: Sequence[Axis]) -> int:
-    return sum(axis.size > 1 for axis in axes)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
 
 from tfaip.backend.keras_private.symbolic import SymbolicCall, symbolic_call
+from tfaip.layers.inlining import call_in_inference
 from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tensors import Shape, TensorAxes, sized_like, unknown_axes
 from tfaip.util.logging import logger
@@ -48,10 +48,10 @@ class Tracer:
         """Set the axes of a tensor."""
         self._found[id(tensor)] = (tensor, sized_like(axes, tuple(tensor.shape), reason or "its size is not followed"))
 
-    def count_call(self) -> int:
-        """Return a number that no other call has: the same layer may be called several times."""
+    def name_call(self, call: SymbolicCall) -> str:
+        """Return a new name, the same in every build, for a call of a layer that may be called several times."""
         self._calls += 1
-        return self._calls
+        return f"{self.record.layer_name(call.operation)} {self._calls}"
 
     def axes(self, value: Any) -> TensorAxes:
         """Return the axes of a tensor, a variable or a constant."""
@@ -61,6 +61,10 @@ class Tracer:
         if isinstance(value, keras.Variable):
             return self.record.axes(value)
         return (None,) * len(getattr(value, "shape", ()))
+
+    def input_axes(self, call: SymbolicCall) -> TensorAxes:
+        """Return the axes of the first argument of a call."""
+        return self.axes(first_argument(call))
 
     def new_tensor(self, axes: TensorAxes, shape: Shape) -> keras.KerasTensor:
         """Return a tensor to call a layer with."""
@@ -83,11 +87,7 @@ class Tracer:
         Raises:
             Exception: whatever its `call` raises on tensors without values.
         """
-        # Keras too passes `training` only to methods that take it.
-        kwargs.pop("training", None)
-        if "training" in inspect.signature(layer.call).parameters:
-            kwargs["training"] = False
-        return self.follow(layer.call(*args, **kwargs))
+        return self.follow(call_in_inference(layer, *args, **kwargs))
 
     def _follow(self, tensors: Iterable[keras.KerasTensor]) -> None:
         stack = list(tensors)
@@ -146,14 +146,9 @@ def first_argument(call: SymbolicCall) -> Any:
     return call.args[0] if call.args else next(iter(call.kwargs.values()))
 
 
-def output_shape(call: SymbolicCall, place: int = 0) -> Shape:
-    """Return the shape of an output of a call."""
-    return tuple(call.outputs[place].shape)
-
-
-def call_name(tracer: Tracer, call: SymbolicCall) -> str:
-    """Return a name of a call that is the same in every build."""
-    return f"{tracer.record.layer_name(call.operation)} {tracer.count_call()}"
+def output_shape(call: SymbolicCall) -> Shape:
+    """Return the shape of the first output of a call."""
+    return tuple(call.outputs[0].shape)
 
 
 def rules_of(names: str, rule: FlowRule) -> dict[type, FlowRule]:

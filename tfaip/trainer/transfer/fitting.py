@@ -14,6 +14,7 @@ from tfaip.model.structure.axis import (
     Axes,
     Axis,
     Dimension,
+    Joined,
     Positions,
     Structure,
     Unknown,
@@ -205,7 +206,7 @@ def _given_axis(axis: Axis, new_size: int, old_size: int, sizes: Sequence[int]) 
         return _named(sizes[:half]), _named(sizes[half:])
     if len(sizes) == 1:
         return _named(sizes), _named([new_size])
-    parts = getattr(axis, "parts", ())
+    parts = axis.parts if isinstance(axis, Joined) else ()
     if len(parts) != len(sizes):
         raise AmbiguousAxis(
             f"blocks gives {len(sizes)} inputs, the model joins {len(parts) or 'an unknown number'}: "
