@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from typing import Any
 
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import Devices
-from tfaip.export.formats import Advice
-from tfaip.export.modelwriting import ModelDirectoryWriter
-from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.model.lossnames import INPUT_GRADIENT
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice, below
-from tfaip.params.tree.places import flag_of
 from tfaip.trainer.best import BestModel
 from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
 from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, create_validation_pipeline, first_batch
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.feed import Feeder
+from tfaip.trainer.modelexport import prepare_export
 from tfaip.trainer.modelsetup import build_training_model, built_from
 from tfaip.trainer.reporting.bars import create_progress_display
 from tfaip.trainer.reporting.epochcolumns import LoggedNames
@@ -38,7 +34,7 @@ from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.stages.records import place_of
 from tfaip.trainer.state import TrainingProgress, TrainState
-from tfaip.trainer.validation import EpochEvaluation, is_due
+from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, timed
 
@@ -46,14 +42,6 @@ from tfaip.util.logging import logger, timed
 LARGEST_COUNT = 2**31 - 1
 
 log = logger(__name__)
-
-
-class ExportCheck(Enum):
-    """Time of the check of a new model's export: now, begun now, or with the first export of a finished training."""
-
-    NOW = "now"
-    BEGIN = "begin"
-    WITH_WRITE = "with write"
 
 
 @dataclass
@@ -120,7 +108,7 @@ class TrainingSetup:
         names, history = LoggedNames(self.model.only_loss), self.state.progress.history
         trained = list(self.model.get_metrics_result())
         names.add(trained)
-        if self.evaluation.val is not None and self.params.val_every_n > 0:
+        if self.evaluation.val is not None:
             names.add(f"{VALIDATION_PREFIX}{name}" for name in trained if name != INPUT_GRADIENT)
         if self.params.lav_every_n > 0:
             for epoch in history.epochs:
@@ -132,7 +120,7 @@ class TrainingSetup:
 
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""
-        return _is_finished(self.params, self.stage, self.best, self.state.progress)
+        return self.state.progress.epoch >= self.stage.last_epoch or self.early_stopping().stops_after is not None
 
     def early_stopping(self, running: Mapping[int, float] | None = None) -> EarlyStoppingStatus:
         """Return the status of early stopping.
@@ -178,48 +166,42 @@ def set_up_training(
     """
     params: Params = stage.params
     devices = run.devices
-    data = _set_up_data(params, scenario, devices)
+    check_batch_sizes(params, devices)
+    curriculum = Curriculum(params, scenario, devices)
+    train_data = create_training_pipeline(params, scenario)
+    val_data = create_validation_pipeline(params, scenario)
+    # For pictures and checks: samples that are processed as in a validation.
+    sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
     if params.lav_every_n > 0:
         scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
-    steps, losses = _epoch_steps(params, data.train), run.weighted_losses()
-    facts = built_from(params, scenario, steps, devices, losses)
+    epoch_steps = _epoch_steps(params, train_data)
+    facts = built_from(params, scenario, epoch_steps, devices, run.weighted_losses())
     if before is not None and (before.scenario.graph is not scenario.graph or before.built_from != facts):
         before = None
-    if before is not None:
+    if before is None:
+        model = _new_model(run, params, scenario, epoch_steps, warmstarter)
+    else:
         model = before.model
         model.set_loss_weights(params.loss_weights)
-    else:
-        with timed(log, "building the model"):
-            model = build_training_model(params, scenario, steps, devices, warmstarter, losses)
-        model.execution.may_loop = run.may_loop
-    validates = data.val is not None and params.val_every_n > 0
-    best = _choose_best_model(params, scenario, model, validates, stage.first_epoch)
-    display = ProgressDisplay()
-    if devices.is_chief:
-        display = TimedStart(create_progress_display(params.progress_bar_mode, params.progress_table))
+    best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
+    display = _create_display(params, devices)
     name = stage.name if run.has_stages else None
-    events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, data.samples), name)
-    if run.output.directory is not None:
-        run.output.best, run.output.final = run.exports_best(stage), params.export_final
-        check = _export_check(params, stage, best, validates, progress)
-        if check is ExportCheck.BEGIN and not run.output.best:
-            check = ExportCheck.NOW
-        checked_before = None if before is None else run.output.models
-        run.output.models = _create_model_writer(params, scenario, data.samples, check, checked_before)
-    feeder = Feeder(scenario.data, devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0)
-    return TrainingSetup(
+    events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
+    devices_here = devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0
+    feeder = Feeder(scenario.data, devices_here)
+    setup = TrainingSetup(
         stage=stage,
         params=params,
         scenario=scenario,
         devices=devices,
         stop=run.stop,
-        train_data=data.train,
-        curriculum=data.curriculum,
+        train_data=train_data,
+        curriculum=curriculum,
         feeder=feeder,
         model=model,
         state=TrainState(model, run.params, progress, place_of(run.plan, stage.name)),
         evaluation=EpochEvaluation(
-            params, scenario, model, data.val, feeder, display, run.stop, events.draw, devices, stage.last_epoch
+            params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
         ),
         best=best,
         output=run.output,
@@ -228,31 +210,8 @@ def set_up_training(
         profiler=run.profiler,
         built_from=facts,
     )
-
-
-@dataclass(frozen=True)
-class _Data:
-    """Pipelines of the data of a stage.
-
-    Args:
-        train: of the training.
-        val: of the validation; None: there is none.
-        samples: of samples for pictures and checks, which are processed as in a validation.
-        curriculum: exchanges `train` from epoch to epoch.
-    """
-
-    train: DataPipeline
-    val: DataPipeline | None
-    samples: DataPipeline
-    curriculum: Curriculum
-
-
-def _set_up_data(params: Params, scenario: Scenario, devices: Devices) -> _Data:
-    check_batch_sizes(params, devices)
-    curriculum = Curriculum(params, scenario, devices)
-    train = create_training_pipeline(params, scenario)
-    val = create_validation_pipeline(params, scenario)
-    return _Data(train, val, train.to_mode(PipelineMode.EVALUATION) if val is None else val, curriculum)
+    prepare_export(setup, run.exports_best(stage), sample_data, None if before is None else run.output.models)
+    return setup
 
 
 def _epoch_steps(params: Params, train_data: DataPipeline) -> int:
@@ -265,6 +224,15 @@ def _epoch_steps(params: Params, train_data: DataPipeline) -> int:
             "scale_epoch_size",
         )
     return steps
+
+
+def _new_model(
+    run: RunParts, params: Params, scenario: Scenario, epoch_steps: int, warmstarter: WarmStarter | None
+) -> TrainingModel:
+    with timed(log, "building the model"):
+        model = build_training_model(params, scenario, epoch_steps, run.devices, warmstarter, run.weighted_losses())
+    model.execution.may_loop = run.may_loop
+    return model
 
 
 def _choose_best_model(
@@ -286,62 +254,8 @@ def _choose_best_model(
     return best
 
 
-def _is_finished(params: Params, stage: PlannedStage, best: BestModel, progress: TrainingProgress) -> bool:
-    """Return True if the last epoch of a stage is done, or it has stopped early."""
-    if progress.epoch >= stage.last_epoch:
-        return True
-    return params.early_stopping.status(best.values(progress.history), best.mode).stops_after is not None
-
-
-def _export_check(
-    params: Params, stage: PlannedStage, best: BestModel, validates: bool, progress: TrainingProgress | None
-) -> ExportCheck:
-    """Return when the export is checked; it may only begin now if the next epoch will be the best one so far."""
-    if progress is not None and _is_finished(params, stage, best, progress):
-        return ExportCheck.WITH_WRITE
-    number = 1 if progress is None else progress.epoch + 1
-    is_measured = not validates or is_due(number, params.val_every_n, stage.last_epoch)
-    has_best = progress is not None and best.epoch(progress.history) is not None
-    is_best_next = is_measured and not best.follows_lav and not has_best
-    return ExportCheck.BEGIN if is_best_next else ExportCheck.NOW
-
-
-def export_advice(params: Params) -> Advice:
-    """Return the flags that leave out what failed in an export."""
-    export_flag, check_flag = (
-        flag_of(params, params.flag_root, path) for path in ("scenario.export_{}", "skip_model_load_test")
-    )
-    return Advice(f"switch it off with {export_flag} False", f"skip this check with {check_flag} True")
-
-
-def _create_model_writer(
-    params: Params,
-    scenario: Scenario,
-    sample_data: DataPipeline,
-    check: ExportCheck,
-    before: ModelDirectoryWriter | None,
-) -> ModelDirectoryWriter | None:
-    """Return the writer of models; None: none will be exported.
-
-    Args:
-        params: the params of the stage.
-        scenario: the scenario that is trained.
-        sample_data: for the comparison of the exported model.
-        check: time of the check of the export.
-        before: writer of the same model in the stage before; None: there is none.
-    """
-    if not params.export_best and not params.export_final:
-        return None
-    training_data = TrainingDataParams(params.gen, params.random_seed or 0)
-    models = ModelDirectoryWriter(scenario, {TRAINING_DATA_FILE: training_data}, export_advice(params))
-    was_checked = before is not None and before.has_checked(models)
-    if models.formats is not None and not was_checked and not params.skip_model_load_test:
-        # What cannot be exported is known before the first epoch instead of after the last.
-        inputs = first_batch(sample_data).inputs
-        if check is ExportCheck.WITH_WRITE:
-            models.formats.check_with_write(inputs)
-            return models
-        check_now = models.formats.begin_check if check is ExportCheck.BEGIN else models.formats.check
-        with timed(log, "exporting and loading the model for a check"):
-            check_now(inputs)
-    return models
+def _create_display(params: Params, devices: Devices) -> ProgressDisplay:
+    """Return the display of the progress, which only the chief shows."""
+    if not devices.is_chief:
+        return ProgressDisplay()
+    return TimedStart(create_progress_display(params.progress_bar_mode, params.progress_table))
