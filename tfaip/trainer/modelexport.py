@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.export.formats import Advice
 from tfaip.export.modelwriting import ModelDirectoryWriter
@@ -11,10 +9,8 @@ from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams
 from tfaip.params.tree.places import flag_of
 from tfaip.trainer.datasetup import Scenario, first_batch
 from tfaip.trainer.runparams import Params
+from tfaip.trainer.setup import TrainingSetup
 from tfaip.util.logging import logger, timed
-
-if TYPE_CHECKING:
-    from tfaip.trainer.setup import TrainingSetup
 
 log = logger(__name__)
 

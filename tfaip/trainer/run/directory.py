@@ -86,8 +86,12 @@ class RunDirectory:
 
     @property
     def stages(self) -> Path:
-        """Directory of those of the stages."""
+        """Directory that contains those of the stages."""
         return self.root / names.STAGES_DIR
+
+    def stage_directories(self) -> StageDirectories:
+        """Return the directories of the stages."""
+        return StageDirectories(self.root, self.stages)
 
     @property
     def loggers(self) -> Path:
@@ -276,26 +280,14 @@ class RunDirectory:
         self.check_free(overwrite, begins_again)
         kept = remove_run(self.root, [self, RunDirectory.stored(self.root), RunDirectory(self.root)])
         if kept:
-            names = ", ".join(shorten_text(name) for name in kept[:8]) + (" ..." if kept[8:] else "")
-            log.warning("kept in %s, since no run has written it: %s", self.root, names)
-
-    def intended_repetition(self) -> str | None:
-        """Return the stage that a killed process began to repeat the run from; None: there is none.
-
-        Raises:
-            UsageError: if its file cannot be read.
-        """
-        return StageDirectories(self.root, self.stages).intended_repetition(self.params_file)
-
-    def forget_repetition(self) -> None:
-        """Remove the intention, after everything that it tells was done."""
-        StageDirectories(self.root, self.stages).forget_repetition()
+            shown = ", ".join(shorten_text(name) for name in kept[:8]) + (" ..." if kept[8:] else "")
+            log.warning("kept in %s, since no run has written it: %s", self.root, shown)
 
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
         own = {names.PARAMS_FILE, names.HISTORY_FILE, names.EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
-        StageDirectories(self.root, self.stages).clean_up()
+        self.stage_directories().clean_up()
 
 
 def _require_no_links(traces: Path) -> None:
