@@ -186,8 +186,7 @@ class TrainState:
 
     def hold_weights(self, buffer: HostBuffer) -> dict[str, np.ndarray]:
         """Copy all variables of the graph by path, as they are now, to where `capture` copies them to; see `hold`."""
-        variables = {f"{WEIGHTS}{path}": v for path, v in variables_by_path(self._model.graph).items()}
-        return {name.removeprefix(WEIGHTS): array for name, array in buffer.hold(variables).items()}
+        return {name.removeprefix(WEIGHTS): array for name, array in buffer.hold(self._graph_variables()).items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Set the whole state.
@@ -215,7 +214,7 @@ class TrainState:
     def evaluation_state(self) -> EvaluationState:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
         untrained = {id(v) for v in self._model.graph.non_trainable_variables}
-        weights = {f"{WEIGHTS}{p}": v for p, v in variables_by_path(self._model.graph).items() if id(v) in untrained}
+        weights = {name: v for name, v in self._graph_variables().items() if id(v) in untrained}
         return EvaluationState(variable_arrays({**weights, **self._metric_variables()}), _random_state())
 
     def metric_arrays(self) -> dict[str, np.ndarray]:
@@ -228,8 +227,7 @@ class TrainState:
 
     def set_back(self, before: EvaluationState) -> None:
         """Undo what an evaluation has changed."""
-        weights = {f"{WEIGHTS}{path}": v for path, v in variables_by_path(self._model.graph).items()}
-        named = {**weights, **self._metric_variables()}
+        named = {**self._graph_variables(), **self._metric_variables()}
         assign_arrays({name: named[name] for name in before.arrays}, before.arrays, "the model before")
         _set_random_state(before.random)
 
@@ -238,10 +236,11 @@ class TrainState:
         return self._model.optimizer.named_variables(variables_by_path(self._model.graph))
 
     def _variables(self) -> dict[str, keras.Variable]:
-        named = {f"{WEIGHTS}{name}": v for name, v in variables_by_path(self._model.graph).items()}
-        named.update({f"optimizer/{name}": v for name, v in self.optimizer_variables().items()})
-        named.update(self._metric_variables())
-        return named
+        optimizer = {f"optimizer/{name}": v for name, v in self.optimizer_variables().items()}
+        return {**self._graph_variables(), **optimizer, **self._metric_variables()}
+
+    def _graph_variables(self) -> dict[str, keras.Variable]:
+        return {f"{WEIGHTS}{path}": v for path, v in variables_by_path(self._model.graph).items()}
 
     def weights_by_path(self) -> dict[str, keras.Variable]:
         """Return the weights of the graph, see `weights_of`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tfaip.trainer.reporting.epochcolumns import (
     RATE,
@@ -32,24 +32,15 @@ class EpochResult:
 
     Args:
         epoch: from 1.
-        values: all logged values by name, and the learning rate as `lr`.
+        values: all logged values by name, those that follow a schedule included, and the learning rate as `lr`.
         seconds: duration of the epoch.
         is_best: True if it is the best epoch so far.
-        scheduled: further values that follow a schedule, by their logged name.
     """
 
     epoch: int
     values: Logs
     seconds: float
     is_best: bool = False
-    scheduled: Logs = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, epoch: int, logs: Logs, seconds: float, is_best: bool) -> EpochResult:
-        """Return the results of an epoch with all logged values, those that follow a schedule included."""
-        scheduled = {name: value for name, value in logs.items() if name.startswith(SCHEDULED_PREFIX)}
-        values = {name: value for name, value in logs.items() if name not in scheduled}
-        return cls(epoch, values, seconds, is_best, scheduled)
 
 
 class EpochTable:
@@ -89,7 +80,7 @@ class EpochTable:
 
     def add(self, result: EpochResult) -> str:
         """Return the lines of an epoch: its row, after a header if there must be one."""
-        self._names.add(result.values, result.scheduled)
+        self._names.add(result.values)
         self._kept.append(result)
         if result.is_best:
             self._best = result
@@ -216,9 +207,8 @@ def _joined(texts: Iterable[str], group: ColumnGroup) -> str:
 
 def _cell(name: str, result: EpochResult) -> str:
     """Return the text of a value; nothing if the epoch has none, as without validation."""
-    if name in result.scheduled:
-        return setting_text(result.scheduled[name])
     if name not in result.values:
         return ""
     value = result.values[name]
-    return setting_text(value) if name == RATE else value_text(value)
+    is_setting = name == RATE or name.startswith(SCHEDULED_PREFIX)
+    return setting_text(value) if is_setting else value_text(value)

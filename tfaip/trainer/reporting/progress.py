@@ -124,7 +124,7 @@ def log_epoch(result: EpochResult, table: EpochTable, display: ProgressDisplay) 
         table: gets the row.
         display: may show the last rows itself.
     """
-    line, row = result_line(result.epoch, {**result.values, **result.scheduled}), table.add(result)
+    line, row = result_line(result.epoch, result.values), table.add(result)
     if display.table_rows:
         display.show_table(table.last)
         row = ""

@@ -57,20 +57,6 @@ class RatedStage:
     rate_control: bool = True
 
 
-def preview_rates(
-    params: TrainerParams[Any, Any], batches: int, network: Any, chosen: History | None = None
-) -> list[EpochRates]:
-    """Return the rates of a run without stages; see `preview_stages`.
-
-    Args:
-        params: the trainer params.
-        batches: batches of an epoch.
-        network: the graph, for functions of the user.
-        chosen: rates that the user has chosen for epochs; None: there are none.
-    """
-    return preview_stages([RatedStage(MAIN, (1, params.epochs), batches, params, network)], chosen)
-
-
 def preview_stages(stages: Sequence[RatedStage], chosen: History | None = None) -> list[EpochRates]:
     """Return the rates of a run, computed by the code that computes them in the training.
 
