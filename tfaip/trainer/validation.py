@@ -21,6 +21,7 @@ from tfaip.model.lossnames import INPUT_GRADIENT, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree.places import flag_of
+from tfaip.trainer.datasetup import known_size
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.nonfinite import cause_in
 from tfaip.trainer.params import TrainerParams
@@ -188,20 +189,13 @@ class EpochEvaluation:
 
 def _lav_data(params: TrainerParams[Any, Any], scenario: ScenarioComponents[Any, Any]) -> Sequence[DataPipeline]:
     pipelines = [pipeline.to_mode(PipelineMode.EVALUATION) for pipeline in params.gen.lav_data(scenario.data)]
-    if not pipelines or any(map(_is_empty, pipelines)):
+    if not pipelines or any(known_size(pipeline.create_data_generator()) == 0 for pipeline in pipelines):
         raise FieldAdvice(
             f"{{lav_every_n}} is {params.lav_every_n}, but there are no data for LAV (by default those of the "
             "validation): give some, or leave it out",
             "lav_every_n",
         )
     return pipelines
-
-
-def _is_empty(pipeline: DataPipeline) -> bool:
-    try:
-        return len(pipeline.create_data_generator()) == 0
-    except (TypeError, NotImplementedError):
-        return False  # of unknown length
 
 
 def is_due(epoch: int, every_n: int, last: int) -> bool:
