@@ -123,7 +123,7 @@ class StoredRun:
 
 def trained_epochs(history: History) -> list[int]:
     """Return the epochs that were trained, ascending: a history may also contain rates for epochs to come."""
-    return [epoch for epoch in history.epochs if history[epoch].values or history[epoch].meta]
+    return [epoch for epoch in history.epochs if history[epoch].is_trained]
 
 
 def find_runs(root: Path) -> list[Path]:
