@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfaip.trainer.loggers.runloggers import LOGGED_FILE
 from tfaip.trainer.run import names
+from tfaip.trainer.run.checkpoint import is_of_checkpoints
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
 from tfaip.util.files import is_ours, remove_directory, remove_temporaries
@@ -115,9 +116,7 @@ def _remove_checkpoints(path: Path, root: Path) -> None:
     for entry in path.iterdir():
         if names.CHECKPOINT_NAME.fullmatch(entry.name) and is_ours(entry, CHECKPOINT_MARKS):
             remove_directory(entry, root, CHECKPOINT_MARKS)
-    remove_temporaries(
-        path, lambda name: name == names.LATEST_FILE or names.CHECKPOINT_NAME.fullmatch(name) is not None
-    )
+    remove_temporaries(path, is_of_checkpoints)
     (path / names.LATEST_FILE).unlink(missing_ok=True)
     while path != root and not any(path.iterdir()):
         path.rmdir()
