@@ -30,7 +30,8 @@ from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.runparams import Params, stored_params
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
 from tfaip.trainer.stages.records import index_of, place_of, require_place
-from tfaip.trainer.state import TrainingProgress, beginning, require_state
+from tfaip.trainer.state import beginning
+from tfaip.trainer.trainingprogress import TrainingProgress, require_state
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 

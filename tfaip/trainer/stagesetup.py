@@ -23,7 +23,8 @@ from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.stages.records import place_of
-from tfaip.trainer.state import TrainingProgress, TrainState
+from tfaip.trainer.state import TrainState
+from tfaip.trainer.trainingprogress import TrainingProgress
 from tfaip.trainer.validation import EpochEvaluation
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.logging import logger, timed

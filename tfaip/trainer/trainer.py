@@ -56,8 +56,8 @@ from tfaip.trainer.stagerunner.trial import shortened_plan
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.stages.records import check_work, find_place, further_records
-from tfaip.trainer.state import TrainingProgress, stored_execution
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
+from tfaip.trainer.trainingprogress import TrainingProgress, stored_execution
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
 from tfaip.util.garbage import collecting_new_objects

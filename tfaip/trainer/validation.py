@@ -100,12 +100,7 @@ class EpochEvaluation:
         due = epoch == 1 or is_last or is_due(epoch, params.lav_every_n, self.last_epoch)
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
-    def run(
-        self,
-        epoch: int,
-        callbacks: UserCallbacks,
-        is_last: Callable[[Logs], bool],
-    ) -> Measured:
+    def run(self, epoch: int, callbacks: UserCallbacks, is_last: Callable[[Logs], bool]) -> Measured:
         """Evaluate an epoch.
 
         Args:
@@ -135,10 +130,9 @@ class EpochEvaluation:
         self.display.start("Validation", None, 0)
         steps = ValidationSteps(self.model, self.display, self._is_asked_to_stop, callbacks.for_batches)
         try:
-            batches = _without_positions(self.val, self.devices.shard)
             lengths = self.val.params.bucket_lengths()
             with (
-                self.feeder.feed(batches, lengths) as feed,
+                self.feeder.feed(_batches(self.val, self.devices.shard), lengths) as feed,
                 self.model.failures_named(),
                 warnings.catch_warnings(),
             ):
@@ -156,7 +150,7 @@ class EpochEvaluation:
     def cause_not_finite(self) -> str:
         """Validate again, operation by operation, and describe the first value that is not finite."""
         assert self.val is not None  # noqa: S101 (asked by the caller)
-        batches = _without_positions(self.val, self.devices.shard)
+        batches = _batches(self.val, self.devices.shard)
         return cause_in(self.model, batches, 1, 1, sys.maxsize, training=False)
 
     def _prediction_evaluation(self) -> PredictionEvaluation:
@@ -204,6 +198,7 @@ def is_due(epoch: int, every_n: int, last: int) -> bool:
 
 
 @contextlib.contextmanager
-def _without_positions(pipeline: DataPipeline, shard: Shard) -> Iterator[Iterator[tuple[Batch, None]]]:
+def _batches(pipeline: DataPipeline, shard: Shard) -> Iterator[Iterator[tuple[Batch, None]]]:
+    """Open one pass over data of a validation, in which the position does not matter."""
     with pipeline.generate_input_batches(auto_repeat=False) as batches:
         yield ((shard_batch(batch, shard), None) for batch in batches)

@@ -129,20 +129,18 @@ class EpochTable:
         return [*stage, f"* new best {self._names.shown_as(self._monitor)}{loss}"]
 
 
-def value_text(value: float, width: int = VALUE_WIDTH) -> str:
+def value_text(value: float) -> str:
     """Return a number with 3 to 4 significant digits: `0.5700`, `0.00570`, `5.70e-4`, `12.35`, `1.24e8`.
 
-    Args:
-        value: any number; exactly zero is `0`.
-        width: longest text, at least 7; small negative numbers may get fewer digits.
+    Exactly zero is `0`. The text fits into a column, for which small negative numbers may get fewer digits.
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}".replace("-0", "0")
     decimals = 3 - math.floor(math.log10(abs(value)))
     text = f"{value:.{min(max(decimals, 0), 4 if decimals < 6 else 5)}f}"
-    if decimals <= 6 and len(text) <= width:
+    if decimals <= 6 and len(text) <= VALUE_WIDTH:
         return text
-    return _with_exponent(value, width)
+    return _with_exponent(value)
 
 
 def setting_text(value: float) -> str:
@@ -155,13 +153,13 @@ def setting_text(value: float) -> str:
     return next((text for text in texts if len(text) <= SETTING_WIDTH), f"{value:.0e}")
 
 
-def _with_exponent(value: float, width: int) -> str:
+def _with_exponent(value: float) -> str:
     """Return a number in the form `5.70e-4`, with as many digits as fit."""
     text = ""
     for decimals in (2, 1, 0):
         mantissa, exponent = f"{value:.{decimals}e}".split("e")
         text = f"{mantissa}e{int(exponent)}"
-        if len(text) <= width:
+        if len(text) <= VALUE_WIDTH:
             break
     return text
 
