@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 
 import keras
 
@@ -91,9 +90,10 @@ class TrainingLoop:
         self._callbacks.on_epoch_begin(epoch.number - 1)
         setup = self._setup
         trained = {**epoch.train(), **setup.model.end_epoch(), **setup.curriculum.logged(epoch.number)}
-        plots = {TRAIN: self._setup.events.draw()}
+        plots = {TRAIN: setup.events.draw()}
         measured = self._evaluate(epoch, trained)
-        measured = replace(measured, values={**trained, **measured.values}, drawings={**plots, **measured.drawings})
+        measured.values = {**trained, **measured.values}
+        measured.drawings = {**plots, **measured.drawings}
         with setup.stop.writing():
             return self._end_epoch(epoch, measured)
 

@@ -44,7 +44,7 @@ def check_params(params: Params, scenario: ScenarioComponents[Any, Any]) -> None
 
 @contextmanager
 def opened_devices(params: Params, stop: StopRequest) -> Iterator[Devices]:
-    """Open the devices of a run, the log of its chief, and the requests to stop it for the block."""
+    """Open the devices of a run for the block, in which a signal asks it to stop and the chief alone logs."""
     with flags_of(params, "trainer", "device"):
         devices = open_devices(params.device)
     with ExitStack() as stack:

@@ -386,8 +386,8 @@ class Trainer(Generic[P]):
             claim(directory, self._params.overwrite, self.begins_again)
         else:
             directory.clean_up()
-        cls, is_resumed = type(self._scenario), start is not None
-        store_params(directory, self._params, cls, self.permission, is_resumed, self._from_stage)
+        is_resumed = start is not None
+        store_params(directory, self._params, type(self._scenario), self.permission, is_resumed, self._from_stage)
         if start is not None:
             store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
             output.restore_best(start.best, start.name, stages.has_best)

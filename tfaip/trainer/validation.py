@@ -6,7 +6,7 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.components.scenario import ScenarioComponents
@@ -40,7 +40,7 @@ def with_epoch_mean(logs: Logs) -> Logs:
     return {**logs, EPOCH_MEAN: logs[TOTAL_LOSS]} if TOTAL_LOSS in logs else logs
 
 
-@dataclass(frozen=True)
+@dataclass
 class Measured:
     """Results of an evaluation.
 
@@ -120,10 +120,9 @@ class EpochEvaluation:
             measured.drawings[VALIDATION] = self.draw()
             if not self.params.val_silent and self.val is not None and prints_samples(self.scenario):
                 self._prediction_evaluation().print_samples(self.val)
-        if not self.runs_lav_after(epoch, is_last(measured.values)):
-            return measured
-        self._run_lav(measured)
-        return replace(measured, has_lav=True)
+        if self.runs_lav_after(epoch, is_last(measured.values)):
+            self._run_lav(measured)
+        return measured
 
     def _validate(self, callbacks: UserCallbacks) -> Logs:
         assert self.val is not None  # noqa: S101 (asked by the caller)
@@ -169,6 +168,7 @@ class EpochEvaluation:
         return self._prediction
 
     def _run_lav(self, measured: Measured) -> None:
+        measured.has_lav = True
         prediction = self._prediction_evaluation()
         for i, pipeline in enumerate(self._lav_data):
             # A new one each time, so that no worker waits until the next evaluation.

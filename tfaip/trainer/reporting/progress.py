@@ -89,7 +89,7 @@ class TimedStart(ProgressDisplay):
         self.table_rows = display.table_rows
         self.show_table, self.close = display.show_table, display.close  # type: ignore[method-assign]
         self._clock = clock
-        self._started: float | None = None
+        self._started = 0.0
         self._is_first = True
 
     def start(self, description: str, total: int | None, done: int) -> None:
@@ -98,7 +98,7 @@ class TimedStart(ProgressDisplay):
         self.display.start(description, total, done)
 
     def advance(self, done: int, values: Callable[[], Logs]) -> None:
-        if self._is_first and self._started is not None:
+        if self._is_first:
             self._is_first = False
             log_duration(log, "tracing, compiling and the first batches", self._clock() - self._started)
         self.display.advance(done, values)
