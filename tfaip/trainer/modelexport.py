@@ -57,9 +57,8 @@ def _create_writer(params: Params, scenario: Scenario) -> ModelDirectoryWriter |
 
 def export_advice(params: Params) -> Advice:
     """Return the flags that leave out what failed in an export."""
-    export_flag, check_flag = (
-        flag_of(params, params.flag_root, path) for path in ("scenario.export_{}", "skip_model_load_test")
-    )
+    export_flag = flag_of(params, params.flag_root, "scenario.export_{}")
+    check_flag = flag_of(params, params.flag_root, "skip_model_load_test")
     return Advice(f"switch it off with {export_flag} False", f"skip this check with {check_flag} True")
 
 
