@@ -20,7 +20,7 @@ from tfaip.export.formats import FORMATS, NO_ADVICE, Advice, ExportFormats
 from tfaip.export.kerasformat import KerasExporter
 from tfaip.export.onnxformat import OnnxExporter
 from tfaip.model.exportgraph import ExportGraphs
-from tfaip.trainer.setup import export_advice
+from tfaip.trainer.modelexport import export_advice
 from tfaip.util.typing import TensorDict
 
 pytestmark = pytest.mark.backend

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from tfaip.data.pipeline.position import Position
 from tfaip.device.devices import Devices
 from tfaip.trainer.runparts import create_parts
-from tfaip.trainer.setup import TrainingSetup, set_up_training
+from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.stagesetup import set_up_training
 
 T = TypeVar("T")
 

@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> CheckpointStore:
     """A store in `tmp_path` that keeps 3, with the epochs 1 to 3."""
     store = CheckpointStore(tmp_path, keep=3)
     for epoch in (1, 2, 3):
-        store.save(checkpoint(epoch), epoch)
+        store.saving(checkpoint(epoch), epoch)()
     return store
 
 
@@ -55,7 +55,7 @@ def restored(store: CheckpointStore, name: str | None = None) -> Checkpoint:
 def test_save_and_restore(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path / "checkpoint")
     saved = Checkpoint({"a": np.array([1.5, -0.0]), "n": np.array(7)}, {"text": "ä", "none": None, "list": [1, 2]})
-    path = store.save(saved, epoch=7)
+    path = store.saving(saved, epoch=7)()
     assert path == tmp_path / "checkpoint" / "epoch_0007"
     assert names(path) == sorted([ARRAYS_FILE, STATE_FILE, MANIFEST_FILE])
     assert (tmp_path / "checkpoint" / "latest").read_text() == "epoch_0007\n"
@@ -67,7 +67,7 @@ def test_save_and_restore(tmp_path: Path) -> None:
 
 
 def test_manifest_holds_sizes_hashes_and_versions(tmp_path: Path) -> None:
-    path = CheckpointStore(tmp_path).save(checkpoint(1), 1)
+    path = CheckpointStore(tmp_path).saving(checkpoint(1), 1)()
     manifest = json.loads((path / MANIFEST_FILE).read_text())
     assert set(manifest["files"]) == {ARRAYS_FILE, STATE_FILE}
     assert manifest["files"][STATE_FILE]["size"] == (path / STATE_FILE).stat().st_size
@@ -78,7 +78,7 @@ def test_manifest_holds_sizes_hashes_and_versions(tmp_path: Path) -> None:
 def test_retention_keeps_the_newest(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep=2)
     for epoch, step in [(0, 5), (0, 10), (1, 0), (1, 5), (2, 0)]:
-        store.save(checkpoint(epoch), epoch, step)
+        store.saving(checkpoint(epoch), epoch, step)()
     assert [path.name for path in store.checkpoints()] == ["epoch_0002", "epoch_0001_step_000005"]
     assert names(tmp_path) == ["epoch_0001_step_000005", "epoch_0002", "latest"]
 
@@ -87,7 +87,7 @@ def test_order_is_by_number_not_by_text(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep=9)
     places = [(9999, 0), (10000, 0), (10000, 999999), (10000, 1000000), (2, 0)]
     for epoch, step in places:
-        store.save(checkpoint(epoch), epoch, step)
+        store.saving(checkpoint(epoch), epoch, step)()
     assert [path.name for path in store.checkpoints()] == [
         *("epoch_10000_step_1000000", "epoch_10000_step_999999", "epoch_10000", "epoch_9999", "epoch_0002")
     ]
@@ -95,8 +95,8 @@ def test_order_is_by_number_not_by_text(tmp_path: Path) -> None:
 
 def test_the_same_checkpoint_is_replaced(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
-    store.save(checkpoint(1), 1)
-    store.save(Checkpoint({}, {"epoch": "again"}), 1)
+    store.saving(checkpoint(1), 1)()
+    store.saving(Checkpoint({}, {"epoch": "again"}), 1)()
     assert restored(store).state == {"epoch": "again"}
     assert names(tmp_path) == ["epoch_0001", "latest"]
 
@@ -104,7 +104,7 @@ def test_the_same_checkpoint_is_replaced(tmp_path: Path) -> None:
 def test_a_save_that_fails_leaves_the_old_ones(store: CheckpointStore, tmp_path: Path) -> None:
     before = names(tmp_path)
     with pytest.raises(TypeError, match="not JSON serializable"):
-        store.save(Checkpoint({}, {"bad": object()}), 4)
+        store.saving(Checkpoint({}, {"bad": object()}), 4)()
     assert names(tmp_path) == before
     assert (tmp_path / "latest").read_text() == "epoch_0003\n"
     assert value(restored(store)) == 3
@@ -114,7 +114,7 @@ def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
     file = tmp_path / "checkpoint"
     file.touch()
     with pytest.raises(TfaipError, match=r"checkpoint cannot be written: File exists$"):
-        CheckpointStore(file).save(checkpoint(1), 1)
+        CheckpointStore(file).saving(checkpoint(1), 1)()
 
 
 def test_restore_by_name_drops_newer_ones(store: CheckpointStore, tmp_path: Path) -> None:

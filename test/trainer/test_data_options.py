@@ -31,9 +31,9 @@ from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.runparts import RunParts
-from tfaip.trainer.setup import set_up_training
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.plan import plan_stages
+from tfaip.trainer.stagesetup import set_up_training
 from tfaip.util.typing import TensorDict
 
 JAX = keras.backend.backend() == "jax"

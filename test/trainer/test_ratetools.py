@@ -16,6 +16,7 @@ from tfaip.errors import UsageError
 from tfaip.scripts import preview_schedule, replay_learning_rate
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.historyreading import parse_learning_rate_file
+from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.scheduler import (
     ConstantParams,
     CyclicModulationParams,
@@ -25,10 +26,17 @@ from tfaip.trainer.scheduler import (
     NewbobRelParams,
     PolynomialDecayParams,
 )
-from tfaip.trainer.tools.rates import RatedStage, preview_rates, preview_stages, replay
+from tfaip.trainer.stages.planned import MAIN
+from tfaip.trainer.tools.rates import EpochRates, RatedStage, preview_stages, replay
 
 MIN = "tfaip.scenario.tutorial.min"
 PNG = b"\x89PNG\r\n"
+
+
+def preview_rates(
+    params: TrainerParams[Any, Any], batches: int, network: Any, chosen: History | None = None
+) -> list[EpochRates]:
+    return preview_stages([RatedStage(MAIN, (1, params.epochs), batches, params, network)], chosen)
 
 
 def rates_of(rule: LearningRateParams, batches: int = 4, accum_steps: int = 1, epochs: int = 2) -> list[list[float]]:

@@ -38,13 +38,13 @@ class Curriculum:
 
     def __init__(self, params: Params, scenario: Any, devices: Devices) -> None:
         schedules = [schedule for schedule in schedules_of(params) if schedule.is_of_data]
-        self._schedules = DataSchedules(schedules, params) if schedules else None
+        self._schedules = DataSchedules(schedules, params)
         self._scenario = scenario
-        self._current: dict[str, float] | None = None
+        self._current: dict[str, float] = {}
         self._opened = ExitStack()
         for schedule in schedules:
             log.info("schedule %s: %s, with the next epoch", schedule.name, schedule.described())
-        if self._schedules is not None:
+        if schedules:
             self._schedules.check_each(lambda changed: check_batch_sizes(changed, devices))
 
     def __enter__(self) -> Curriculum:
@@ -60,11 +60,12 @@ class Curriculum:
             epoch: from 1.
             current: the pipeline of the epoch before, or of the params.
         """
-        if self._schedules is None or self._schedules.values(epoch) == self._current:
+        values = self._schedules.values(epoch)
+        if values == self._current:  # also if nothing is scheduled
             return current
-        self._current = self._schedules.values(epoch)
+        self._current = values
         self._opened.close()
-        changed = self._schedules.params_with(self._current)
+        changed = self._schedules.params_with(values)
         data = self._scenario.data
         if changed.scenario is not self._schedules.params.scenario:
             data = data.with_params(changed.scenario.data)
@@ -76,8 +77,7 @@ class Curriculum:
 
     def position(self, epoch: int, position: Position) -> Position:
         """Return where an epoch (from 1) begins that follows this position."""
-        schedules = self._schedules
-        if schedules is None or epoch == 1 or schedules.values(epoch) == schedules.values(epoch - 1):
+        if epoch == 1 or self._schedules.values(epoch) == self._schedules.values(epoch - 1):
             return position
         started = position.consumed > 0 or position.emitted > 0
         number = position.pass_index + 1 if started else position.pass_index
@@ -85,8 +85,6 @@ class Curriculum:
 
     def logged(self, epoch: int) -> Logs:
         """Return the values of an epoch by logged name."""
-        if self._schedules is None:
-            return {}
         return {f"{SCHEDULED_PREFIX}{name}": value for name, value in self._schedules.logged(epoch).items()}
 
 

@@ -10,7 +10,7 @@ from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.batching import Batch
-from tfaip.data.pipeline.datagenerator import size_of
+from tfaip.data.pipeline.datagenerator import DataGenerator, size_of
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.errors import UsageError
@@ -53,8 +53,16 @@ def _check_length(pipeline: DataPipeline, params: Params) -> None:
     """Read what tells the length of the training data, so that an error names a flag of their generator."""
     is_option = pipeline.generator_params is getattr(params.gen, "train", None)
     if is_option and params.samples_per_epoch == -1:
-        with below("gen.train"), contextlib.suppress(TypeError, NotImplementedError):
-            size_of(pipeline.generator)
+        with below("gen.train"):
+            known_size(pipeline.generator)
+
+
+def known_size(generator: DataGenerator[Any]) -> int | None:
+    """Return the number of samples of one pass; None: it is not known."""
+    try:
+        return size_of(generator)
+    except (TypeError, NotImplementedError):
+        return None
 
 
 def create_validation_pipeline(params: Params, scenario: Scenario) -> DataPipeline | None:
@@ -121,14 +129,12 @@ def has_validation_data(gen: TrainerPipelineParamsBase[Any, Any], pipeline: Data
     options = chosen_options(generator) if is_option else []
     try:
         with below("gen.val") if is_option else contextlib.nullcontext():
-            size = size_of(pipeline.generator)
+            size = known_size(pipeline.generator)
     except UsageError:
         if is_option and not options:
             return False  # e.g. no file is named
         raise
-    except (TypeError, NotImplementedError):
-        return True  # of unknown length
-    if size > 0:
+    if size is None or size > 0:
         return True
     if is_option and not options:
         return False

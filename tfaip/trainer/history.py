@@ -6,15 +6,14 @@ import json
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import TfaipError
 from tfaip.trainer.historypanels import panels_of
+from tfaip.trainer.historyrecord import EpochRecord, parse_epoch
 from tfaip.trainer.scores import absolute_difference, relative_difference
 from tfaip.util.chart import draw
-from tfaip.util.reading import is_shallow, parse_whole_number
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 
@@ -22,28 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NO_HISTORY = "not a history (expected epoch -> lr, effective_lr, values, meta)"
-
-
-@dataclass(slots=True)
-class EpochRecord:
-    """Record of one epoch.
-
-    Args:
-        lr: the learning rate; None if it is not set yet.
-        values: all logged values by name.
-        meta: further facts: updates so far, seconds, position of the data, versions, stage.
-        effective_lr: mean of the rates of the epoch's updates.
-    """
-
-    lr: float | None = None
-    values: Logs = field(default_factory=dict)
-    meta: dict[str, Any] = field(default_factory=dict)
-    effective_lr: float | None = None
-
-    @property
-    def is_held(self) -> bool:
-        """True if the stage of the epoch held the rate: then no control counts its scores."""
-        return self.meta.get("rate_control") is False
 
 
 class HistoryDict(dict[str, Any]):
@@ -282,7 +259,7 @@ class History:
 
     def until(self, epoch: int) -> History:
         """Return the records up to `epoch`, and those of later epochs that hold only a rate: a choice of the user."""
-        return History({e: r for e, r in self._records.items() if e <= epoch or not (r.values or r.meta)})
+        return History({e: r for e, r in self._records.items() if e <= epoch or not r.is_trained})
 
     def edited(self, file: History, epoch: int) -> History:
         """Return these records with the changes that the user has made in the history file.
@@ -291,7 +268,7 @@ class History:
             file: content of the file, which may lack the last epochs if a process was killed.
             epoch: completed epochs; records of later ones with values are dropped.
         """
-        written = max((e for e, r in file._records.items() if r.values or r.meta), default=0)
+        written = max((e for e, r in file._records.items() if r.is_trained), default=0)
         missing = {e: r for e, r in self._records.items() if written < e <= epoch}
         return History({**file.until(epoch)._records, **missing})
 
@@ -316,9 +293,7 @@ class History:
     def to_dict(self) -> HistoryDict:
         """Return the JSON form, whose records later changes do not reach."""
         for epoch in self._epochs[len(self._forms) :]:
-            record = self._records[epoch]
-            form: dict[str, Any] = {"lr": record.lr, "effective_lr": record.effective_lr}
-            form |= {"values": dict(record.values), "meta": dict(record.meta)}
+            form = self._records[epoch].to_dict()
             self._forms[str(epoch)] = form
             self._lines[str(epoch)] = f'"{epoch}": {json.dumps(form)}'
         return HistoryDict(self._forms, list(self._lines.values()))
@@ -330,11 +305,9 @@ class History:
         Raises:
             TfaipError: if the data has another form.
         """
-        try:
-            items = _mapping(data).items()
-        except TypeError as error:
-            raise TfaipError(f"{_NO_HISTORY}: {error}") from error
-        return cls.from_items(items)
+        if not isinstance(data, Mapping):
+            raise TfaipError(f"{_NO_HISTORY}: got {shorten(data)}")
+        return cls.from_items(data.items())
 
     @classmethod
     def from_items(cls, items: Iterable[tuple[Any, Any]]) -> History:
@@ -342,55 +315,7 @@ class History:
         records: dict[int, EpochRecord] = {}
         for key, value in items:
             try:
-                records[_epoch(key)] = _record(value)
+                records[parse_epoch(key)] = EpochRecord.from_dict(value)
             except (TypeError, ValueError) as error:
                 raise TfaipError(f"{_NO_HISTORY}: epoch {shorten(key)}: {error}") from error
         return cls(records)
-
-
-def _epoch(key: Any) -> int:
-    epoch = parse_whole_number(key) if isinstance(key, str) else None
-    if epoch is None or epoch < 1:
-        raise ValueError("epochs count from 1 and have at most nine digits")
-    return epoch
-
-
-def _record(data: Any) -> EpochRecord:
-    unknown = _mapping(data).keys() - {"lr", "effective_lr", "values", "meta"}
-    if unknown:
-        raise ValueError(f"unknown {shorten(sorted(unknown))}")
-    values, meta = _mapping(data.get("values", {})), _mapping(data.get("meta", {}))
-    if not is_shallow(meta):
-        raise ValueError("meta is nested too deeply")
-    return EpochRecord(
-        lr=_rate(data.get("lr"), "lr"),
-        values={name: _number(value, name) for name, value in values.items()},
-        meta=dict(meta),
-        effective_lr=_rate(data.get("effective_lr"), "effective_lr"),
-    )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise TypeError(f"got {shorten(value)}")
-    return value
-
-
-def _rate(value: Any, name: str) -> float | None:
-    if value is None:
-        return None
-    rate = _number(value, name)
-    if not 0 <= rate < math.inf:
-        raise ValueError(f"{name} is {shorten(value)}, expected a finite rate from 0")
-    return rate
-
-
-def _number(value: Any, name: str) -> float:
-    if type(value) is float:  # nearly all of them, in files of many thousand numbers
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{shorten(name)} is {shorten(value)}, expected a number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{shorten(name)} is {shorten(value)}, which is too large") from None

@@ -92,10 +92,11 @@ def _epoch(node: ast.expr | None) -> str:
 
 
 def _record(node: ast.expr) -> dict[str, Any]:
-    is_data = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "EpochData"
-    if not is_data or not isinstance(node, ast.Call) or node.args:
-        raise _unexpected(node, _EPOCH_DATA)
-    fields = {keyword.arg: keyword.value for keyword in node.keywords}
+    match node:
+        case ast.Call(func=ast.Name(id="EpochData"), args=[], keywords=keywords):
+            fields = {keyword.arg: keyword.value for keyword in keywords}
+        case _:
+            raise _unexpected(node, _EPOCH_DATA)
     try:
         rate = literal(fields.get("learningRate", fields.get("learning_rate")))
         errors, meta = (_texts(literal(fields.get(name)) or {}) for name in ("error", "meta"))

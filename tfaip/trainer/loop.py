@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 
 import keras
 
@@ -16,7 +15,7 @@ from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.nonfinite import NonFiniteValues
 from tfaip.trainer.reporting.epochtable import EpochResult
 from tfaip.trainer.reporting.progress import log_epoch
-from tfaip.trainer.run.names import TRAIN, VALIDATION_PREFIX
+from tfaip.trainer.run.names import TRAIN
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stepcallbacks import UserCallbacks
 from tfaip.trainer.validation import Measured
@@ -91,17 +90,19 @@ class TrainingLoop:
         self._callbacks.on_epoch_begin(epoch.number - 1)
         setup = self._setup
         trained = {**epoch.train(), **setup.model.end_epoch(), **setup.curriculum.logged(epoch.number)}
-        plots = {TRAIN: self._setup.events.draw()}
+        plots = {TRAIN: setup.events.draw()}
         measured = self._evaluate(epoch, trained)
-        measured = replace(measured, values={**trained, **measured.values}, drawings={**plots, **measured.drawings})
+        measured.values = {**trained, **measured.values}
+        measured.drawings = {**plots, **measured.drawings}
         with setup.stop.writing():
             return self._end_epoch(epoch, measured)
 
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""
         progress, rule = self._progress, self._params.learning_rate
-        chosen = self._chosen_rate(epoch.number)
-        history, number = self._controlled(), self._own_number(epoch.number)
+        controlled = progress.history.controlled()
+        chosen = controlled[epoch.number].lr if epoch.number in controlled else None
+        history, number = self._own_numbers(controlled), self._own_number(epoch.number)
         is_controlled = chosen is None and self._setup.stage.rate_control
         if progress.step == 0 and is_controlled and rule.restores_best(number, history):
             best = self._setup.state.restore_best()
@@ -113,18 +114,9 @@ class TrainingLoop:
         is_listed = not is_controlled or number in rule.listed()
         self._setup.model.optimizer.begin_epoch(base, number - 1, epoch.steps, progress.step, is_listed)
 
-    def _chosen_rate(self, number: int) -> float | None:
-        """Return the rate of an epoch of the run that the user has chosen in the history; None: none."""
-        history = self._progress.history.controlled()
-        return history[number].lr if number in history else None
-
     def _own_number(self, number: int) -> int:
         """Return the number of an epoch of the run for the rate control and for the params."""
         return number - self._setup.stage.epoch_offset
-
-    def _controlled(self) -> History:
-        """Return what the rate control reads, in its own numbers of epochs."""
-        return self._own_numbers(self._progress.history.controlled())
 
     def _own_numbers(self, history: History) -> History:
         """Return a history of the run in the numbers of the rate control."""
@@ -148,7 +140,7 @@ class TrainingLoop:
         try:
             with setup.model.optimizer.with_averages():
                 measured = setup.evaluation.run(epoch.number, self._callbacks, stops_early)
-                self._tell_not_finite(epoch.number, {**trained, **measured.values})
+                self._not_finite.check(epoch.number, {**trained, **measured.values}, setup.evaluation.cause_not_finite)
         except EvaluationStopped:
             epoch.save_checkpoint(before)
             epoch.stop_if_asked(saved=True)
@@ -159,13 +151,6 @@ class TrainingLoop:
             with flags_of(self._params, "trainer", "learning_rate"):
                 self._params.learning_rate.check_lav(list(measured.values))
         return measured
-
-    def _tell_not_finite(self, number: int, values: Logs) -> None:
-        if names := self._not_finite.new_ones(values):
-            cause = ""
-            if self._params.debug_nonfinite and any(name.startswith(VALIDATION_PREFIX) for name in names):
-                cause = f"validation, {self._setup.evaluation.cause_not_finite()}"
-            self._not_finite.warn(number, values, names, cause)
 
     def _end_epoch(self, epoch: TrainingEpoch, measured: Measured) -> Logs:
         """Do everything that follows an epoch, in the one order that survives a kill at any point.
@@ -189,9 +174,10 @@ class TrainingLoop:
         progress.begin_epoch_after(number)
         self._params.current_epoch = self._own_number(number)
         self._publish_early_stopping()
+        is_best = setup.best.is_best(progress.history, number)
         setup.output.wait()
         with setup.model.optimizer.with_averages():
-            if setup.best.is_best(progress.history, number):
+            if is_best:
                 setup.output.export_best(setup.state.hold_weights)
             layer_values = setup.events.collect()
         self._callbacks.on_epoch_end(number - 1, dict(measured.values))
@@ -199,8 +185,7 @@ class TrainingLoop:
         setup.output.save_history(progress.history)
         setup.events.write_epoch(number, logs, measured.drawings, layer_values)
         seconds = progress.history[number].meta["seconds"]
-        is_best = setup.best.is_best(progress.history, number)
-        log_epoch(EpochResult.of(number, logs, seconds, is_best), self._table, setup.display)
+        log_epoch(EpochResult(number, logs, seconds, is_best), self._table, setup.display)
         dropped = DropCounts(*progress.position.dropped)
         if dropped.total:
             log.info("dropped training samples so far: %s", dropped)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import keras
 
@@ -15,20 +14,19 @@ from tfaip.device import Precision
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.compilation import compiles_with_xla
-from tfaip.model.graphbase import GenericGraphBase
 from tfaip.model.inputgradients import InputGradientPenalty
 from tfaip.model.keras_objects.base import RefusedObject, find_params
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import model_structure
 from tfaip.model.summary import summary_lines
 from tfaip.model.trainingmodel import TrainingModel
-from tfaip.model.variables import all_layers_by_path, layers_by_path, variables_by_path
+from tfaip.model.variables import variables_by_path
 from tfaip.params.limits import FieldAdvice, below
 from tfaip.params.tree.places import flag_of
 from tfaip.params.values.encoding import encode
+from tfaip.trainer.freezing import freeze_layers, undo_freeze
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
-from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.live import LiveSchedules
 from tfaip.trainer.schedules.targets import INPUT_GRADIENT, schedules_of
@@ -37,14 +35,8 @@ from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.trainer.weightrules.initialisation import initialize
 from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
 from tfaip.util.logging import CONSOLE_TEXT, logger
-from tfaip.util.text import shorten
-
-# Flags of the layers of graphs that are frozen in parts; layers come before those below them.
-_own_flags: WeakKeyDictionary[keras.layers.Layer, list[tuple[keras.layers.Layer, bool]]] = WeakKeyDictionary()
 
 log = logger(__name__)
-
-_FROZEN = "no_train_scope"
 
 Scenario = ScenarioComponents[Any, Any]
 
@@ -74,7 +66,7 @@ def build_training_model(
     model = _new_model(params, scenario, live, weighted_losses)
     graph = scenario.graph
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
-    _undo_freeze(graph)
+    undo_freeze(graph)
     initialize(params.param_init, graph, params.random_seed or 0)
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
@@ -231,37 +223,3 @@ def _steps_per_execution(params: Params, devices: Devices) -> int:
             "steps_per_execution",
         )
     return given
-
-
-def _undo_freeze(graph: GenericGraphBase[Any]) -> None:
-    """Give all layers the flags back that they had before an earlier training of the same scenario froze some."""
-    for layer, is_trainable in _own_flags.pop(graph, []):
-        layer.trainable = is_trainable  # sets those below it too, which come later
-
-
-def freeze_layers(graph: GenericGraphBase[Any], pattern: str) -> None:
-    """Exclude layers from the training; call it before the optimizer is built and the model is compiled.
-
-    A frozen layer gets neither gradients nor optimizer slots nor weight decay, its regularisers add
-    nothing to the loss, and a `BatchNormalization` in it runs in inference mode, so that its
-    statistics stay too.
-
-    Args:
-        graph: the outermost graph, built.
-        pattern: a regular expression on the whole path of a layer, or of a layer above it.
-
-    Raises:
-        FieldAdvice: if no layer matches, or all weights would be frozen.
-    """
-    layers = layers_by_path(graph)
-    frozen = matching_paths(pattern, _FROZEN, "layer", layers)
-    _own_flags[graph] = [(layer, layer.trainable) for layer in all_layers_by_path(graph).values()]
-    for path in frozen:
-        layers[path].trainable = False
-    if not graph.trainable_variables:
-        raise FieldAdvice(
-            f"{{{_FROZEN}}} {shorten(pattern)} matches every layer that can be trained: nothing is left to train",
-            _FROZEN,
-        )
-    trained, total = len(graph.trainable_weights), len(graph.weights)
-    log.info("%s %r freezes %s: %d of %d weights are trained", _FROZEN, pattern, ", ".join(frozen), trained, total)

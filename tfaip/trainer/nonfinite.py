@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,7 +13,7 @@ from tfaip.model.nonfinite import first_not_finite
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.tree.places import flag_of
 from tfaip.trainer.params import TrainerParams
-from tfaip.trainer.run.names import EPOCH_MEAN
+from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX
 from tfaip.util.logging import logger
 from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
@@ -91,29 +91,30 @@ class NonFiniteValues:
         self._params = params
         self._told: set[str] = set()
 
-    def new_ones(self, values: Logs) -> list[str]:
-        """Return the names of values that are not finite, and were not yet."""
-        names = [name for name in values if not math.isfinite(values[name]) and not name.endswith(EPOCH_MEAN)]
-        new = [name for name in names if name not in self._told]
-        self._told.update(new)
-        return new
-
-    def warn(self, epoch: int, values: Logs, names: list[str], cause: str = "") -> None:
-        """Log one warning.
+    def check(self, epoch: int, values: Logs, find_cause: Callable[[], str]) -> None:
+        """Log one warning if values are not finite that were finite in all epochs before.
 
         Args:
             epoch: number of the epoch.
             values: its values by name.
-            names: of those that are not finite.
-            cause: what is first not finite; "": not known.
+            find_cause: validates again, and describes what is first not finite.
         """
-        texts = ", ".join(f"{name} is {number_text(values[name])}" for name in names)
+        names = [name for name in values if not math.isfinite(values[name]) and not name.endswith(EPOCH_MEAN)]
+        new = [name for name in names if name not in self._told]
+        if not new:
+            return
+        self._told.update(new)
+        is_debugged = self._params.debug_nonfinite
+        cause = ""
+        if is_debugged and any(name.startswith(VALIDATION_PREFIX) for name in new):
+            cause = f" (validation, {find_cause()})"
+        texts = ", ".join(f"{name} is {number_text(values[name])}" for name in new)
         debug = flag_of(self._params, self._params.flag_root, "debug_nonfinite")
-        advice = "" if self._params.debug_nonfinite else f"; {debug} True names the batch and the layer"
+        advice = "" if is_debugged else f"; {debug} True names the batch and the layer"
         log.warning(
             "epoch %d: %s%s; an epoch whose monitored value is not finite is never the best, and counts as worse%s",
             epoch,
             texts,
-            cause and f" ({cause})",
+            cause,
             advice,
         )

@@ -27,11 +27,11 @@ from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import BEST_DIR
 from tfaip.trainer.run.output import RunOutput
-from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.runparams import Params, stored_params
 from tfaip.trainer.stages.planned import PlannedStage, StageKind
 from tfaip.trainer.stages.records import index_of, place_of, require_place
-from tfaip.trainer.state import TrainingProgress, beginning, require_state
+from tfaip.trainer.state import beginning
+from tfaip.trainer.trainingprogress import TrainingProgress, require_state
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten_text
 
@@ -46,17 +46,13 @@ class StartState:
         name: of its checkpoint.
         checkpoint: the content.
         is_stored: True if the checkpoint is among those of the run.
-        best: a copy of the best model at that time, if the checkpoint is not stored.
+        best: a copy of the best model at that time; None: there is none.
     """
 
     name: str
     checkpoint: Checkpoint
-    is_stored: bool = True
-    best: Path | None = None
-
-    def best_model(self, store: CheckpointStore) -> Path | None:
-        """Return the copy of the best model at that time, or None."""
-        return store.best_of(self.name) if self.is_stored else self.best
+    is_stored: bool
+    best: Path | None
 
     def store(self, store: CheckpointStore) -> None:
         """Make the checkpoint one of the run, and remove those that are newer."""
@@ -75,9 +71,10 @@ def checkpoint_to_resume(directory: RunDirectory | None, name: str | None) -> St
     Raises:
         UsageError: if there is none, or the run cannot be continued.
     """
-    name, checkpoint = CheckpointStore(_resumable(directory).checkpoints).read(name)
+    store = CheckpointStore(_resumable(directory).checkpoints)
+    name, checkpoint = store.read(name)
     _check_state(checkpoint)
-    return StartState(name, checkpoint)
+    return StartState(name, checkpoint, is_stored=True, best=store.best_of(name))
 
 
 def state_before_stage(
@@ -98,8 +95,8 @@ def state_before_stage(
     trained = [before.name for before in plan[: index_of(plan, stage)] if before.kind is StageKind.TRAIN]
     if not trained:
         start = beginning(params, place_of(plan, plan[0].name))
-        return StartState(checkpoint_name(0), start, is_stored=False)
-    path = StageDirectories(directory.root, directory.stages).state(trained[-1])
+        return StartState(checkpoint_name(0), start, is_stored=False, best=None)
+    path = directory.stage_directories().state(trained[-1])
     if not path.is_dir():
         raise FieldAdvice(
             f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "

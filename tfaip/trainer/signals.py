@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import NoReturn
 
 from tfaip.device.collectives import all_gather
@@ -66,7 +66,7 @@ class StopRequest:
 
     @property
     def received(self) -> signal.Signals | None:
-        """The signal that asks to stop; None: go on. Who reads it stops in time."""
+        """The signal that asks to stop; None: there is none. The code that reads it stops in time."""
         if self._received is not None:
             self._noticed.set()
         return self._received
@@ -79,7 +79,7 @@ class StopRequest:
         Args:
             devices: of the training.
             preemption: name of a further signal; None: there is none.
-            within_s: seconds after a signal in which a step must end, or somebody read `received`; else the process
+            within_s: seconds after a signal in which a step must end, or `received` must be read; else the process
                 ends at once. If a step has taken longer before, half as long again as that one. None: it waits.
         """
         self._devices = devices
@@ -110,7 +110,7 @@ class StopRequest:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Context in which the training writes its results, however long it takes: then it must look at `received`."""
+        """Context in which the training writes its results, however long it takes; then it must read `received`."""
         self._is_writing = True
         try:
             yield
@@ -138,9 +138,7 @@ class StopRequest:
                     self._exit.callback(signal.signal, number, signal.signal(number, self._handle))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._exit.close()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

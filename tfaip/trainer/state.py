@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -13,86 +12,19 @@ import numpy as np
 
 from tfaip.backend.execution import Execution
 from tfaip.backend.keras_private.randomstate import global_random_state, set_global_random_state
-from tfaip.data.pipeline.position import Position
-from tfaip.errors import TfaipError
 from tfaip.model.hostbuffer import HostBuffer
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import assign_arrays, variable_arrays
-from tfaip.trainer.earlystopping import EarlyStoppingStatus
-from tfaip.trainer.history import History
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.runparams import Params, stored_params
-from tfaip.util.text import shorten, shorten_text
+from tfaip.trainer.trainingprogress import TrainingProgress, damage_named, stored_execution
 
 T = TypeVar("T")
 
 WEIGHTS = "weights/"
 METRICS = "metrics/"
 BEST_WEIGHTS = "best_weights/"
-# Types of the parts of a checkpoint, besides its arrays.
-_PARTS: Mapping[str, type] = {
-    **dict.fromkeys(("epoch", "step", "samples", "best_epoch"), int),
-    **dict.fromkeys(("position", "history", "random", "params"), dict),
-    "backend": str,
-}
-
-
-@dataclass
-class TrainingProgress:
-    """Progress of a training, and what it has found out.
-
-    Args:
-        epoch: completed epochs.
-        step: trained batches of the running epoch; 0 between epochs.
-        samples: samples in these batches.
-        seconds: duration of the running epoch in earlier processes, and in this one up to the last
-            checkpoint.
-        position: position in the stream of training samples after these batches.
-        history: records of the completed epochs.
-        early_stopping: status of early stopping after them; a function of the history, so it is not
-            stored.
-    """
-
-    epoch: int = 0
-    step: int = 0
-    samples: int = 0
-    seconds: float = 0.0
-    position: Position = field(default_factory=Position)
-    history: History = field(default_factory=History)
-    early_stopping: EarlyStoppingStatus = field(default_factory=EarlyStoppingStatus)
-
-    def begin_epoch_after(self, epoch: int) -> None:
-        """Count `epoch` as completed."""
-        self.epoch, self.step, self.samples, self.seconds = epoch, 0, 0, 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, which is a part of the state of a checkpoint."""
-        return {
-            "epoch": self.epoch,
-            "step": self.step,
-            "samples": self.samples,
-            "seconds": self.seconds,
-            "position": self.position.to_dict(),
-            "history": self.history.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> TrainingProgress:
-        """Return the progress in the state of a checkpoint.
-
-        Raises:
-            TfaipError: if it is damaged.
-        """
-        with _damage_named():
-            return cls(
-                epoch=state["epoch"],
-                step=state["step"],
-                samples=state["samples"],
-                seconds=state.get("seconds", 0.0),
-                position=Position.from_dict(state["position"]),
-                history=History.from_dict(state["history"]),
-            )
 
 
 @dataclass(frozen=True)
@@ -186,8 +118,7 @@ class TrainState:
 
     def hold_weights(self, buffer: HostBuffer) -> dict[str, np.ndarray]:
         """Copy all variables of the graph by path, as they are now, to where `capture` copies them to; see `hold`."""
-        variables = {f"{WEIGHTS}{path}": v for path, v in variables_by_path(self._model.graph).items()}
-        return {name.removeprefix(WEIGHTS): array for name, array in buffer.hold(variables).items()}
+        return {name.removeprefix(WEIGHTS): array for name, array in buffer.hold(self._graph_variables()).items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Set the whole state.
@@ -206,7 +137,7 @@ class TrainState:
             variables, arrays = _without_metrics(variables), _without_metrics(arrays)
         assign_arrays(variables, arrays, "the checkpoint")
         self.progress = TrainingProgress.from_dict(checkpoint.state)
-        with _damage_named():
+        with damage_named():
             _set_random_state(checkpoint.state["random"])
         self.best_weights = BestWeights(checkpoint.state["best_epoch"], best)
         is_automatic = self._model.execution.is_automatic
@@ -215,7 +146,7 @@ class TrainState:
     def evaluation_state(self) -> EvaluationState:
         """Return a copy of what an evaluation changes: accumulators of metrics, and random states of the graph."""
         untrained = {id(v) for v in self._model.graph.non_trainable_variables}
-        weights = {f"{WEIGHTS}{p}": v for p, v in variables_by_path(self._model.graph).items() if id(v) in untrained}
+        weights = {name: v for name, v in self._graph_variables().items() if id(v) in untrained}
         return EvaluationState(variable_arrays({**weights, **self._metric_variables()}), _random_state())
 
     def metric_arrays(self) -> dict[str, np.ndarray]:
@@ -228,8 +159,7 @@ class TrainState:
 
     def set_back(self, before: EvaluationState) -> None:
         """Undo what an evaluation has changed."""
-        weights = {f"{WEIGHTS}{path}": v for path, v in variables_by_path(self._model.graph).items()}
-        named = {**weights, **self._metric_variables()}
+        named = {**self._graph_variables(), **self._metric_variables()}
         assign_arrays({name: named[name] for name in before.arrays}, before.arrays, "the model before")
         _set_random_state(before.random)
 
@@ -238,10 +168,11 @@ class TrainState:
         return self._model.optimizer.named_variables(variables_by_path(self._model.graph))
 
     def _variables(self) -> dict[str, keras.Variable]:
-        named = {f"{WEIGHTS}{name}": v for name, v in variables_by_path(self._model.graph).items()}
-        named.update({f"optimizer/{name}": v for name, v in self.optimizer_variables().items()})
-        named.update(self._metric_variables())
-        return named
+        optimizer = {f"optimizer/{name}": v for name, v in self.optimizer_variables().items()}
+        return {**self._graph_variables(), **optimizer, **self._metric_variables()}
+
+    def _graph_variables(self) -> dict[str, keras.Variable]:
+        return {f"{WEIGHTS}{path}": v for path, v in variables_by_path(self._model.graph).items()}
 
     def weights_by_path(self) -> dict[str, keras.Variable]:
         """Return the weights of the graph, see `weights_of`."""
@@ -269,45 +200,6 @@ def beginning(params: Params, place: Mapping[str, Any]) -> Checkpoint:
     """
     state = {"backend": keras.backend.backend(), "random": {}, "params": stored_params(params), "best_epoch": 0}
     return Checkpoint({}, {**TrainingProgress().to_dict(), **place, **state, "execution": Execution().to_dict()})
-
-
-def stored_execution(state: Mapping[str, Any]) -> Execution:
-    """Return how the steps of a run are executed, by the state of a checkpoint.
-
-    A run that was begun by a version that called each step stays so to its end: in a loop it would differ by rounding.
-
-    Raises:
-        TfaipError: if that part of the state is damaged.
-    """
-    if "execution" not in state:
-        return Execution(may_loop=state["backend"] != keras.backend.backend())
-    with _damage_named():
-        return Execution.from_dict(state["execution"])
-
-
-@contextmanager
-def _damage_named() -> Iterator[None]:
-    """Context that reads a part of a state; what it cannot read is damaged."""
-    try:
-        yield
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise TfaipError(f"the state of the checkpoint is damaged: {shorten_text(str(error), 150)}") from error
-
-
-def require_state(state: Mapping[str, Any]) -> None:
-    """Raise unless the state of a checkpoint has all parts, each of its type.
-
-    Raises:
-        TfaipError: if one is missing or has another type; the message names it.
-    """
-    seconds = state.get("seconds", 0.0)  # added later
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds >= 0:
-        raise TfaipError(f"the state of the checkpoint has {shorten(seconds)} as seconds: it is damaged")
-    for name, kind in _PARTS.items():
-        value = state.get(name)
-        if type(value) is not kind or (isinstance(value, int) and value < 0):
-            raise TfaipError(f"the state of the checkpoint has {shorten(value)} as {name}: it is damaged")
-    stored_execution(state)
 
 
 def _without_metrics(named: Mapping[str, T]) -> dict[str, T]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import secrets
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
@@ -14,27 +12,24 @@ from typing import Any, Generic, TypeVar
 
 import keras
 
-from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.components.userlogs import console_unless_configured, user_logs
 from tfaip.data.data import DataBase
-from tfaip.device.collectives import barrier, broadcast, check_equal, explain_lost_process, run_on_chief
-from tfaip.device.devices import Devices, open_devices
+from tfaip.device.collectives import barrier, run_on_chief
 from tfaip.errors import UsageError
 from tfaip.model.summary import summary_lines
 from tfaip.params.declaration.generics import type_argument
 from tfaip.params.tree.changes import diff
-from tfaip.params.tree.places import flag_of
 from tfaip.params.tree.sharing import fill_shared
-from tfaip.params.values.flat import flat_params
-from tfaip.params.values.storable import flags_of, prepare, require_readable
+from tfaip.params.values.storable import flags_of, prepare
+from tfaip.trainer.dryrun import check_left_out, log_trial, trial_params
 from tfaip.trainer.earlystopping import EarlyStoppingStatus
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import read_history_file
 from tfaip.trainer.hookeffects import call_setup_hooks, warn_of_searched_callbacks
 from tfaip.trainer.modelsetup import build_training_model
 from tfaip.trainer.namedcallbacks import named_callbacks
-from tfaip.trainer.params import ProgressBarMode, TrainerParams
+from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.reporting.progress import log_summary
 from tfaip.trainer.resume import (
     StartState,
@@ -48,20 +43,21 @@ from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.run.stagedirectories import StageDirectories
-from tfaip.trainer.runparams import copy_for_run, logged_params, store_params, stored_params
+from tfaip.trainer.run.removal import claim
+from tfaip.trainer.runparams import copy_for_run, logged_params, store_params
 from tfaip.trainer.runparts import create_parts
+from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stagerunner.fits import FitCalls
-from tfaip.trainer.stagerunner.preview import ExpectedWeights, log_plan
+from tfaip.trainer.stagerunner.preview import ExpectedWeights
 from tfaip.trainer.stagerunner.results import record_of_work
 from tfaip.trainer.stagerunner.runner import StageRunner
 from tfaip.trainer.stagerunner.trial import shortened_plan
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.stages.records import check_work, find_place, further_records
-from tfaip.trainer.state import TrainingProgress, stored_execution
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
+from tfaip.trainer.trainingprogress import TrainingProgress, stored_execution
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
 from tfaip.util.garbage import collecting_new_objects
@@ -231,15 +227,17 @@ class Trainer(Generic[P]):
             stack.enter_context(console_unless_configured())
             call_setup_hooks(self, Trainer)
             warn_of_searched_callbacks(type(self), Trainer)
-            self._check_params()
-            devices = self._enter_devices(stack)
+            check_params(self._params, self._scenario)
+            devices = stack.enter_context(opened_devices(self._params, self._stop))
             run_log = stack.enter_context(RunLog())
             stack.enter_context(user_logs(type(self), type(self._scenario), self._params))
             start = self._state_to_resume(directory) if self._restore else None
             restored = None if start is None else start.checkpoint
             stack.enter_context(changes_named(self._params, restored))
-            self._check_start(directory, devices)
-            self._seed(devices, restored)
+            if directory is not None and not self._restore:
+                run_on_chief(devices, partial(self._check_free, directory))
+            check_equal_params(self._params, devices)
+            seed_run(self._params, self._scenario.scenario_id(), devices, restored)
             may_loop = restored is None or stored_execution(restored.state).may_loop
             run = create_parts(self._params, self._plan(), directory, devices, self._stop, may_loop)
             self._callbacks = [*(callbacks or []), *named_callbacks(self._params, self._scenario)]
@@ -291,7 +289,7 @@ class Trainer(Generic[P]):
                 "fit is a part of train: call train, and override fit to train a second time in it; a run that has "
                 "ended can only be resumed with more epochs, or be the warm start of another one"
             )
-        self._check_params()
+        check_params(self._params, self._scenario)
         self._logs = self._fits.run(lambda optimizer: self.setup_callbacks(optimizer, self._callbacks))
         self._scenario = self._runner.setup.scenario
         return self._logs
@@ -321,10 +319,10 @@ class Trainer(Generic[P]):
             if directory is None or not self._restore:
                 raise UsageError("the trainer does not resume: create it with restore=True, and an output directory")
             start = self._state_to_resume(directory)
-            self._check_params()
+            check_params(self._params, self._scenario)
             plan = self._plan()
             index = find_place(plan, start.checkpoint.state)
-            done = partial(record_of_work, StageDirectories(directory.root, directory.stages))
+            done = partial(record_of_work, directory.stage_directories())
             check_work(plan, index, start.checkpoint.state["epoch"], done, self._from_stage)
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
@@ -334,7 +332,7 @@ class Trainer(Generic[P]):
 
     def _state_to_resume(self, directory: RunDirectory | None) -> StartState:
         if self._from_stage is None and self._checkpoint is None and directory is not None:
-            self._from_stage = directory.intended_repetition()
+            self._from_stage = directory.stage_directories().intended_repetition(directory.params_file)
             if self._from_stage is not None:
                 log.info("the run is repeated from stage %s, as an interrupted command was told", self._from_stage)
         if self._from_stage is None:
@@ -348,104 +346,32 @@ class Trainer(Generic[P]):
         `TFAIP_LOG_LEVEL=debug`.
         """
         self._stages = None
-        history_file = self._params.history_file
-        if history_file is not None and Path(history_file).exists():
-            read_history_file(history_file)  # the trial has a history of its own
-        with flags_of(self._params, "trainer"):
-            for logger_params in self._params.loggers:  # the trial has none
-                logger_params.create()
+        check_left_out(self._params)
         with console_unless_configured(), tempfile.TemporaryDirectory(prefix="tfaip-dry-run-") as directory:
-            params, expected = self._trial_params(Path(directory) / "run"), self._expected
+            params = trial_params(self._params, Path(directory) / "run")
             with nullcontext() if is_debug() else only_warnings():
-                for restore in (False, True):
-                    scenario = construct(type(self._scenario), params.scenario)
-                    trial = type(self)(params, scenario, restore=restore)
-                    trial._is_trial = True
-                    trial.train()
-                    params = trial.params  # with the seed that was drawn
-                    expected = expected or trial._expected
-            count = len(self._plan())
-            stages = f" of each of {count} stages" if count > 1 else ""
-            if count > 1:
-                log_plan(self._plan(), expected)
-            target = "without an output directory"
-            if self._params.output_dir is not None:
-                target = f"into {self._params.output_dir}"
-            log.info(
-                "dry run: would train %s for %d epochs %s, on keras/%s",
-                self._scenario.scenario_id(),
-                self._params.epochs,
-                target,
-                keras.backend.backend(),
-            )
-            log.info("one batch%s went through training, validation, export and resume; nothing was kept", stages)
+                params, expected = self._try_out(params, restore=False)  # with the seed that was drawn
+                self._try_out(params, restore=True)
+            log_trial(self._params, self._scenario.scenario_id(), self._plan(), expected)
+
+    def _try_out(self, params: P, restore: bool) -> tuple[P, Mapping[str, ExpectedWeights]]:
+        """Train one batch of each stage; return the completed params, and the weights that the stages begin with."""
+        trial = type(self)(params, construct(type(self._scenario), params.scenario), restore=restore)
+        trial._is_trial = True
+        trial.train()
+        return trial.params, trial._expected
 
     def summary(self) -> list[str]:
         """Build the model, without data; return a table of its layers, output shapes and parameters."""
-        self._check_params()
-        with ExitStack() as stack:
-            stack.enter_context(only_warnings())
-            devices = self._enter_devices(stack)
+        check_params(self._params, self._scenario)
+        with only_warnings(), opened_devices(self._params, self._stop) as devices:
             with flags_of(self._params, "trainer"):
                 build_training_model(self._params, self._scenario, 1, devices)
             return summary_lines(self._scenario.graph)
 
-    def _trial_params(self, directory: Path) -> P:
-        """Return params of a training that writes elsewhere."""
-        params = copy.deepcopy(self._params)
-        params.output_dir, params.write_checkpoints, params.history_file = str(directory), True, None
-        params.progress_bar_mode, params.profile_steps = ProgressBarMode.PLAIN, [1, 1]
-        params.loggers = []
-        return params
-
-    def _check_params(self) -> None:
-        """Raise unless what will be stored can be read again; the params may have changed since the constructor."""
-        prepare(self._params, "trainer")
-        if self._params.output_dir is None:
-            return
-        require_readable(self._params, type(self._scenario).trainer_params_cls(), "trainer")
-        if self._scenario.params is not self._params.scenario:
-            require_readable(self._scenario.params, type(self._scenario).params_cls(), "scenario")
-
-    def _enter_devices(self, stack: ExitStack) -> Devices:
-        with flags_of(self._params, "trainer", "device"):
-            devices = open_devices(self._params.device)
-        stack.enter_context(devices.scope())
-        stack.enter_context(explain_lost_process(devices))
-        if not devices.is_chief:
-            stack.enter_context(only_warnings())
-        preemption = self._params.device.preemption_signal
-        stack.enter_context(self._stop.for_devices(devices, preemption, self._params.stop_within_s))
-        return devices
-
-    def _check_start(self, directory: RunDirectory | None, devices: Devices) -> None:
-        """Raise unless the directory can be used, and all processes were started with the same params."""
-        if directory is not None and not self._restore:
-            run_on_chief(devices, partial(self._check_free, directory))
-        if devices.num_processes > 1:
-            root = self._params.flag_root
-            values = flat_params(stored_params(self._params))
-            check_equal(devices, {flag_of(self._params, root, path): value for path, value in values.items()})
-
     def _check_free(self, directory: RunDirectory) -> None:
         with flags_of(self._params, "trainer"):  # here: other processes get the text of an error
             directory.check_free(self._params.overwrite, self.begins_again)
-
-    def _seed(self, devices: Devices, restored: Checkpoint | None) -> None:
-        params = self._params
-        if params.random_seed is None and restored is not None:
-            params.random_seed = restored.state["params"].get("random_seed")
-        if params.random_seed is None:
-            # Stored with the params: every run can be repeated and resumed.
-            params.random_seed = broadcast(devices, secrets.randbelow(2**31))
-        backend.seed(params.random_seed)
-        log.info(
-            "training %s on keras/%s, %s, random seed %d",
-            self._scenario.scenario_id(),
-            keras.backend.backend(),
-            devices.describe(),
-            params.random_seed,
-        )
 
     def _claim_directory(
         self, directory: RunDirectory, output: RunOutput, start: StartState | None, stages: StageRunner
@@ -457,17 +383,17 @@ class Trainer(Generic[P]):
         repeat is stored before anything is removed.
         """
         if start is None:
-            directory.claim(self._params.overwrite, self.begins_again)
+            claim(directory, self._params.overwrite, self.begins_again)
         else:
             directory.clean_up()
-        cls, is_resumed = type(self._scenario), start is not None
-        store_params(directory, self._params, cls, self.permission, is_resumed, self._from_stage)
+        is_resumed = start is not None
+        store_params(directory, self._params, type(self._scenario), self.permission, is_resumed, self._from_stage)
         if start is not None:
             store = CheckpointStore(directory.checkpoints, self._params.keep_checkpoints, directory.root)
-            output.restore_best(start.best_model(store), start.name, stages.has_best)
+            output.restore_best(start.best, start.name, stages.has_best)
             start.store(store)
             stages.forget_repeated()
-            directory.forget_repetition()
+            directory.stage_directories().forget_repetition()
 
     def _run(self, stages: StageRunner, restored: Checkpoint | None) -> Logs:
         """Train all stages, export the final model, and log the summary."""

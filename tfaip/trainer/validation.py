@@ -6,7 +6,7 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfaip.components.scenario import ScenarioComponents
@@ -21,6 +21,7 @@ from tfaip.model.lossnames import INPUT_GRADIENT, TOTAL_LOSS
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree.places import flag_of
+from tfaip.trainer.datasetup import known_size
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.nonfinite import cause_in
 from tfaip.trainer.params import TrainerParams
@@ -39,7 +40,7 @@ def with_epoch_mean(logs: Logs) -> Logs:
     return {**logs, EPOCH_MEAN: logs[TOTAL_LOSS]} if TOTAL_LOSS in logs else logs
 
 
-@dataclass(frozen=True)
+@dataclass
 class Measured:
     """Results of an evaluation.
 
@@ -99,12 +100,7 @@ class EpochEvaluation:
         due = epoch == 1 or is_last or is_due(epoch, params.lav_every_n, self.last_epoch)
         return params.lav_every_n > 0 and due and epoch >= params.lav_min_epoch
 
-    def run(
-        self,
-        epoch: int,
-        callbacks: UserCallbacks,
-        is_last: Callable[[Logs], bool],
-    ) -> Measured:
+    def run(self, epoch: int, callbacks: UserCallbacks, is_last: Callable[[Logs], bool]) -> Measured:
         """Evaluate an epoch.
 
         Args:
@@ -124,20 +120,18 @@ class EpochEvaluation:
             measured.drawings[VALIDATION] = self.draw()
             if not self.params.val_silent and self.val is not None and prints_samples(self.scenario):
                 self._prediction_evaluation().print_samples(self.val)
-        if not self.runs_lav_after(epoch, is_last(measured.values)):
-            return measured
-        self._run_lav(measured)
-        return replace(measured, has_lav=True)
+        if self.runs_lav_after(epoch, is_last(measured.values)):
+            self._run_lav(measured)
+        return measured
 
     def _validate(self, callbacks: UserCallbacks) -> Logs:
         assert self.val is not None  # noqa: S101 (asked by the caller)
         self.display.start("Validation", None, 0)
         steps = ValidationSteps(self.model, self.display, self._is_asked_to_stop, callbacks.for_batches)
         try:
-            batches = _without_positions(self.val, self.devices.shard)
             lengths = self.val.params.bucket_lengths()
             with (
-                self.feeder.feed(batches, lengths) as feed,
+                self.feeder.feed(_batches(self.val, self.devices.shard), lengths) as feed,
                 self.model.failures_named(),
                 warnings.catch_warnings(),
             ):
@@ -155,7 +149,7 @@ class EpochEvaluation:
     def cause_not_finite(self) -> str:
         """Validate again, operation by operation, and describe the first value that is not finite."""
         assert self.val is not None  # noqa: S101 (asked by the caller)
-        batches = _without_positions(self.val, self.devices.shard)
+        batches = _batches(self.val, self.devices.shard)
         return cause_in(self.model, batches, 1, 1, sys.maxsize, training=False)
 
     def _prediction_evaluation(self) -> PredictionEvaluation:
@@ -174,6 +168,7 @@ class EpochEvaluation:
         return self._prediction
 
     def _run_lav(self, measured: Measured) -> None:
+        measured.has_lav = True
         prediction = self._prediction_evaluation()
         for i, pipeline in enumerate(self._lav_data):
             # A new one each time, so that no worker waits until the next evaluation.
@@ -188,7 +183,7 @@ class EpochEvaluation:
 
 def _lav_data(params: TrainerParams[Any, Any], scenario: ScenarioComponents[Any, Any]) -> Sequence[DataPipeline]:
     pipelines = [pipeline.to_mode(PipelineMode.EVALUATION) for pipeline in params.gen.lav_data(scenario.data)]
-    if not pipelines or any(map(_is_empty, pipelines)):
+    if not pipelines or any(known_size(pipeline.create_data_generator()) == 0 for pipeline in pipelines):
         raise FieldAdvice(
             f"{{lav_every_n}} is {params.lav_every_n}, but there are no data for LAV (by default those of the "
             "validation): give some, or leave it out",
@@ -197,19 +192,13 @@ def _lav_data(params: TrainerParams[Any, Any], scenario: ScenarioComponents[Any,
     return pipelines
 
 
-def _is_empty(pipeline: DataPipeline) -> bool:
-    try:
-        return len(pipeline.create_data_generator()) == 0
-    except (TypeError, NotImplementedError):
-        return False  # of unknown length
-
-
 def is_due(epoch: int, every_n: int, last: int) -> bool:
     """Return True in every n-th epoch and the last one; with 0 in none."""
     return every_n > 0 and (epoch % every_n == 0 or epoch == last)
 
 
 @contextlib.contextmanager
-def _without_positions(pipeline: DataPipeline, shard: Shard) -> Iterator[Iterator[tuple[Batch, None]]]:
+def _batches(pipeline: DataPipeline, shard: Shard) -> Iterator[Iterator[tuple[Batch, None]]]:
+    """Open one pass over data of a validation, in which the position does not matter."""
     with pipeline.generate_input_batches(auto_repeat=False) as batches:
         yield ((shard_batch(batch, shard), None) for batch in batches)

@@ -38,8 +38,8 @@ def table(*names: str, monitor: str = "val_loss", only_loss: str | None = None, 
     return EpochTable(names_of(*names, only_loss=only_loss), monitor, "train.log", stage)
 
 
-def result(epoch: int, values: Logs, is_best: bool = False, scheduled: Logs | None = None) -> EpochResult:
-    return EpochResult(epoch, {**values, "lr": 3.1e-05}, 4.25, is_best, scheduled or {})
+def result(epoch: int, values: Logs, is_best: bool = False) -> EpochResult:
+    return EpochResult(epoch, {**values, "lr": 3.1e-05}, 4.25, is_best)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_no_name_and_no_value_makes_a_line_longer_than_the_terminal(
         patch.setenv("COLUMNS", str(width))
         values = {f"{kind}{base}": value for base, value in bases for kind in ("", "val_", "lav_l0_", "lav_l1_")}
         rows = table(*values, monitor="loss", stage="a stage of this name")
-        lines = rows.add(result(99999, values, True, {"schedule/graph.drop.rate": scheduled})).split("\n")
+        lines = rows.add(result(99999, {**values, "schedule/graph.drop.rate": scheduled}, is_best=True)).split("\n")
         again = rows.add(result(2, values))
     assert max(map(text_width, [*lines, again])) <= width
     bars = [
@@ -274,8 +274,8 @@ def test_several_generators_of_lav() -> None:
 
 
 def test_what_is_scheduled_is_beside_the_rate() -> None:
-    scheduled = {"model.graph.dropout": 0.25, "gen.max_length": 4000.0}
-    shown = table("loss", stage="small").add(result(1, {"loss": 1.0}, scheduled=scheduled))
+    scheduled = {"schedule/model.graph.dropout": 0.25, "schedule/gen.max_length": 4000.0}
+    shown = table("loss", stage="small").add(result(1, {"loss": 1.0, **scheduled}))
     assert shown.splitlines() == [
         "stage small",
         "* new best val_loss",

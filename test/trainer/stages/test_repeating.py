@@ -87,7 +87,7 @@ def test_a_repetition_that_was_killed_before_it_began_changes_nothing(finished: 
     assert {name for name in after if after[name] != before.get(name)} <= {
         *("stages/repeat.json", "train.log", ".tmp-trainer_params.json"),
     }
-    assert RunDirectory(run).intended_repetition() is None
+    assert RunDirectory(run).stage_directories().intended_repetition(run / "trainer_params.json") is None
     assert resume_training.main([str(run), "--trust", "test"]) == 0
     assert (run / "calls").read_text() == "x"
     assert last_weight(run) == -2.0
@@ -98,7 +98,7 @@ def test_a_damaged_intention_is_reported(tmp_path: Path) -> None:
     (tmp_path / "stages").mkdir()
     (tmp_path / "stages" / "repeat.json").write_text('{"stage": 3}')
     with pytest.raises(UsageError, match="repeat.json has .*: it is damaged; name the stage with --from_stage$"):
-        RunDirectory(tmp_path).intended_repetition()
+        RunDirectory(tmp_path).stage_directories().intended_repetition(tmp_path / "trainer_params.json")
 
 
 def test_a_run_without_stages_is_repeated_from_its_beginning(tmp_path: Path) -> None:

@@ -83,14 +83,15 @@ class LoggedNames:
     _kinds: dict[str, list[str]] = field(default_factory=lambda: {TRAIN: [], VALIDATION: []})
     _scheduled: list[str] = field(default_factory=list)
 
-    def add(self, names: Iterable[str], scheduled: Iterable[str] = ()) -> None:
-        """Add names of logged values, and of values that follow a schedule; known ones are ignored."""
+    def add(self, names: Iterable[str]) -> None:
+        """Add names of logged values; known ones are ignored."""
         for name in names:
-            kind, _ = split_name(name)
-            known = self._kinds.setdefault(kind, [])
+            if name.startswith(SCHEDULED_PREFIX):
+                known = self._scheduled
+            else:
+                known = self._kinds.setdefault(split_name(name)[0], [])
             if name != RATE and name not in known:
                 known.append(name)
-        self._scheduled += [name for name in scheduled if name not in self._scheduled]
 
     def __len__(self) -> int:
         return sum(map(len, self._kinds.values())) + len(self._scheduled)

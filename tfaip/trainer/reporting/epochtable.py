@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tfaip.trainer.reporting.epochcolumns import (
     RATE,
@@ -32,24 +32,15 @@ class EpochResult:
 
     Args:
         epoch: from 1.
-        values: all logged values by name, and the learning rate as `lr`.
+        values: all logged values by name, those that follow a schedule included, and the learning rate as `lr`.
         seconds: duration of the epoch.
         is_best: True if it is the best epoch so far.
-        scheduled: further values that follow a schedule, by their logged name.
     """
 
     epoch: int
     values: Logs
     seconds: float
     is_best: bool = False
-    scheduled: Logs = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, epoch: int, logs: Logs, seconds: float, is_best: bool) -> EpochResult:
-        """Return the results of an epoch with all logged values, those that follow a schedule included."""
-        scheduled = {name: value for name, value in logs.items() if name.startswith(SCHEDULED_PREFIX)}
-        values = {name: value for name, value in logs.items() if name not in scheduled}
-        return cls(epoch, values, seconds, is_best, scheduled)
 
 
 class EpochTable:
@@ -89,7 +80,7 @@ class EpochTable:
 
     def add(self, result: EpochResult) -> str:
         """Return the lines of an epoch: its row, after a header if there must be one."""
-        self._names.add(result.values, result.scheduled)
+        self._names.add(result.values)
         self._kept.append(result)
         if result.is_best:
             self._best = result
@@ -138,20 +129,18 @@ class EpochTable:
         return [*stage, f"* new best {self._names.shown_as(self._monitor)}{loss}"]
 
 
-def value_text(value: float, width: int = VALUE_WIDTH) -> str:
+def value_text(value: float) -> str:
     """Return a number with 3 to 4 significant digits: `0.5700`, `0.00570`, `5.70e-4`, `12.35`, `1.24e8`.
 
-    Args:
-        value: any number; exactly zero is `0`.
-        width: longest text, at least 7; small negative numbers may get fewer digits.
+    Exactly zero is `0`. The text fits into a column, for which small negative numbers may get fewer digits.
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}".replace("-0", "0")
     decimals = 3 - math.floor(math.log10(abs(value)))
     text = f"{value:.{min(max(decimals, 0), 4 if decimals < 6 else 5)}f}"
-    if decimals <= 6 and len(text) <= width:
+    if decimals <= 6 and len(text) <= VALUE_WIDTH:
         return text
-    return _with_exponent(value, width)
+    return _with_exponent(value)
 
 
 def setting_text(value: float) -> str:
@@ -164,13 +153,13 @@ def setting_text(value: float) -> str:
     return next((text for text in texts if len(text) <= SETTING_WIDTH), f"{value:.0e}")
 
 
-def _with_exponent(value: float, width: int) -> str:
+def _with_exponent(value: float) -> str:
     """Return a number in the form `5.70e-4`, with as many digits as fit."""
     text = ""
     for decimals in (2, 1, 0):
         mantissa, exponent = f"{value:.{decimals}e}".split("e")
         text = f"{mantissa}e{int(exponent)}"
-        if len(text) <= width:
+        if len(text) <= VALUE_WIDTH:
             break
     return text
 
@@ -216,9 +205,8 @@ def _joined(texts: Iterable[str], group: ColumnGroup) -> str:
 
 def _cell(name: str, result: EpochResult) -> str:
     """Return the text of a value; nothing if the epoch has none, as without validation."""
-    if name in result.scheduled:
-        return setting_text(result.scheduled[name])
     if name not in result.values:
         return ""
     value = result.values[name]
-    return setting_text(value) if name == RATE else value_text(value)
+    is_setting = name == RATE or name.startswith(SCHEDULED_PREFIX)
+    return setting_text(value) if is_setting else value_text(value)

@@ -89,7 +89,7 @@ class TimedStart(ProgressDisplay):
         self.table_rows = display.table_rows
         self.show_table, self.close = display.show_table, display.close  # type: ignore[method-assign]
         self._clock = clock
-        self._started: float | None = None
+        self._started = 0.0
         self._is_first = True
 
     def start(self, description: str, total: int | None, done: int) -> None:
@@ -98,7 +98,7 @@ class TimedStart(ProgressDisplay):
         self.display.start(description, total, done)
 
     def advance(self, done: int, values: Callable[[], Logs]) -> None:
-        if self._is_first and self._started is not None:
+        if self._is_first:
             self._is_first = False
             log_duration(log, "tracing, compiling and the first batches", self._clock() - self._started)
         self.display.advance(done, values)
@@ -124,7 +124,7 @@ def log_epoch(result: EpochResult, table: EpochTable, display: ProgressDisplay) 
         table: gets the row.
         display: may show the last rows itself.
     """
-    line, row = result_line(result.epoch, {**result.values, **result.scheduled}), table.add(result)
+    line, row = result_line(result.epoch, result.values), table.add(result)
     if display.table_rows:
         display.show_table(table.last)
         row = ""

@@ -38,6 +38,8 @@ from tfaip.version import __version__
 ARRAYS_FILE = "state.safetensors"
 STATE_FILE = "state.json"
 
+log = logger(__name__)
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -52,7 +54,7 @@ class CheckpointStore:
 
     Args:
         directory: their directory; created by the first save.
-        keep: number of newest checkpoints that `save` keeps.
+        keep: number of newest checkpoints that are kept when another one is saved.
         root: directory of the run, outside of which nothing is removed; None: `directory`.
     """
 
@@ -61,8 +63,10 @@ class CheckpointStore:
         self._keep = keep
         self._root = directory if root is None else root
 
-    def save(self, checkpoint: Checkpoint, epoch: int, step: int = 0, best: Path | None = None) -> Path:
-        """Commit a checkpoint, then write its name to `latest`, then remove old ones.
+    def saving(self, checkpoint: Checkpoint, epoch: int, step: int = 0, best: Path | None = None) -> Callable[[], Path]:
+        """Return a function that commits a checkpoint, then writes its name to `latest`, then removes old ones.
+
+        Until it is called, only the arrays must stay as they are.
 
         Args:
             checkpoint: the content.
@@ -70,10 +74,6 @@ class CheckpointStore:
             step: trained batches of the running epoch.
             best: directory of the best model; None or missing: there is none yet.
         """
-        return self.saving(checkpoint, epoch, step, best)()
-
-    def saving(self, checkpoint: Checkpoint, epoch: int, step: int = 0, best: Path | None = None) -> Callable[[], Path]:
-        """Return a function that saves a checkpoint; until it is called, only the arrays must stay as they are."""
         state, name = _state_text(checkpoint), checkpoint_name(epoch, step)
 
         def save() -> Path:
@@ -86,7 +86,7 @@ class CheckpointStore:
         return save
 
     def add(self, checkpoint: Checkpoint, name: str, best: Path | None = None) -> Path:
-        """Commit a checkpoint under a name; see `save`."""
+        """Commit a checkpoint under a name; see `saving`."""
         return self._commit(name, checkpoint.arrays, _state_text(checkpoint), best)
 
     def _commit(self, name: str, arrays: Mapping[str, np.ndarray], state: str, best: Path | None) -> Path:
@@ -129,15 +129,22 @@ class CheckpointStore:
         """
         if name is not None:
             return name, self._read_named(name)
-        candidates = self.checkpoints()
-        if not candidates:
+        found = self.read_newest()
+        if found is not None:
+            return found
+        count = len(self.checkpoints())
+        if not count:
             raise UsageError(f"no checkpoint in {self._directory}: nothing to resume")
-        for path in candidates:
+        raise UsageError(f"all {count} checkpoints in {self._directory} are damaged: nothing to resume")
+
+    def read_newest(self) -> tuple[str, Checkpoint] | None:
+        """Read the newest undamaged checkpoint; damaged ones are passed over with a warning. None: there is none."""
+        for path in self.checkpoints():
             try:
                 return path.name, read_checkpoint(path)
             except TfaipError as error:
-                logger(__name__).warning("damaged checkpoint passed over: %s", error)
-        raise UsageError(f"all {len(candidates)} checkpoints in {self._directory} are damaged: nothing to resume")
+                log.warning("damaged checkpoint passed over: %s", error)
+        return None
 
     def _read_named(self, name: str) -> Checkpoint:
         try:
@@ -158,7 +165,7 @@ class CheckpointStore:
 
     def continue_from(self, name: str) -> None:
         """Remove checkpoints that are newer than `name`, and what a killed process did not remove itself."""
-        remove_temporaries(self._directory, lambda own: own == LATEST_FILE or bool(CHECKPOINT_NAME.fullmatch(own)))
+        remove_temporaries(self._directory, is_of_checkpoints)
         write_text(self._directory / LATEST_FILE, name + "\n")
         for newer in self.checkpoints():
             if _sort_key(newer) > _sort_key(Path(name)):
@@ -171,6 +178,11 @@ class CheckpointStore:
 
     def _remove(self, checkpoint: Path) -> None:
         remove_directory(checkpoint, self._root, CHECKPOINT_MARKS)
+
+
+def is_of_checkpoints(name: str) -> bool:
+    """Return True for the name of a checkpoint, and of the file beside them that names the newest one."""
+    return name == LATEST_FILE or CHECKPOINT_NAME.fullmatch(name) is not None
 
 
 def checkpoint_name(epoch: int, step: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""Directory of a run: its paths, and the checks before it is used or emptied."""
+"""Directory of a run: its paths, and the checks before it is used."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from tfaip.components.formermodel import is_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.limits import FieldAdvice
 from tfaip.trainer.run import names
-from tfaip.trainer.run.removal import remove_run
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_temporaries
-from tfaip.util.logging import logger
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, read_json_object
 from tfaip.util.paths import path_problem
 from tfaip.util.text import shorten, shorten_text
 
-log = logger(__name__)
-
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """Paths below `trainer.output_dir`, and the only place that empties one.
+    """Paths below `trainer.output_dir`, and the checks before it is used.
 
     Raises:
         UsageError: if a name leads out of the directory, is used twice or is reserved.
@@ -86,8 +82,12 @@ class RunDirectory:
 
     @property
     def stages(self) -> Path:
-        """Directory of those of the stages."""
+        """Directory that contains those of the stages."""
         return self.root / names.STAGES_DIR
+
+    def stage_directories(self) -> StageDirectories:
+        """Return the directories of the stages."""
+        return StageDirectories(self.root, self.stages)
 
     @property
     def loggers(self) -> Path:
@@ -97,6 +97,10 @@ class RunDirectory:
     def events(self, name: str) -> Path:
         """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
         return self.root / name
+
+    def possible_runs(self) -> list[RunDirectory]:
+        """Return the paths that an existing run may have: flags may have changed their names."""
+        return [self, RunDirectory.stored(self.root), RunDirectory(self.root)]
 
     def check_free(self, overwrite: bool, begins_again: bool = False) -> None:
         """Raise unless a new run may use the directory; change nothing.
@@ -138,7 +142,7 @@ class RunDirectory:
         """
         if not self.params_file.exists():
             return False
-        runs = (self, RunDirectory.stored(self.root), RunDirectory(self.root))  # flags may have changed the names
+        runs = self.possible_runs()
         if any(path.is_symlink() for run in runs for path in run._paths()):
             return False
         if self._is_without_result():
@@ -217,8 +221,7 @@ class RunDirectory:
             else:
                 fits, kind = path.is_dir(), "directory"
             if not fits:
-                shown = shorten_text(str(path), 160)
-                raise UsageError(f"{shown} is in the way: it is no {kind} of a run; move it away")
+                raise _in_the_way(path, kind)
             if names.EVENTS_NAME.fullmatch(path.name):
                 _require_no_links(path / names.PLUGINS_DIR)
         if self.checkpoints.is_dir() and not self.checkpoints.is_symlink():
@@ -227,10 +230,10 @@ class RunDirectory:
     def _check_checkpoints(self) -> None:
         latest = self.checkpoints / names.LATEST_FILE
         if latest.exists() and not latest.is_file():
-            raise UsageError(f"{shorten_text(str(latest), 160)} is in the way: it is no file of a run; move it away")
+            raise _in_the_way(latest, "file")
         for path in self.checkpoints.iterdir():
             if names.CHECKPOINT_NAME.fullmatch(path.name) and not is_ours(path, CHECKPOINT_MARKS):
-                raise UsageError(f"{shorten_text(str(path), 160)} is in the way: it is no checkpoint; move it away")
+                raise _in_the_way(path, "checkpoint")
 
     def identity(self) -> tuple[int, int] | None:
         """Return device and number of the directory, which another one of its name has not; None: it is missing."""
@@ -260,42 +263,15 @@ class RunDirectory:
                 raise UsageError(f"cannot create the output directory {shown}: {error.strerror}") from error
             yield
 
-    def claim(self, overwrite: bool, begins_again: bool = False) -> None:
-        """Make the (locked) directory this run's own: check it once more, then remove the existing run.
-
-        The directory itself stays: it may be a link, a mount point or the working directory. Files
-        that no run has written stay too, with a warning.
-
-        Args:
-            overwrite: as for `check_free`.
-            begins_again: as for `check_free`.
-
-        Raises:
-            UsageError: if it contains another run, or other files.
-        """
-        self.check_free(overwrite, begins_again)
-        kept = remove_run(self.root, [self, RunDirectory.stored(self.root), RunDirectory(self.root)])
-        if kept:
-            names = ", ".join(shorten_text(name) for name in kept[:8]) + (" ..." if kept[8:] else "")
-            log.warning("kept in %s, since no run has written it: %s", self.root, names)
-
-    def intended_repetition(self) -> str | None:
-        """Return the stage that a killed process began to repeat the run from; None: there is none.
-
-        Raises:
-            UsageError: if its file cannot be read.
-        """
-        return StageDirectories(self.root, self.stages).intended_repetition(self.params_file)
-
-    def forget_repetition(self) -> None:
-        """Remove the intention, after everything that it tells was done."""
-        StageDirectories(self.root, self.stages).forget_repetition()
-
     def clean_up(self) -> None:
         """Remove the half-written files of a killed process."""
         own = {names.PARAMS_FILE, names.HISTORY_FILE, names.EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
-        StageDirectories(self.root, self.stages).clean_up()
+        self.stage_directories().clean_up()
+
+
+def _in_the_way(path: Path, kind: str) -> UsageError:
+    return UsageError(f"{shorten_text(str(path), 160)} is in the way: it is no {kind} of a run; move it away")
 
 
 def _require_no_links(traces: Path) -> None:

@@ -161,10 +161,9 @@ def _history_problem(path: Path, output_dir: str | None, directories: set[str]) 
         return "is a directory"
     if os.path.lexists(path) and not os.path.isfile(path):
         return "is not a regular file"
-    if name_problem(path.name) is not None:
-        return str(name_problem(path.name))
-    if output_dir is None:
-        return None
+    problem = name_problem(path.name)
+    if problem is not None or output_dir is None:
+        return problem
     root, file = Path(os.path.realpath(output_dir)), Path(os.path.realpath(path))
     if not file.is_relative_to(root):
         return None

@@ -13,10 +13,10 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from tfaip.errors import UsageError
 from tfaip.params.names.trust import UntrustedName
@@ -71,8 +71,7 @@ def read_permission(params_file: Path) -> Permission:
         record = parse_json(_read_private(_record_of(params_file)), "record")
         if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
             return Permission()
-        found = _checked(record.get("packages"), record.get("import_root"), record.get("history_file"))
-        return replace(found, destinations=_checked_texts(record.get("destinations", [])))
+        return _permission_in(record)
     except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
         log.debug("no record of what was typed for %s: %s", params_file, error)
         return Permission()
@@ -129,10 +128,14 @@ def _needed_packages(params: Any, own: Sequence[str]) -> list[str]:
             needed.append(error.package)
 
 
-def _checked(packages: Any, root: Any, history_file: Any) -> Permission:
+def _permission_in(record: Mapping[str, Any]) -> Permission:
     """Return the permission in a record, if it has the right form."""
-    if not isinstance(packages, list) or not all(isinstance(name, str) and name.isidentifier() for name in packages):
+    packages, destinations = record.get("packages"), record.get("destinations", [])
+    root, history_file = record.get("import_root"), record.get("history_file")
+    if not _are_texts(packages) or not all(name.isidentifier() for name in packages):
         raise ValueError("packages is not a list of names")
+    if not _are_texts(destinations):
+        raise ValueError("destinations is not a list of texts")
     if root is not None and not (isinstance(root, str) and root.isprintable() and os.path.isabs(root)):
         raise ValueError("import_root is not an absolute path")
     # A run that was stored there later must not become importable.
@@ -140,13 +143,11 @@ def _checked(packages: Any, root: Any, history_file: Any) -> Permission:
         root = None
     if history_file is not None and not (isinstance(history_file, str) and os.path.isabs(history_file)):
         raise ValueError("history_file is not an absolute path")
-    return Permission(tuple(packages), root, history_file)
+    return Permission(tuple(packages), root, history_file, tuple(destinations))
 
 
-def _checked_texts(texts: Any) -> tuple[str, ...]:
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("destinations is not a list of texts")
-    return tuple(texts)
+def _are_texts(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _run_of(params_file: Path) -> str:

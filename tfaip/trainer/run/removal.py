@@ -3,54 +3,64 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from tfaip.trainer.loggers.runloggers import LOGGED_FILE
 from tfaip.trainer.run import names
+from tfaip.trainer.run.checkpoint import is_of_checkpoints
+from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
 from tfaip.util.files import is_ours, remove_directory, remove_temporaries
+from tfaip.util.logging import logger
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
+from tfaip.util.text import shorten_text
 
 _FILES = (names.HISTORY_FILE, names.LOG_FILE, names.PARAMS_FILE)
 _EVENT_FILES = "events.out.tfevents."
 
-
-class RunPaths(Protocol):
-    """Directories of a run whose names params choose (see `RunDirectory`)."""
-
-    @property
-    def best(self) -> Path: ...
-    @property
-    def export(self) -> Path: ...
-    @property
-    def checkpoints(self) -> Path: ...
-    @property
-    def stages(self) -> Path: ...
+log = logger(__name__)
 
 
-def remove_run(root: Path, runs: Sequence[RunPaths]) -> list[str]:
-    """Remove what a run wrote to its directory `root`.
+def claim(directory: RunDirectory, overwrite: bool, begins_again: bool = False) -> None:
+    """Make a (locked) directory that of a new run: check it once more, then remove the existing run.
+
+    The directory itself stays: it may be a link, a mount point or the working directory. Files
+    that no run has written stay too, with a warning.
+
+    Args:
+        directory: the directory.
+        overwrite: as for `RunDirectory.check_free`.
+        begins_again: as for `RunDirectory.check_free`.
+
+    Raises:
+        UsageError: if it contains another run, or other files.
+    """
+    directory.check_free(overwrite, begins_again)
+    kept = _remove_run(directory)
+    if kept:
+        shown = ", ".join(shorten_text(name) for name in kept[:8]) + (" ..." if kept[8:] else "")
+        log.warning("kept in %s, since no run has written it: %s", directory.root, shown)
+
+
+def _remove_run(directory: RunDirectory) -> list[str]:
+    """Remove what a run wrote to a directory.
 
     A link is removed, never its target. The params file, which marks the directory of a run, is
     removed last and only if nothing else is left: a process that is killed here leaves a directory
     that can still be replaced.
 
-    Args:
-        root: the directory, which stays.
-        runs: possible paths of models and checkpoints.
-
     Returns:
-        Names of the entries of `root` that stay, since they are, or contain, something that no run
-        has written.
+        Names of the entries that stay, since they are, or contain, something that no run has
+        written.
     """
+    root = directory.root
+    runs = directory.possible_runs()
     for paths in runs:
         for model in (paths.best, paths.export):
             _remove_model(model, root)
         _remove_checkpoints(paths.checkpoints, root)
         _remove_stages(paths.stages, root)
-    _remove_loggers(root / names.LOGGERS_DIR, root)
+    _remove_loggers(directory.loggers, root)
     own = {*_FILES, *(path.name for paths in runs for path in (paths.best, paths.export))}
     remove_temporaries(root, lambda name: name in own)
     for entry in root.iterdir():
@@ -60,7 +70,7 @@ def remove_run(root: Path, runs: Sequence[RunPaths]) -> list[str]:
             entry.unlink()
     kept = sorted(entry.name for entry in root.iterdir() if entry.name != names.PARAMS_FILE)
     if not kept:
-        (root / names.PARAMS_FILE).unlink(missing_ok=True)
+        directory.params_file.unlink(missing_ok=True)
     return kept
 
 
@@ -106,9 +116,7 @@ def _remove_checkpoints(path: Path, root: Path) -> None:
     for entry in path.iterdir():
         if names.CHECKPOINT_NAME.fullmatch(entry.name) and is_ours(entry, CHECKPOINT_MARKS):
             remove_directory(entry, root, CHECKPOINT_MARKS)
-    remove_temporaries(
-        path, lambda name: name == names.LATEST_FILE or names.CHECKPOINT_NAME.fullmatch(name) is not None
-    )
+    remove_temporaries(path, is_of_checkpoints)
     (path / names.LATEST_FILE).unlink(missing_ok=True)
     while path != root and not any(path.iterdir()):
         path.rmdir()

@@ -20,7 +20,7 @@ from tfaip.trainer.loop import TrainingLoop
 from tfaip.trainer.run.checkpoint import Checkpoint
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.runparts import RunParts
-from tfaip.trainer.setup import Scenario, TrainingSetup, set_up_training
+from tfaip.trainer.setup import Scenario, TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stagerunner.bestofrun import describe_best, has_best
 from tfaip.trainer.stagerunner.handover import (
@@ -38,6 +38,7 @@ from tfaip.trainer.stagerunner.work import call_function, check_calls, predict
 from tfaip.trainer.stages.plan import resolve_stage
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
 from tfaip.trainer.stages.records import find_place, further_records, index_of, place_of
+from tfaip.trainer.stagesetup import set_up_training
 from tfaip.trainer.state import TrainingProgress, beginning
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct

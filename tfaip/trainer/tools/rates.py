@@ -56,19 +56,10 @@ class RatedStage:
     network: Any = None
     rate_control: bool = True
 
-
-def preview_rates(
-    params: TrainerParams[Any, Any], batches: int, network: Any, chosen: History | None = None
-) -> list[EpochRates]:
-    """Return the rates of a run without stages; see `preview_stages`.
-
-    Args:
-        params: the trainer params.
-        batches: batches of an epoch.
-        network: the graph, for functions of the user.
-        chosen: rates that the user has chosen for epochs; None: there are none.
-    """
-    return preview_stages([RatedStage(MAIN, (1, params.epochs), batches, params, network)], chosen)
+    @property
+    def numbers(self) -> range:
+        """Numbers of the epochs."""
+        return range(self.epochs[0], self.epochs[1] + 1)
 
 
 def preview_stages(stages: Sequence[RatedStage], chosen: History | None = None) -> list[EpochRates]:
@@ -88,7 +79,7 @@ def preview_stages(stages: Sequence[RatedStage], chosen: History | None = None) 
             # Updates are numbered through; a rest of batches without an update is forgotten.
             before, accum = before // accum * stage.params.train_accum_steps, stage.params.train_accum_steps
         found += _rates_of_stage(stage, history, before)
-        before += (stage.epochs[1] - stage.epochs[0] + 1) * stage.batches
+        before += len(stage.numbers) * stage.batches
     return found
 
 
@@ -97,14 +88,13 @@ def _rates_of_stage(stage: RatedStage, history: History, before: int) -> Iterato
     # Only here: a replay needs no backend.
     from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 
-    numbers = range(stage.epochs[0], stage.epochs[1] + 1)
     if stage.params is None:
-        yield from (EpochRates(epoch, (0, 0), None, stage.name) for epoch in numbers)
+        yield from (EpochRates(epoch, (0, 0), None, stage.name) for epoch in stage.numbers)
         return
     rule, accum = stage.params.learning_rate, stage.params.train_accum_steps
     schedule = ScheduledRate(rule, accum, stage.network)
     schedule.build(_variable)
-    for epoch in numbers:
+    for epoch in stage.numbers:
         is_chosen = epoch in history
         is_held = not stage.rate_control and not is_chosen
         if is_held:
@@ -135,7 +125,7 @@ def preview_schedules(stages: Sequence[RatedStage]) -> dict[str, list[EpochRates
         if stage.params is not None:
             for name, values in _values_of_stage(stage, stage.params, before).items():
                 found.setdefault(name, []).extend(values)
-        before += (stage.epochs[1] - stage.epochs[0] + 1) * stage.batches
+        before += len(stage.numbers) * stage.batches
     return found
 
 
@@ -147,7 +137,7 @@ def _values_of_stage(stage: RatedStage, params: TrainerParams[Any, Any], before:
     of_data = DataSchedules([schedule for schedule in schedules if schedule.is_of_data], params)
     of_data.check_each(lambda changed: None)
     found: dict[str, list[EpochRates]] = {schedule.name: [] for schedule in schedules}
-    for epoch in range(stage.epochs[0], stage.epochs[1] + 1):
+    for epoch in stage.numbers:
         first, end = before // accum, (before + stage.batches) // accum
         logged = of_data.logged(epoch)
         for schedule in schedules:

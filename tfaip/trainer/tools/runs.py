@@ -107,7 +107,7 @@ class StoredRun:
     @property
     def epoch(self) -> int:
         """Number of epochs so far."""
-        return trained_epochs(self.history)[-1] if trained_epochs(self.history) else 0
+        return max(trained_epochs(self.history), default=0)
 
     @property
     def seconds(self) -> float:
@@ -123,7 +123,7 @@ class StoredRun:
 
 def trained_epochs(history: History) -> list[int]:
     """Return the epochs that were trained, ascending: a history may also contain rates for epochs to come."""
-    return [epoch for epoch in history.epochs if history[epoch].values or history[epoch].meta]
+    return [epoch for epoch in history.epochs if history[epoch].is_trained]
 
 
 def find_runs(root: Path) -> list[Path]:
@@ -182,7 +182,7 @@ def read_run(path: Path) -> StoredRun:
     epochs = epochs if isinstance(epochs, int) else 0
     best = _best_of(history)
     params = {name: value for name, value in stored.items() if name not in _PLACES}
-    state, problem = _state(directory, stored, history, epochs), ""
+    state, problem = _state(directory, stored, history, epochs, best), ""
     if state in (RunState.NEW, RunState.STOPPED):
         problem = _logged_failure(directory.log_file)
         state = RunState.FAILED if problem else state
@@ -232,19 +232,21 @@ def _best_of(history: History) -> BestValue | None:
     return None if epoch is None else BestValue(monitor, mode, epoch, history[epoch].values[monitor])
 
 
-def _state(directory: RunDirectory, stored: Mapping[str, Any], history: History, epochs: int) -> RunState:
+def _state(
+    directory: RunDirectory, stored: Mapping[str, Any], history: History, epochs: int, best: BestValue | None
+) -> RunState:
     trained = trained_epochs(history)
     if is_locked(directory.root):
         return RunState.RUNNING
     if not trained:
         return RunState.NEW
-    has_ended = trained[-1] >= epochs or _has_stopped_early(stored, history)
+    has_ended = trained[-1] >= epochs or _has_stopped_early(stored, history, best)
     is_exported = stored.get("export_final") is False or is_model(directory.export)
     return RunState.DONE if has_ended and is_exported else RunState.STOPPED
 
 
-def _has_stopped_early(stored: Mapping[str, Any], history: History) -> bool:
-    best, group = _best_of(history), stored.get("early_stopping")
+def _has_stopped_early(stored: Mapping[str, Any], history: History, best: BestValue | None) -> bool:
+    group = stored.get("early_stopping")
     if best is None or not isinstance(group, dict):
         return False
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tfaip.components.formermodel import find_former_model
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import UsageError
 from tfaip.export.savedmodelformat import SERVE_DIR
 from tfaip.export.savedmodelvariables import VARIABLES_DIR, is_saved_model, read_saved_model
 from tfaip.model.weights import WEIGHTS_FILE, load_weights_of
@@ -13,15 +13,12 @@ from tfaip.model.weightsource import Source
 from tfaip.trainer.run.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.util.logging import logger
 from tfaip.util.manifest import MANIFEST_FILE, read_manifest, verify_files
 from tfaip.util.paths import path_problem
 from tfaip.util.text import shorten
 
 _WEIGHTS = "weights/"
 _AVERAGES = "optimizer/average/"
-
-log = logger(__name__)
 
 
 def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
@@ -52,8 +49,13 @@ def read_source(path: str | Path, trim_graph_name: bool = True) -> Source:
         return read_saved_model(former.saved_model, trim_graph_name)
     if (path / PARAMS_FILE).is_file() and not is_saved_model(path):
         return read_source(_model_of_run(path), trim_graph_name)
-    if CheckpointStore(path).checkpoints():
-        return _newest(path)
+    store = CheckpointStore(path)
+    if store.checkpoints():
+        newest = store.read_newest()
+        if newest is None:
+            raise UsageError(f"all checkpoints in {path} are damaged")
+        name, checkpoint = newest
+        return _of_checkpoint(path / name, checkpoint)
     # tfaip 1.2 wrote the variables of its checkpoints, as those of a SavedModel, beside the params of the run.
     for directory in (path, path / SERVE_DIR, path.parent if path.name == VARIABLES_DIR else path):
         if is_saved_model(directory):
@@ -73,15 +75,6 @@ def _model_of_run(path: Path) -> Path:
         if CheckpointStore(directory).checkpoints():
             return directory
     raise UsageError(f"the run {path} holds neither an exported model nor a checkpoint yet")
-
-
-def _newest(directory: Path) -> Source:
-    for path in CheckpointStore(directory).checkpoints():
-        try:
-            return _of_checkpoint(path, read_checkpoint(path))
-        except TfaipError as error:
-            log.warning("damaged checkpoint passed over: %s", error)
-    raise UsageError(f"all checkpoints in {directory} are damaged")
 
 
 def _of_checkpoint(path: Path, checkpoint: Checkpoint) -> Source:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import keras
 import numpy as np
 
-from tfaip.model.variables import variables_by_path
+from tfaip.model.gates import gate_names
+from tfaip.model.variables import all_layers_by_path, variables_by_path
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.limits import FieldAdvice, FieldError
 from tfaip.trainer.pathpatterns import path_matches
-from tfaip.trainer.weightrules.gates import Part, gates_of
 from tfaip.trainer.weightrules.initializers import initializer_of, seeded
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
@@ -23,6 +23,9 @@ log = logger(__name__)
 
 FIELD = "param_init"
 _ALL = slice(None)
+_FUSED = ("kernel", "recurrent_kernel", "bias")
+
+Part = tuple[str, slice]
 
 
 @dataclass
@@ -69,13 +72,30 @@ def initialize(rules: Mapping[str, str], graph: keras.layers.Layer, seed: int) -
 
 
 def _weights(graph: keras.layers.Layer) -> dict[str, _Weight]:
-    gates = gates_of(graph)
+    gates = _gates_of(graph)
     known = {id(weight) for weight in graph.weights if weight.trainable}
     return {
         path: _Weight(variable, gates.get(path, [(path, _ALL)]))
         for path, variable in variables_by_path(graph).items()
         if id(variable) in known
     }
+
+
+def _gates_of(graph: keras.layers.Layer) -> dict[str, list[Part]]:
+    """Return the parts of fused weights by the path of the weight: path of the part, and its slice of the last axis.
+
+    The forget gate of `lstm/cell/bias` is `lstm/cell/forget_gate/bias`.
+    """
+    found: dict[str, list[Part]] = {}
+    for path, layer in all_layers_by_path(graph).items():
+        gates = gate_names(layer)
+        for name in _FUSED if gates else ():
+            weight = getattr(layer, name)
+            size = 0 if weight is None else int(weight.shape[-1]) // len(gates)
+            found[f"{path}/{name}"] = [
+                (f"{path}/{gate}/{name}", slice(i * size, (i + 1) * size)) for i, gate in enumerate(gates)
+            ]
+    return found
 
 
 def _claim(pattern: str, weights: Mapping[str, _Weight]) -> None:

@@ -1,0 +1,153 @@
+"""From params to the parts of the training of a stage. Everything that can be wrong is reported here."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tfaip.data.pipeline.datapipeline import DataPipeline
+from tfaip.data.pipeline.definitions import PipelineMode
+from tfaip.device.devices import Devices
+from tfaip.model.trainingmodel import TrainingModel
+from tfaip.params.limits import FieldAdvice, below
+from tfaip.trainer.best import BestModel
+from tfaip.trainer.curriculum import Curriculum, check_batch_sizes
+from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, create_validation_pipeline, first_batch
+from tfaip.trainer.feed import Feeder
+from tfaip.trainer.modelexport import prepare_export
+from tfaip.trainer.modelsetup import build_training_model, built_from
+from tfaip.trainer.reporting.bars import create_progress_display
+from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart
+from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
+from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX
+from tfaip.trainer.runparts import RunParts
+from tfaip.trainer.setup import TrainingSetup
+from tfaip.trainer.stages.planned import PlannedStage
+from tfaip.trainer.stages.records import place_of
+from tfaip.trainer.state import TrainState
+from tfaip.trainer.trainingprogress import TrainingProgress
+from tfaip.trainer.validation import EpochEvaluation
+from tfaip.trainer.warmstart.warmstarter import WarmStarter
+from tfaip.util.logging import logger, timed
+
+# JAX counts in 32 bits.
+LARGEST_COUNT = 2**31 - 1
+
+log = logger(__name__)
+
+
+def set_up_training(
+    run: RunParts,
+    stage: PlannedStage,
+    scenario: Scenario,
+    warmstarter: WarmStarter | None = None,
+    before: TrainingSetup | None = None,
+    progress: TrainingProgress | None = None,
+) -> TrainingSetup:
+    """Build pipelines, model, optimizer and outputs; export and load a new model once if models will be exported.
+
+    Args:
+        run: the parts that all stages share.
+        stage: the stage to set up, with its params.
+        scenario: the scenario to train, built from these.
+        warmstarter: gives a fresh model its first weights; None: the training is resumed, or has trained before.
+        before: the stage before; its model is kept if nothing differs that it was built from.
+        progress: of the training so far; None: there is none.
+
+    Raises:
+        UsageError: if something cannot work. A `FieldError` has a path that begins at the params of the stage.
+    """
+    params: Params = stage.params
+    devices = run.devices
+    check_batch_sizes(params, devices)
+    curriculum = Curriculum(params, scenario, devices)
+    train_data = create_training_pipeline(params, scenario)
+    val_data = create_validation_pipeline(params, scenario)
+    # For pictures and checks: samples that are processed as in a validation.
+    sample_data = train_data.to_mode(PipelineMode.EVALUATION) if val_data is None else val_data
+    if params.lav_every_n > 0:
+        scenario.new_evaluator()  # an error in it is reported before the first epoch instead of after it
+    epoch_steps = _epoch_steps(params, train_data)
+    facts = built_from(params, scenario, epoch_steps, devices, run.weighted_losses())
+    if before is not None and (before.scenario.graph is not scenario.graph or before.built_from != facts):
+        before = None
+    if before is None:
+        model = _new_model(run, params, scenario, epoch_steps, warmstarter)
+    else:
+        model = before.model
+        model.set_loss_weights(params.loss_weights)
+    best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
+    display = _create_display(params, devices)
+    name = stage.name if run.has_stages else None
+    events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
+    devices_here = devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0
+    feeder = Feeder(scenario.data, devices_here)
+    setup = TrainingSetup(
+        stage=stage,
+        params=params,
+        scenario=scenario,
+        devices=devices,
+        stop=run.stop,
+        train_data=train_data,
+        curriculum=curriculum,
+        feeder=feeder,
+        model=model,
+        state=TrainState(model, run.params, progress, place_of(run.plan, stage.name)),
+        evaluation=EpochEvaluation(
+            params, scenario, model, val_data, feeder, display, run.stop, events.draw, devices, stage.last_epoch
+        ),
+        best=best,
+        output=run.output,
+        events=events,
+        display=display,
+        profiler=run.profiler,
+        built_from=facts,
+    )
+    prepare_export(setup, run.exports_best(stage), sample_data, None if before is None else run.output.models)
+    return setup
+
+
+def _epoch_steps(params: Params, train_data: DataPipeline) -> int:
+    steps = train_data.num_batches(train_data.epoch_size(params.samples_per_epoch, params.scale_epoch_size))
+    if steps > LARGEST_COUNT:
+        raise FieldAdvice(
+            f"an epoch has {steps} batches, expected at most {LARGEST_COUNT}: change {{samples_per_epoch}} or "
+            "{scale_epoch_size}",
+            "samples_per_epoch",
+            "scale_epoch_size",
+        )
+    return steps
+
+
+def _new_model(
+    run: RunParts, params: Params, scenario: Scenario, epoch_steps: int, warmstarter: WarmStarter | None
+) -> TrainingModel:
+    with timed(log, "building the model"):
+        model = build_training_model(params, scenario, epoch_steps, run.devices, warmstarter, run.weighted_losses())
+    model.execution.may_loop = run.may_loop
+    return model
+
+
+def _choose_best_model(
+    params: Params, scenario: Scenario, model: TrainingModel, validates: bool, first_epoch: int
+) -> BestModel:
+    """Return the value that the best model follows, and check that the learning rate can follow its own."""
+    names = [*model.get_metrics_result(), EPOCH_MEAN]
+    best = BestModel.of(scenario.best_logging_settings(), validates, names, first_epoch)
+    if best.follows_lav and params.lav_every_n == 0:
+        raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")
+    logged = list(names)
+    if validates:
+        logged += [f"{VALIDATION_PREFIX}{name}" for name in names]
+    with below("learning_rate"):
+        params.learning_rate.check_run(best, logged, params.lav_every_n > 0)
+    if not validates:
+        data = "" if best.follows_lav else " of the training"
+        log.info("no validation: the best model follows %s%s", best.monitor, data)
+    return best
+
+
+def _create_display(params: Params, devices: Devices) -> ProgressDisplay:
+    """Return the display of the progress, which only the chief shows."""
+    if not devices.is_chief:
+        return ProgressDisplay()
+    return TimedStart(create_progress_display(params.progress_bar_mode, params.progress_table))
