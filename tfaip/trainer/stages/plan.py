@@ -16,7 +16,6 @@ from tfaip.params.tree.nodes import children
 from tfaip.params.tree.places import Place, walk_places
 from tfaip.params.types.functions import load_function
 from tfaip.params.values.storable import flags_of
-from tfaip.trainer.stages.checks import check_remaining_epochs
 from tfaip.trainer.stages.overridenames import merge_overrides, whole_paths
 from tfaip.trainer.stages.overrides import (
     check_overrides,
@@ -34,7 +33,7 @@ from tfaip.trainer.stages.params import (
 from tfaip.trainer.stages.placeholders import fill_directories, map_texts, refers_to_result
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
 from tfaip.trainer.stages.pretraining import PretrainingStage, expand_pretraining, has_pretraining
-from tfaip.trainer.stages.unrolling import UnrolledStage, unroll
+from tfaip.trainer.stages.unrolling import UnrolledStage, check_remaining_epochs, unroll
 
 
 def plan_stages(params: Any, scenario: Any) -> list[PlannedStage]:

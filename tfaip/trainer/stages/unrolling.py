@@ -66,6 +66,34 @@ class _Order:
         raise ValueError(f"no {placeholder}, since this stage comes later")
 
 
+def check_stages(stages: Mapping[str, StageParams], epochs: int) -> None:
+    """Raise unless the stages can be run one after the other, and leave epochs to the plain params.
+
+    Args:
+        stages: `TrainerParams.stages`.
+        epochs: the last epoch of the run.
+
+    Raises:
+        FieldError: if they cannot; the path begins at the params that have the stages.
+    """
+    trainings = [stage.settings for stage in unroll(stages) if isinstance(stage.settings, TrainStage)]
+    check_remaining_epochs(sum(training.epochs or 0 for training in trainings), epochs)
+
+
+def check_remaining_epochs(used: int, epochs: int) -> None:
+    """Raise unless epochs are left for the plain params.
+
+    Args:
+        used: number of epochs of all stages before.
+        epochs: the last epoch of the run.
+
+    Raises:
+        FieldError: if there are none.
+    """
+    if used and used >= epochs:
+        raise FieldError("epochs", epochs, f"more than the {used} epochs of the stages, as it counts all of them")
+
+
 def unroll(stages: Mapping[str, StageParams]) -> list[UnrolledStage]:
     """Return the stages in the order in which they run.
 
