@@ -57,13 +57,13 @@ _SCHEDULES = "schedules"
 _OF_A_STAGE = ("device.precision",)
 
 
-def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str, Path], stage: str) -> P:
+def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str, Path] | None, stage: str) -> P:
     """Return a copy of the params with overrides.
 
     Args:
         params: the root of the tree; it stays as it is.
         overrides: flag without dashes, or dotted path in the tree -> text as after the flag.
-        directories: full name of each finished stage -> its directory.
+        directories: full name of each finished stage -> its directory; None: placeholders of directories stay.
         stage: name of the stage, for messages.
 
     Raises:
@@ -111,7 +111,7 @@ def check_overrides(params: RootParams, overrides: Mapping[str, str], stage: str
         UsageError: as `overridden`.
     """
     with _naming(stage):
-        check_flags(params, _values(params, overrides, _AnyDirectory()))
+        check_flags(params, _values(params, overrides, None))
 
 
 def texts_with_results(params: RootParams, stages: Iterable[str]) -> dict[str, str]:
@@ -160,13 +160,6 @@ def require_overridden(params: RootParams, texts: Mapping[str, str], overrides: 
             f"stage {shorten_text(stage)}: --{kept[0]} is {shorten(get_flag(params, kept[0]))}, which is known in main "
             "only: override it in this stage"
         )
-
-
-class _AnyDirectory(dict[str, Path]):
-    """Directories of stages that have not been reached."""
-
-    def __missing__(self, name: str) -> Path:
-        return Path(name)
 
 
 @contextmanager
@@ -226,7 +219,9 @@ def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
     return any(f"{path}.".startswith(f"{beginning}.") for beginning in beginnings)
 
 
-def _values(params: RootParams, overrides: Mapping[str, str], directories: Mapping[str, Path]) -> dict[str, Text]:
+def _values(
+    params: RootParams, overrides: Mapping[str, str], directories: Mapping[str, Path] | None
+) -> dict[str, Text]:
     """Return the overrides by flags, with the directories that they refer to."""
     # After the texts were split: a directory may hold blanks.
     fill = partial(fill_directories, directories=directories)

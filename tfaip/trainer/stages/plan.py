@@ -93,7 +93,7 @@ def model_params(stage: PlannedStage) -> Any | None:
     if stage.asks_history:
         return None
     try:
-        params = stage.pending(_Unfilled(), None)
+        params = stage.pending(None, None)
     except UsageError:
         return None  # a value that has limits, which the text of a placeholder does not keep
     of_data = f"{params.flag_root}.gen."
@@ -101,13 +101,6 @@ def model_params(stage: PlannedStage) -> Any | None:
         if children(value) is None and refers_to_result(value) and not place.path.startswith(of_data):
             return None
     return params
-
-
-class _Unfilled(dict[str, Path]):
-    """Directories that have not been reached: each is the placeholder for it."""
-
-    def __missing__(self, name: str) -> Path:
-        return Path(f"{{{name}.dir}}")
 
 
 @dataclass
@@ -122,7 +115,7 @@ class _Base:
         """Return the params with further overrides; or None, and the function that computes them later."""
         merged = merge_overrides(self.params, self.overrides, overrides)
 
-        def pending(directories: Mapping[str, Path], history: Any) -> Any:
+        def pending(directories: Mapping[str, Path] | None, history: Any) -> Any:
             params = self.params if self.pending is None else self.pending(directories, history)
             return overridden(params, merged, directories, name)
 

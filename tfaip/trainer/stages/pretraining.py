@@ -147,7 +147,7 @@ def _of_history(plain: Any, pretraining: PretrainingParams, scenario: Any) -> li
 
 
 def _later(plain: Any, scenario: Any, epoch: int) -> PretrainingStage:
-    def pending(directories: Mapping[str, Any], history: Any) -> Any:
+    def pending(directories: Any, history: Any) -> Any:
         before = None if history is None else history.until(epoch - 1)
         params = ask_for_epoch(scenario, epoch, plain, history=before)
         return copy_for_stage(plain) if params is None else params
