@@ -54,7 +54,6 @@ from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stagerunner.fits import FitCalls
 from tfaip.trainer.stagerunner.preview import ExpectedWeights, log_plan
-from tfaip.trainer.stagerunner.results import record_of_work
 from tfaip.trainer.stagerunner.runner import StageRunner
 from tfaip.trainer.stagerunner.trial import shortened_plan
 from tfaip.trainer.stages.plan import plan_stages
@@ -324,8 +323,8 @@ class Trainer(Generic[P]):
             self._check_params()
             plan = self._plan()
             index = find_place(plan, start.checkpoint.state)
-            done = partial(record_of_work, StageDirectories(directory.root, directory.stages))
-            check_work(plan, index, start.checkpoint.state["epoch"], done, self._from_stage)
+            directories = StageDirectories(directory.root, directory.stages)
+            check_work(plan, index, start.checkpoint.state["epoch"], directories, self._from_stage)
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():
