@@ -191,14 +191,14 @@ def check_own(params: RootParams, changed: RootParams) -> None:
         UsageError: if they do not.
     """
     for change in diff(params, changed):
-        if _begins(change.path, _OF_THE_RUN) and not _begins(change.path, _OF_A_STAGE):
+        if begins(change.path, _OF_THE_RUN) and not begins(change.path, _OF_A_STAGE):
             flag = flag_of(params, type(params).flag_root, change.path)
             raise UsageError(f"{flag} is one of the whole run, a stage cannot set it to {shorten(change.new)}")
 
 
 def differences(params: RootParams, changed: RootParams) -> list[Change]:
     """Return what differs between the params of the run and those of a stage, but for the stages themselves."""
-    return [change for change in diff(params, changed) if not _begins(change.path, ("stages", "pretraining"))]
+    return [change for change in diff(params, changed) if not begins(change.path, ("stages", "pretraining"))]
 
 
 def _require_of_a_stage(params: RootParams, flags: Iterable[str]) -> None:
@@ -211,11 +211,12 @@ def _require_of_a_stage(params: RootParams, flags: Iterable[str]) -> None:
     of_the_run = tuple(flag_of(params, root, path).lstrip("-") for path in _OF_THE_RUN)
     of_a_stage = tuple(flag_of(params, root, path).lstrip("-") for path in _OF_A_STAGE)
     for flag in flags:
-        if _begins(flag, of_the_run) and not _begins(flag, of_a_stage):
+        if begins(flag, of_the_run) and not begins(flag, of_a_stage):
             raise UsageError(f"--{shorten_text(flag)} is one of the whole run: set it outside of the stages")
 
 
-def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
+def begins(path: str, beginnings: Iterable[str]) -> bool:
+    """Return True if a dotted path is one of some others, or below one of them."""
     return any(f"{path}.".startswith(f"{beginning}.") for beginning in beginnings)
 
 
