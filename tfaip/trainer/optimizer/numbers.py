@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
 import keras
 
@@ -13,6 +14,9 @@ OF_UPDATE_RULES: Mapping[str, tuple[str, ...]] = {
     "momentum": ("SGD", "RMSprop", "Muon"),
     "beta_1": ("Adam", "Adamax", "Nadam", "Lamb", "Lion", "AdaBelief"),
 }
+
+
+Number = TypeVar("Number", float, float | None)
 
 
 class ScheduledNumbers:
@@ -28,12 +32,8 @@ class ScheduledNumbers:
         for variable in self.variables.values():
             track(variable)
 
-    def at(self, path: str, number: float) -> float | keras.Variable:
+    def at(self, path: str, number: Number) -> Number | keras.Variable:
         """Return the variable in the place of a number, or the number if it is not scheduled."""
-        return self.variables.get(path, number)
-
-    def limit_at(self, path: str, number: float | None) -> float | keras.Variable | None:
-        """Return the same for a number that may be None."""
         return self.variables.get(path, number)
 
     def below(self, place: str, names: Collection[str]) -> dict[str, keras.Variable]:
