@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,6 +27,7 @@ from tfaip.trainer.schedules.targets import (
     LOSS_WEIGHTS,
     MODEL,
     Schedule,
+    live_schedules,
     refuse,
     shown_name,
 )
@@ -49,12 +50,11 @@ class LiveSchedules:
     So it is the same for any number of steps per execution, and nothing of it is stored.
 
     Args:
-        schedules: those of live values.
         params: the trainer params.
     """
 
-    def __init__(self, schedules: Sequence[Schedule], params: Any) -> None:
-        self._schedules = tuple(schedules)
+    def __init__(self, params: Any) -> None:
+        self._schedules = schedules = live_schedules(params)
         self._params = params
         self._targets: list[keras.Variable] = []
         self._table = ScheduleTable([schedule.params for schedule in schedules]) if schedules else None
@@ -177,14 +177,14 @@ def fixed_targets(params: Any) -> list[str]:
     return paths
 
 
-def check_targets(schedules: Sequence[Schedule], params: Any) -> None:
-    """Raise unless all targets may be live, as far as that is known without the model.
+def check_targets(params: Any) -> None:
+    """Raise unless the targets of all live schedules may be live, as far as that is known without the model.
 
     Raises:
         FieldAdvice: if one cannot be; its path begins at the trainer params.
     """
     fixed = fixed_targets(params)
-    for schedule in schedules:
+    for schedule in live_schedules(params):
         if not schedule.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS, LOSSES)) and schedule.path not in fixed:
             raise refuse(schedule, [*fixed, f"{LOSS_WEIGHTS}NAME", f"{GRAPH}LAYER.rate", f"{MODEL}NAME"])
 

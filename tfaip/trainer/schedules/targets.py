@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.tree.nodes import is_node
+from tfaip.params.tree.nodes import children, is_node
 from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, walk_places
 from tfaip.trainer.schedules.params import ScheduleParams
@@ -90,6 +90,16 @@ def schedules_of(params: Any) -> list[Schedule]:
     return list(found.values())
 
 
+def live_schedules(params: Any) -> list[Schedule]:
+    """Return the schedules whose values change while the model stays compiled; see `schedules_of`."""
+    return [schedule for schedule in schedules_of(params) if not schedule.is_of_data]
+
+
+def schedules_of_data(params: Any) -> list[Schedule]:
+    """Return the schedules that the data of an epoch depend on; see `schedules_of`."""
+    return [schedule for schedule in schedules_of(params) if schedule.is_of_data]
+
+
 def schedules_without(params: Any, targets: Collection[str]) -> list[ScheduleParams]:
     """Return the params of the schedules that remain if values are given for some targets, e.g. by a stage.
 
@@ -157,27 +167,12 @@ def _check_values(params: Any, schedule: Schedule) -> None:
 def _limits(params: Any, path: str) -> Limits | None:
     if path in _RANGES:
         return _RANGES[path]
-    while path:
-        parent, _, name = path.rpartition(".")
-        node = _at(params, parent)
-        if is_node(node):
-            return limits_of(type(node), name)
-        path = parent  # an item of a list or a dict has the limits of the field
-    return None
-
-
-def _at(params: Any, path: str) -> Any:
-    value = params
-    for part in path.split(".") if path else ():
-        if is_node(value):
-            value = getattr(value, part, None)
-        elif isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value
+    value, found = params, None
+    for part in path.split("."):
+        if is_node(value):  # an item of a list or a dict has the limits of the field
+            found = limits_of(type(value), part)
+        value = (children(value) or {}).get(part)
+    return found
 
 
 def number_type(params: Any, path: str) -> type[int] | type[float] | None:
@@ -187,14 +182,12 @@ def number_type(params: Any, path: str) -> type[int] | type[float] | None:
         UsageError: if there is no such field.
     """
     value = get_path(params, path)
-    if isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, int | float | None):
         return None
-    if isinstance(value, int | float):
-        return float if isinstance(value, float) or "float" in _declared(params, path) else int
-    if value is None:
-        words = _declared(params, path).replace("|", " ").split()
-        return float if "float" in words else int if "int" in words else None
-    return None
+    declared = _declared_types(params, path)
+    if isinstance(value, float) or float in declared:
+        return float
+    return int if isinstance(value, int) or int in declared else None
 
 
 def number_paths(params: Any, prefixes: tuple[str, ...]) -> list[str]:
@@ -205,9 +198,12 @@ def number_paths(params: Any, prefixes: tuple[str, ...]) -> list[str]:
     return [path for path in chosen if number_type(params, path) is not None]
 
 
-def _declared(params: Any, path: str) -> str:
+def _declared_types(params: Any, path: str) -> tuple[Any, ...]:
+    """Return the types that a field may have; () for an item of a list."""
     parent, _, name = path.rpartition(".")
-    node = _at(params, parent)
-    fields = {field.name: field for field in dataclasses.fields(node)} if is_node(node) else {}
-    declared = fields[name].type if name in fields else ""
-    return declared if isinstance(declared, str) else str(declared).replace("<class '", "").replace("'>", "")
+    node = get_path(params, parent)
+    cls: Any = type(node)
+    if not is_node(node):
+        return ()
+    declared = field_types(cls).get(name)
+    return declared, *get_args(declared)
