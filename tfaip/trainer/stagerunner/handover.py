@@ -25,7 +25,7 @@ from tfaip.trainer.stages.planned import PlannedStage, path_of_params
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.transfer.fitting import Shape
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, plan_transfer
+from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
 from tfaip.trainer.transfer.slots import slot_arrays
 from tfaip.trainer.transfer.table import counts_text, is_whole, transfer_table
 from tfaip.util.logging import logger
@@ -153,7 +153,7 @@ def plan_weights(
         transfer.blocks,
         transfer.new_rows,
     )
-    if transfer.mode is not TransferMode.NONE and not planned.with_outcome(Outcome.LOADED, Outcome.PARTLY_LOADED):
+    if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
             f"stage {name} takes over no weight of {source.description}: their paths differ, or transfer excludes "
             "all; correct transfer.rename, or set transfer.mode none"

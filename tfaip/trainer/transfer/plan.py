@@ -57,6 +57,11 @@ class Row:
     fit: Fit | None = None
     reason: str = ""
 
+    @property
+    def is_loaded(self) -> bool:
+        """True if the weight is loaded, at least in part."""
+        return self.outcome in (Outcome.LOADED, Outcome.PARTLY_LOADED)
+
 
 @dataclass(frozen=True)
 class Transfer:
@@ -81,7 +86,7 @@ class Transfer:
         """
         arrays: dict[str, np.ndarray] = {}
         for row in self.rows:
-            if row.source is None or row.outcome not in (Outcome.LOADED, Outcome.PARTLY_LOADED):
+            if row.source is None or not row.is_loaded:
                 continue
             index, name = row.source
             array = self.sources[index].arrays[name]
