@@ -9,7 +9,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError, below, check_fields
 from tfaip.params.tree.nodes import is_node
-from tfaip.trainer.schedules.targets import OF_DATA, Schedule, number_paths, number_type, refuse, schedules_of_data
+from tfaip.trainer.schedules.targets import Schedule, number_type, numbers_of_data, refuse, schedules_of_data
 
 # More epochs are not checked one by one before the first.
 _CHECKED_EPOCHS = 10_000
@@ -79,7 +79,7 @@ def _type_of(params: Any, schedule: Schedule) -> type[int] | type[float]:
     except UsageError:
         kind = None
     if kind is None:
-        raise refuse(schedule, number_paths(params, OF_DATA))
+        raise refuse(schedule, numbers_of_data(params))
     return kind
 
 

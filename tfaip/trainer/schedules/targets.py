@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -21,7 +21,7 @@ LOSS_WEIGHTS = "loss_weights."
 AVERAGE_RATE = "calc_ema"
 SCHEDULES = "schedules"
 # Parts of the tree that are read when an epoch begins.
-OF_DATA = ("gen.", "scenario.data.pre_proc.")
+_OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
 INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
 # Where they differ from those of the field: 0 and -1 of the averages are no rates.
@@ -53,7 +53,7 @@ class Schedule:
     @property
     def is_of_data(self) -> bool:
         """True if the data of an epoch depend on it."""
-        return self.path.startswith(OF_DATA)
+        return self.path.startswith(_OF_DATA)
 
     def described(self) -> str:
         """Return points and interpolation in words."""
@@ -138,10 +138,8 @@ def _path_of(params: Any, target: str) -> str:
     name = target.lstrip("-").replace("/", ".")
     if name.startswith(GRAPH):
         return name
-    root = type(params).flag_root
     paths: dict[str, str] = {}
-    for place, _ in walk_places(params, Place.of_root(root)):
-        path = place.path.removeprefix(root).removeprefix(".")
+    for path, place in _places(params):
         paths.setdefault(path, path)
         for prefix in ("gen.", "scenario."):  # as messages and logs show them
             paths.setdefault(path.removeprefix(prefix), path)
@@ -152,6 +150,13 @@ def _path_of(params: Any, target: str) -> str:
         known, _, last = known.rpartition(".")
         rest = f".{last}{rest}"
     return f"{paths.get(known, '')}{rest}".lstrip(".")
+
+
+def _places(params: Any) -> Iterator[tuple[str, Place]]:
+    """Yield the path of every node and value, from the trainer params, with its place."""
+    root = type(params).flag_root
+    for place, _ in walk_places(params, Place.of_root(root)):
+        yield place.path.removeprefix(root).removeprefix("."), place
 
 
 def _check_values(params: Any, schedule: Schedule) -> None:
@@ -190,11 +195,9 @@ def number_type(params: Any, path: str) -> type[int] | type[float] | None:
     return int if isinstance(value, int) or int in declared else None
 
 
-def number_paths(params: Any, prefixes: tuple[str, ...]) -> list[str]:
-    """Return the paths of all fields that hold a number and begin with one of some prefixes."""
-    root = type(params).flag_root
-    paths = [place.path.removeprefix(root).removeprefix(".") for place, _ in walk_places(params, Place.of_root(root))]
-    chosen = [path for path in paths if path.startswith(prefixes) and not path.startswith(_VALIDATION)]
+def numbers_of_data(params: Any) -> list[str]:
+    """Return the paths of all fields of the data that hold a number."""
+    chosen = [path for path, _ in _places(params) if path.startswith(_OF_DATA) and not path.startswith(_VALIDATION)]
     return [path for path in chosen if number_type(params, path) is not None]
 
 
