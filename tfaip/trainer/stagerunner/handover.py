@@ -163,7 +163,7 @@ def plan_weights(
 
 def transfer_flags(run: Params, stage: PlannedStage) -> AbstractContextManager[None]:
     """Return a context that adds the flags of a stage to errors in its `transfer`."""
-    own = f"{path_of_params(stage)}." if stage.settings is not None else ""
+    own = f"{path_of_params(stage.name)}." if stage.settings is not None else ""
     return flags_of(run, "trainer", f"{own}transfer")
 
 

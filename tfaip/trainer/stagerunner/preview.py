@@ -188,7 +188,7 @@ def _named(error: FieldError, stage: PlannedStage, run: Params) -> UsageError:
     """Return the error of a param that does not fit the model of a stage, with its flag and the stage."""
     of_the_list = error.path == "no_train_scope" and getattr(stage.settings, "no_train_scope", None) is not None
     try:
-        with flags_of(run, "trainer", path_of_params(stage) if of_the_list else ""):
+        with flags_of(run, "trainer", path_of_params(stage.name) if of_the_list else ""):
             raise error
     except FieldError as named:
         return UsageError(f"stage {stage.name}: {named}")

@@ -28,12 +28,13 @@ from tfaip.trainer.stages.params import (
     CallStage,
     OverridingStage,
     PretrainingParams,
+    StageParams,
     TrainStage,
 )
 from tfaip.trainer.stages.placeholders import fill_directories, map_texts, refers_to_result
-from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
+from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind, path_of_params
 from tfaip.trainer.stages.pretraining import PretrainingStage, expand_pretraining, has_pretraining
-from tfaip.trainer.stages.unrolling import UnrolledStage, check_remaining_epochs, unroll
+from tfaip.trainer.stages.unrolling import check_remaining_epochs, unroll
 
 
 def plan_stages(params: Any, scenario: Any) -> list[PlannedStage]:
@@ -52,8 +53,8 @@ def plan_stages(params: Any, scenario: Any) -> list[PlannedStage]:
         if has_pretraining(params.pretraining, scenario):
             for pretraining in expand_pretraining(planner.plain, params.pretraining, scenario):
                 planner.add_pretraining(pretraining)
-        for stage in unrolled:
-            planner.add(stage)
+        for name, settings in unrolled.items():
+            planner.add(name, settings)
         return planner.finish()
 
 
@@ -179,9 +180,8 @@ class _Planner:
             asks_history=stage.pending is not None,
         )
 
-    def add(self, stage: UnrolledStage) -> None:
+    def add(self, name: str, settings: StageParams) -> None:
         """Add a stage of the list."""
-        name, settings = stage.name, stage.settings
         if isinstance(settings, TrainStage):
             self._add_training(name, settings)
         elif isinstance(settings, OverridingStage):
@@ -189,7 +189,7 @@ class _Planner:
             resolved = self._base.resolve(overrides, name)
             self._append(name, StageKind.PREDICT, 0, resolved, overrides=overrides, settings=settings)
         elif isinstance(settings, CallStage):
-            with below(stage.path):
+            with below(path_of_params(name)):
                 load_function(settings.function, "function")
             resolved = self._base.resolve({}, name, is_later=refers_to_result(settings.arguments))
             self._append(name, StageKind.CALL, 0, resolved, settings=settings)

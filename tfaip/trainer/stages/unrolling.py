@@ -23,21 +23,6 @@ MAX_DEPTH = 4
 MAX_TEXT = 10_000
 
 
-@dataclass(frozen=True)
-class UnrolledStage:
-    """Stage that is no group.
-
-    Args:
-        name: full name: `loop.2.align`.
-        path: dotted path of its params in those of the run.
-        settings: a copy of its params, whose texts are filled in.
-    """
-
-    name: str
-    path: str
-    settings: StageParams
-
-
 @dataclass
 class _Order:
     """Keys of the stages that have been reached.
@@ -76,7 +61,7 @@ def check_stages(stages: Mapping[str, StageParams], epochs: int) -> None:
     Raises:
         FieldError: if they cannot; the path begins at the params that have the stages.
     """
-    trainings = [stage.settings for stage in unroll(stages) if isinstance(stage.settings, TrainStage)]
+    trainings = [stage for stage in unroll(stages).values() if isinstance(stage, TrainStage)]
     check_remaining_epochs(sum(training.epochs or 0 for training in trainings), epochs)
 
 
@@ -94,11 +79,14 @@ def check_remaining_epochs(used: int, epochs: int) -> None:
         raise FieldError("epochs", epochs, f"more than the {used} epochs of the stages, as it counts all of them")
 
 
-def unroll(stages: Mapping[str, StageParams]) -> list[UnrolledStage]:
-    """Return the stages in the order in which they run.
+def unroll(stages: Mapping[str, StageParams]) -> dict[str, StageParams]:
+    """Return the stages that are no groups by full name (`loop.2.align`), in the order in which they run.
 
     Args:
         stages: `TrainerParams.stages`.
+
+    Returns:
+        Copies of the params, whose texts are filled in.
 
     Raises:
         FieldError: if the stages cannot work; the path begins at the params that have them.
@@ -108,7 +96,7 @@ def unroll(stages: Mapping[str, StageParams]) -> list[UnrolledStage]:
     count = _count(stages)
     if count > MAX_STAGES:
         raise FieldError("stages", count, f"at most {MAX_STAGES} stages, with all repetitions")
-    return list(_unrolled(stages, "stages", "", None, _Order(keys)))
+    return dict(_unrolled(stages, "stages", "", None, _Order(keys)))
 
 
 def _check_group(stages: Mapping[str, StageParams], path: str, keys: dict[str, type], depth: int) -> None:
@@ -138,14 +126,14 @@ def _count(stages: Mapping[str, StageParams]) -> int:
 
 def _unrolled(
     stages: Mapping[str, StageParams], path: str, prefix: str, repetition: int | None, order: _Order
-) -> Iterator[UnrolledStage]:
+) -> Iterator[tuple[str, StageParams]]:
     for key, stage in stages.items():
         place = f"{path}.{key}"
         if isinstance(stage, RepeatStage):
             for number in range(1, stage.times + 1):
                 yield from _unrolled(stage.stages, f"{place}.stages", f"{prefix}{key}.{number}.", number, order)
         else:
-            yield UnrolledStage(f"{prefix}{key}", place, _filled(stage, place, repetition, order))
+            yield f"{prefix}{key}", _filled(stage, place, repetition, order)
             order.latest[key] = f"{prefix}{key}"
 
 

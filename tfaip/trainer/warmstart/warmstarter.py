@@ -159,7 +159,7 @@ def _without(source: Source, names: set[str]) -> Source:
 def _check_patterns(rules: NameRules, paths: list[str]) -> None:
     for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
         if pattern is not None:
-            matching_paths(pattern.pattern, name, "weight", paths)
+            matching_paths(pattern, name, "weight", paths)
 
 
 def _check_prefixes(sources: list[Source], names: list[str]) -> None:
