@@ -82,7 +82,7 @@ def _group_setup(
         numbers.at(f"{place}.lr_factor", group.lr_factor),
         _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
         numbers.variables.get(f"{prefix}weight_decay"),
-        numbers.below(prefix, OF_UPDATE_RULES),
+        numbers.of_update_rule(prefix),
     )
 
 

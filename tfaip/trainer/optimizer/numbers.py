@@ -36,7 +36,7 @@ class ScheduledNumbers:
         """Return the variable in the place of a number, or the number if it is not scheduled."""
         return self.variables.get(path, number)
 
-    def below(self, place: str, names: Collection[str]) -> dict[str, keras.Variable]:
-        """Return the variables of some fields of the params at a place, by field."""
-        found = {name: self.variables.get(f"{place}{name}") for name in names}
-        return {name: variable for name, variable in found.items() if variable is not None}
+    def of_update_rule(self, place: str) -> dict[str, keras.Variable]:
+        """Return the variables of the numbers of an update rule by field; its params are at a place."""
+        names = [name for name in OF_UPDATE_RULES if f"{place}{name}" in self.variables]
+        return {name: self.variables[f"{place}{name}"] for name in names}

@@ -11,7 +11,6 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.limits import below
-from tfaip.params.tree.copying import copy_tree
 from tfaip.params.tree.nodes import children
 from tfaip.params.tree.places import Place, walk_places
 from tfaip.params.types.functions import load_function
@@ -250,6 +249,4 @@ def _with_directories(settings: Any, directories: Mapping[str, Path]) -> Any:
         return settings
     name = "arguments" if isinstance(settings, CallStage) else "overrides"
     filled = map_texts(getattr(settings, name), lambda text: fill_directories(text, directories))
-    copied = copy_tree(settings)
-    setattr(copied, name, filled)
-    return copied
+    return dataclasses.replace(settings, **{name: filled})

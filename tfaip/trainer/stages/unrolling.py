@@ -10,7 +10,6 @@ from typing import Any
 
 from tfaip.params.limits import FieldError
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.tree.nodes import node_fields
 from tfaip.params.types.fieldtext import value_text
 from tfaip.trainer.stages.naming import check_name
 from tfaip.trainer.stages.params import CallStage, OverridingStage, RepeatStage, StageParams, TrainStage
@@ -139,20 +138,20 @@ def _unrolled(
 
 def _filled(stage: StageParams, path: str, repetition: int | None, order: _Order) -> StageParams:
     """Return a copy of the params of a stage whose texts are filled in."""
+    if not isinstance(stage, CallStage | OverridingStage):
+        return stage
     fill_text = partial(_fill, repetition=repetition, order=order)
-    values = {field.name: getattr(stage, field.name) for field in node_fields(stage)}
-    field_name = "arguments" if isinstance(stage, CallStage) else "overrides"
-    if isinstance(stage, CallStage | OverridingStage):
-        filled = {}
-        for key, value in values[field_name].items():
-            if isinstance(stage, OverridingStage):
-                value = _value_of(value, repetition, f"{path}.overrides", key)
-            try:
-                filled[key] = map_texts(value, fill_text)
-            except ValueError as error:
-                raise FieldError(f"{path}.{field_name}", value, str(error), index=key) from error
-        values[field_name] = filled
-    return type(stage)(**values)
+    name = "arguments" if isinstance(stage, CallStage) else "overrides"
+    filled = {}
+    for key, value in getattr(stage, name).items():
+        if isinstance(stage, OverridingStage):
+            value = _value_of(value, repetition, f"{path}.overrides", key)
+        try:
+            filled[key] = map_texts(value, fill_text)
+        except ValueError as error:
+            raise FieldError(f"{path}.{name}", value, str(error), index=key) from error
+    changed: dict[str, Any] = {name: filled}
+    return dataclasses.replace(stage, **changed)
 
 
 def _fill(text: str, repetition: int | None, order: _Order) -> str:
