@@ -57,11 +57,10 @@ def slot_arrays(
 def _slot(kind: str, path: str, row: Row | None, old: Arrays, initial: np.ndarray, weights: Arrays) -> np.ndarray:
     if kind == AVERAGE:
         initial = weights[path]
-    if row is None or row.source is None or not row.is_loaded:
+    if row is None or row.found is None or not row.is_loaded:
         return initial
-    place, name = row.source
-    source = old.get(f"{kind}/{name}")
-    if place != 0 or source is None or source.shape != row.source_shape:
+    source = old.get(f"{kind}/{row.found.name}")
+    if row.found.place != 0 or source is None or source.shape != row.found.shape:
         return initial
     return source if row.fit is None else row.fit.copy(source, initial)
 
