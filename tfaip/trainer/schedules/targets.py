@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -145,11 +145,20 @@ def _path_of(params: Any, target: str) -> str:
             paths.setdefault(path.removeprefix(prefix), path)
         if not place.is_hidden:
             paths.setdefault(place.flag, path)
-    known, rest = name, ""
-    while known and known not in paths:
-        known, _, last = known.rpartition(".")
-        rest = f".{last}{rest}"
+    known, rest = split_known(name, paths)
     return f"{paths.get(known, '')}{rest}".lstrip(".")
+
+
+def split_known(name: str, known: Container[str]) -> tuple[str, str]:
+    """Return the longest beginning of a dotted name that is known, and the rest, which begins with a dot.
+
+    The beginning of a name that is not known is empty, and the rest is the name.
+    """
+    beginning, rest = name, ""
+    while beginning and beginning not in known:
+        beginning, dot, last = beginning.rpartition(".")
+        rest = f"{dot}{last}{rest}"
+    return beginning, rest
 
 
 def _places(params: Any) -> Iterator[tuple[str, Place]]:
