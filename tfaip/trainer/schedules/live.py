@@ -17,11 +17,11 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.updatenoise import UpdateNoise
 from tfaip.params.limits import FieldError
 from tfaip.trainer.optimizer.build import live_numbers
+from tfaip.trainer.optimizer.params import AVERAGE_RATE
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.trainer.schedules.table import ScheduleTable
 from tfaip.trainer.schedules.targets import (
-    AVERAGE_RATE,
     GRAPH,
     INPUT_GRADIENT,
     LOSS_WEIGHTS,
@@ -61,7 +61,7 @@ class LiveSchedules:
         self._optimizer: TrainingOptimizer | None = None
         self._noise: UpdateNoise | None = None
         paths = [schedule.path for schedule in schedules]
-        of_optimizer = {f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer)} | {AVERAGE_RATE}
+        of_optimizer = _targets_of_optimizer(params)
         self.of_optimizer = [path.removeprefix(OPTIMIZER) for path in paths if path in of_optimizer]
         """Numbers of the optimizer that are scheduled, see `build_optimizer`."""
         self._variables = {path: NumberVariable(0.0, name="scheduled") for path in paths if path not in of_optimizer}
@@ -169,12 +169,16 @@ class LiveSchedules:
 
 def fixed_targets(params: Any) -> list[str]:
     """Return the paths of the live values that every model has with these trainer params."""
-    paths = [AVERAGE_RATE, NOISE, *(f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer))]
+    paths = [NOISE, *_targets_of_optimizer(params)]
     for index in range(len(params.weight_penalties)):
         paths += [f"weight_penalties.{index}.{name}" for name in ("l1", "l2")]
     if params.scenario.use_input_gradient_regularization:
         paths.append(INPUT_GRADIENT)
     return paths
+
+
+def _targets_of_optimizer(params: Any) -> list[str]:
+    return [AVERAGE_RATE, *(f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer))]
 
 
 def check_targets(params: Any) -> None:

@@ -12,13 +12,13 @@ from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.tree.nodes import children, is_node
 from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, walk_places
+from tfaip.trainer.optimizer.params import AVERAGE_RATE
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
 
 GRAPH = "graph."
 MODEL = "scenario.model."
 LOSS_WEIGHTS = "loss_weights."
-AVERAGE_RATE = "calc_ema"
 SCHEDULES = "schedules"
 # Parts of the tree that are read when an epoch begins.
 _OF_DATA = ("gen.", "scenario.data.pre_proc.")

@@ -19,7 +19,7 @@ from tfaip.params.tree.places import Place, flag_of, walk_places
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.params.types.fieldtext import value_text
 from tfaip.params.values.words import Text
-from tfaip.trainer.schedules.targets import schedules_without
+from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without
 from tfaip.trainer.stages.overridenames import ParamNames, merge_overrides
 from tfaip.trainer.stages.placeholders import fill, fill_directories, map_texts, refers_to_result
 from tfaip.util.text import shorten, shorten_text
@@ -52,7 +52,6 @@ _OF_THE_RUN = (
     "keras_backend",
     "import_root",
 )
-_SCHEDULES = "schedules"
 # The graph may be built again with another one.
 _OF_A_STAGE = ("device.precision",)
 
@@ -74,7 +73,7 @@ def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str
     copied = copy_for_stage(params)
     with _naming(stage):
         set_flags(copied, _values(copied, overrides, directories))
-        if getattr(copied, _SCHEDULES, None):
+        if getattr(copied, SCHEDULES, None):
             drop_schedules(copied, overrides)
     return copied
 
@@ -90,7 +89,7 @@ def drop_schedules(params: Any, changed: Collection[str]) -> None:
         UsageError: if the stage gives a schedule and a value for the same target.
     """
     root = f"{type(params).flag_root}."
-    given = [name for name in changed if name.removeprefix(root).partition(".")[0] != _SCHEDULES]
+    given = [name for name in changed if name.removeprefix(root).partition(".")[0] != SCHEDULES]
     remaining = schedules_without(params, given)
     if len(given) == len(changed):
         params.schedules = remaining
