@@ -74,7 +74,7 @@ FOREIGN = "stages: {c: {__cls__: Call, function: 'statistics:mean'}}"
         ),
         (
             [*TWO, "model.units={p.dir}"],
-            "stage b, overrides: --model.units: expected int, got 'p'",
+            "stage b, overrides: --model.units: expected int, got '{p.dir}'",
         ),
         (
             ["--stages", "c=Call", "--stages.c.function", "test.trainer.stages.scenarios:tiny_param"],

@@ -172,7 +172,7 @@ def _named_class(module: ModuleType, name: str) -> Scenario:
     if inspect.isclass(value) and issubclass(value, ScenarioComponents):
         return value
     known = sorted(_scenarios_of(module))
-    near = nearest(name, known, 1)
+    near = nearest(name, known)
     hint = f"; did you mean {near[0]}?" if near else f"; it defines {', '.join(known) or 'none'}"
     raise UsageError(f"module {module.__name__} has no scenario named {shorten(name)}{hint}")
 

@@ -58,7 +58,7 @@ def _check_formats(formats: Sequence[str]) -> None:
         raise UsageError(f"which format? expected: --format and one or several of {known}")
     for name in formats:
         if name not in FORMAT_DIRS:
-            near = nearest(name, FORMAT_DIRS, 1)
+            near = nearest(name, FORMAT_DIRS)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise UsageError(f"--format {shorten_text(name)} is not one of {known}{hint}")
 

@@ -14,7 +14,7 @@ from tfaip.trainer.datasetup import create_training_pipeline
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.dataparams import DataSchedules
-from tfaip.trainer.schedules.targets import schedules_of
+from tfaip.trainer.schedules.targets import schedules_of_data
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -37,8 +37,8 @@ class Curriculum:
     """
 
     def __init__(self, params: Params, scenario: Any, devices: Devices) -> None:
-        schedules = [schedule for schedule in schedules_of(params) if schedule.is_of_data]
-        self._schedules = DataSchedules(schedules, params)
+        schedules = schedules_of_data(params)
+        self._schedules = DataSchedules(params)
         self._scenario = scenario
         self._current: dict[str, float] = {}
         self._opened = ExitStack()

@@ -29,7 +29,7 @@ from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.live import LiveSchedules
-from tfaip.trainer.schedules.targets import INPUT_GRADIENT, schedules_of
+from tfaip.trainer.schedules.targets import INPUT_GRADIENT, live_schedules
 from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.trainer.weightrules.initialisation import initialize
@@ -62,7 +62,7 @@ def build_training_model(
     Raises:
         FieldAdvice: if a param cannot work with this model; its path begins at `params`.
     """
-    live = LiveSchedules([schedule for schedule in schedules_of(params) if not schedule.is_of_data], params)
+    live = LiveSchedules(params)
     model = _new_model(params, scenario, live, weighted_losses)
     graph = scenario.graph
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
@@ -133,7 +133,7 @@ def built_from(
             gradients.input_gradient_regularization_h,
             gradients.input_gradient_regularization_lambda,
         ],
-        "schedules": encode([schedule.params for schedule in schedules_of(params) if not schedule.is_of_data]),
+        "schedules": encode([schedule.params for schedule in live_schedules(params)]),
         "weight_noise": encode(params.weight_noise),
         "weight_penalties": encode(params.weight_penalties),
     }

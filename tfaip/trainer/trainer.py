@@ -50,7 +50,6 @@ from tfaip.trainer.runstart import check_equal_params, check_params, opened_devi
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stagerunner.fits import FitCalls
 from tfaip.trainer.stagerunner.preview import ExpectedWeights
-from tfaip.trainer.stagerunner.results import record_of_work
 from tfaip.trainer.stagerunner.runner import StageRunner
 from tfaip.trainer.stagerunner.trial import shortened_plan
 from tfaip.trainer.stages.plan import plan_stages
@@ -322,8 +321,8 @@ class Trainer(Generic[P]):
             check_params(self._params, self._scenario)
             plan = self._plan()
             index = find_place(plan, start.checkpoint.state)
-            done = partial(record_of_work, directory.stage_directories())
-            check_work(plan, index, start.checkpoint.state["epoch"], done, self._from_stage)
+            epoch = start.checkpoint.state["epoch"]
+            check_work(plan, index, epoch, directory.stage_directories(), self._from_stage)
             with directory.locked():
                 history_file = Path(self._params.history_file or directory.history_file)
                 if history_file.exists():

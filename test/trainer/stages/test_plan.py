@@ -372,7 +372,7 @@ def test_nested_groups_that_are_allowed() -> None:
 
 
 def test_a_type_that_no_directory_has_is_known_before_the_stage_is_reached() -> None:
-    message = r"^stage next, overrides: --model.units: expected int, got 'align'$"
+    message = r"^stage next, overrides: --model.units: expected int, got '{align\.dir}'$"
     with pytest.raises(UsageError, match=message):
         plan_of(refer("align"))
     with pytest.raises(UsageError, match=r"^stage next, overrides: unknown flag --model.unit; did you mean --model"):

@@ -176,7 +176,7 @@ def test_patterns_of_blocks_are_checked() -> None:
     with pytest.raises(UsageError, match="as a key$"):
         params.rules()
     params.blocks = {}
-    assert params.rules() == NameRules.parse(rename=["a->b"])
+    assert params.rules() == NameRules(rename=["a->b"])
 
 
 def test_no_weight_is_copied_on_request() -> None:
@@ -216,9 +216,7 @@ def test_parts_are_renamed_as_weights_are() -> None:
     new["rnn/kernel"] = WeightStructure((moved, new["rnn/kernel"].axes[1]), inputs=(0,))
     source = Source("old", numbered(old, 1), structure=old)
     for rename, expected in (([], 5), (["^a$->c"], 8)):
-        transfer = plan_transfer(
-            shapes(new), [source], NameRules.parse(rename=rename), TransferMode.SUBSET, structure=new
-        )
+        transfer = plan_transfer(shapes(new), [source], NameRules(rename=rename), TransferMode.SUBSET, structure=new)
         values = transfer.arrays(numbered(new, -10000))["rnn/kernel"]
         assert (values[:, 0] > 0).sum() == expected
 

@@ -20,20 +20,20 @@ PATHS = ["encoder/conv/0/kernel", "encoder/norm/gamma", "head/kernel"]
     ],
 )
 def test_include_and_exclude(include: str | None, exclude: str | None, selected: list[str]) -> None:
-    rules = NameRules.parse(include=include, exclude=exclude)
+    rules = NameRules(include=include, exclude=exclude)
     assert [path for path in PATHS if rules.selects(path)] == selected
 
 
 def test_substitutions_act_one_after_the_other() -> None:
-    rules = NameRules.parse(rename=["^enc/->encoder/", r"conv_(\d+)->conv/\1", "/w$->/kernel"])
+    rules = NameRules(rename=["^enc/->encoder/", r"conv_(\d+)->conv/\1", "/w$->/kernel"])
     assert rules.renamed_source("enc/conv_12/w") == "encoder/conv/12/kernel"
     assert rules.renamed_source("head/kernel") == "head/kernel"
     # An empty right side removes.
-    assert NameRules.parse(rename=["^model/->"]).renamed_source("model/head/kernel") == "head/kernel"
+    assert NameRules(rename=["^model/->"]).renamed_source("model/head/kernel") == "head/kernel"
 
 
 def test_targets_are_renamed_before_they_get_the_suffix() -> None:
-    rules = NameRules.parse(rename_targets=["^head->classifier"], add_suffix="/average")
+    rules = NameRules(rename_targets=["^head->classifier"], add_suffix="/average")
     assert rules.wanted_name("head/kernel") == "classifier/kernel/average"
     assert rules.wanted_name("encoder/kernel") == "encoder/kernel/average"
 

@@ -7,7 +7,7 @@ import pytest
 
 from tfaip.errors import UsageError
 from tfaip.trainer.transfer.names import NameRules
-from tfaip.trainer.transfer.plan import Outcome, Row, Source, plan_transfer
+from tfaip.trainer.transfer.plan import Found, Outcome, Row, Source, plan_transfer
 from tfaip.trainer.transfer.table import transfer_table
 
 TARGETS = {"a/kernel": (2, 3), "a/bias": (3,), "b/kernel": (3, 1), "steps": ()}
@@ -22,13 +22,13 @@ def test_equal_names_and_shapes_are_loaded() -> None:
     old = source(a_kernel=(2, 3), a_bias=(4,), c_kernel=(3, 1), steps=())
     transfer = plan_transfer(TARGETS, [old], NameRules())
     assert transfer.rows == [
-        Row("a/kernel", (2, 3), Outcome.LOADED, (0, "a/kernel"), (2, 3)),
-        Row("a/bias", (3,), Outcome.SHAPE_DIFFERS, (0, "a/bias"), (4,)),
+        Row("a/kernel", (2, 3), Outcome.LOADED, Found(0, "a/kernel", (2, 3))),
+        Row("a/bias", (3,), Outcome.SHAPE_DIFFERS, Found(0, "a/bias", (4,))),
         Row("b/kernel", (3, 1), Outcome.NOT_FOUND),
-        Row("steps", (), Outcome.LOADED, (0, "steps"), ()),
+        Row("steps", (), Outcome.LOADED, Found(0, "steps", ())),
     ]
     assert transfer.arrays() == {"a/kernel": pytest.approx(np.zeros((2, 3))), "steps": 3}
-    assert transfer.unused() == [(0, "c/kernel")]
+    assert transfer.unused(0) == ["c/kernel"]
     assert transfer_table(transfer) == [
         "weight    shape",
         "a/kernel  2x3    loaded",
@@ -41,7 +41,7 @@ def test_equal_names_and_shapes_are_loaded() -> None:
 
 def test_rules_decide_on_paths_of_the_target_and_names_of_the_source() -> None:
     old = source(x_kernel=(2, 3), x_bias=(3,), b_kernel=(3, 1), steps=())
-    transfer = plan_transfer(TARGETS, [old], NameRules.parse(exclude="steps", rename=["^x/->a/"]))
+    transfer = plan_transfer(TARGETS, [old], NameRules(exclude="steps", rename=["^x/->a/"]))
     assert transfer_table(transfer) == [
         "weight    shape",
         "a/kernel  2x3    loaded from x/kernel",
@@ -51,7 +51,7 @@ def test_rules_decide_on_paths_of_the_target_and_names_of_the_source() -> None:
         "not used of old: steps",
     ]
     # The other way round; the table keeps the path of the target.
-    mirrored = plan_transfer(TARGETS, [old], NameRules.parse(exclude="steps", rename_targets=["^a/->x/"]))
+    mirrored = plan_transfer(TARGETS, [old], NameRules(exclude="steps", rename_targets=["^a/->x/"]))
     assert mirrored.rows == transfer.rows
 
 
@@ -74,26 +74,27 @@ def test_names_come_before_aliases() -> None:
     old = source(a_kernel=(2, 3), graph_a_kernel=(2, 3), graph_steps=(), aliases={"a/kernel": "graph/a/kernel"})
     aliased = Source(old.description, old.arrays, {**old.aliases, "steps": "graph/steps"})
     transfer = plan_transfer(TARGETS, [aliased], NameRules())
-    assert [row.source for row in transfer.rows] == [(0, "a/kernel"), None, None, (0, "graph/steps")]
+    found = [row.found for row in transfer.rows]
+    assert found == [(0, "a/kernel", (2, 3)), None, None, (0, "graph/steps", ())]
     # Aliases are renamed as names are.
-    renamed = plan_transfer({"count": ()}, [aliased], NameRules.parse(rename=["^steps->count"]))
-    assert renamed.rows == [Row("count", (), Outcome.LOADED, (0, "graph/steps"), ())]
+    renamed = plan_transfer({"count": ()}, [aliased], NameRules(rename=["^steps->count"]))
+    assert renamed.rows == [Row("count", (), Outcome.LOADED, Found(0, "graph/steps", ()))]
 
 
 def test_renaming_must_not_merge_names() -> None:
     old = source(x_kernel=(2, 3), y_kernel=(2, 3))
     with pytest.raises(UsageError, match="^old: after renaming, both 'x/kernel' and 'y/kernel' are called 'a/kernel'"):
-        plan_transfer(TARGETS, [old], NameRules.parse(rename=["[xy]->a"]))
+        plan_transfer(TARGETS, [old], NameRules(rename=["[xy]->a"]))
 
 
 def test_one_array_may_go_to_several_targets() -> None:
     transfer = plan_transfer(
         {"a/kernel": (2, 3), "b/kernel": (2, 3)},
         [source(a_kernel=(2, 3))],
-        NameRules.parse(rename_targets=["^b->a"]),
+        NameRules(rename_targets=["^b->a"]),
     )
     assert sorted(transfer.arrays()) == ["a/kernel", "b/kernel"]
-    assert transfer.unused() == []
+    assert transfer.unused(0) == []
 
 
 def test_a_long_list_of_unused_arrays_is_cut() -> None:

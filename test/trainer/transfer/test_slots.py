@@ -31,7 +31,7 @@ def planned() -> Transfer:
     targets = {"a/kernel": (2, 3), "a/bias": (3,), "b": (2,), "c": (1,)}
     source = Source("old", old, structure=structure(1, 2))
     return plan_transfer(
-        targets, [source], NameRules.parse(rename=["^d$->b"]), TransferMode.SUBSET, structure=structure(2, 3)
+        targets, [source], NameRules(rename=["^d$->b"]), TransferMode.SUBSET, structure=structure(2, 3)
     )
 
 

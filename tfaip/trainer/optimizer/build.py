@@ -10,14 +10,11 @@ import keras
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.groups import GroupSetup, build_group
 from tfaip.trainer.optimizer.numbers import OF_UPDATE_RULES, ScheduledNumbers
-from tfaip.trainer.optimizer.params import OptimizerGroupParams, OptimizerParams
+from tfaip.trainer.optimizer.params import AVERAGE_RATE, OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.pathpatterns import matching_paths
 from tfaip.trainer.scheduler import LearningRateParams
-
-# Name of the rate of the averages among the scheduled numbers; it is a field of the trainer params.
-AVERAGE_RATE = "calc_ema"
 
 
 def build_optimizer(
@@ -82,7 +79,7 @@ def _group_setup(
         numbers.at(f"{place}.lr_factor", group.lr_factor),
         _matching(own.exclude_from_weight_decay, f"{prefix}exclude_from_weight_decay", paths),
         numbers.variables.get(f"{prefix}weight_decay"),
-        numbers.below(prefix, OF_UPDATE_RULES),
+        numbers.of_update_rule(prefix),
     )
 
 

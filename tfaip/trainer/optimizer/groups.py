@@ -32,31 +32,20 @@ class Slot:
     variable: keras.Variable
 
 
-class _Slots:
-    """List inside an object: Keras would track the weights in a list attribute as own variables."""
-
-    def __init__(self) -> None:
-        self.entries: list[Slot] = []
-
-
 class SlotOptimizer(OpenOptimizer):
     """Optimizer that records the weight of each of its slots."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._slots = _Slots()
-
-    @property
-    def slots(self) -> list[Slot]:
+        self.slots: list[Slot] = []
         """The slots, in the order of their creation."""
-        return self._slots.entries
 
     def add_variable_from_reference(
         self, reference_variable: keras.Variable, name: str | None = None, initializer: Any = "zeros"
     ) -> keras.Variable:
         """Create a slot and record its weight; see Keras."""
         variable = super().add_variable_from_reference(reference_variable, name=name, initializer=initializer)
-        self._slots.entries.append(Slot(name or "slot", reference_variable, variable))
+        self.slots.append(Slot(name or "slot", reference_variable, variable))
         return variable
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
 import keras
 
@@ -13,6 +14,9 @@ OF_UPDATE_RULES: Mapping[str, tuple[str, ...]] = {
     "momentum": ("SGD", "RMSprop", "Muon"),
     "beta_1": ("Adam", "Adamax", "Nadam", "Lamb", "Lion", "AdaBelief"),
 }
+
+
+Number = TypeVar("Number", float, float | None)
 
 
 class ScheduledNumbers:
@@ -28,15 +32,11 @@ class ScheduledNumbers:
         for variable in self.variables.values():
             track(variable)
 
-    def at(self, path: str, number: float) -> float | keras.Variable:
+    def at(self, path: str, number: Number) -> Number | keras.Variable:
         """Return the variable in the place of a number, or the number if it is not scheduled."""
         return self.variables.get(path, number)
 
-    def limit_at(self, path: str, number: float | None) -> float | keras.Variable | None:
-        """Return the same for a number that may be None."""
-        return self.variables.get(path, number)
-
-    def below(self, place: str, names: Collection[str]) -> dict[str, keras.Variable]:
-        """Return the variables of some fields of the params at a place, by field."""
-        found = {name: self.variables.get(f"{place}{name}") for name in names}
-        return {name: variable for name, variable in found.items() if variable is not None}
+    def of_update_rule(self, place: str) -> dict[str, keras.Variable]:
+        """Return the variables of the numbers of an update rule by field; its params are at a place."""
+        names = [name for name in OF_UPDATE_RULES if f"{place}{name}" in self.variables]
+        return {name: self.variables[f"{place}{name}"] for name in names}

@@ -67,10 +67,13 @@ class TrainingOptimizer(SlotOptimizer):
         stddev = numbers.at("gradient_noise.stddev", noise.stddev)
         has_noise = isinstance(stddev, keras.Variable) or stddev > 0
         self._noise = GradientNoise(stddev, noise.gamma, seed) if has_noise else None
-        limits = (params.clip_value, params.clip_norm, params.clip_global_norm)
-        self._clips = Clips(*map(numbers.limit_at, ("clip_value", "clip_norm", "clip_global_norm"), limits))
         if self._noise is not None:
             self.track(self._noise.state)
+        self._clips = Clips(
+            numbers.at("clip_value", params.clip_value),
+            numbers.at("clip_norm", params.clip_norm),
+            numbers.at("clip_global_norm", params.clip_global_norm),
+        )
         self._groups: Sequence[GroupOptimizer] = ()
         self._buffers: Mapping[int, keras.Variable] = {}
         self._forgotten = self._add_counter("forgotten_batches") if accum_steps > 1 else None
@@ -112,12 +115,12 @@ class TrainingOptimizer(SlotOptimizer):
     @property
     def updates(self) -> int:
         """Number of updates so far, skipped ones included."""
-        return int(self._update_number)
+        return int(self.update_number)
 
     @property
     def iterations(self) -> Tensor:
         """Number of updates that the moments have seen, an integer scalar."""
-        return self._update_number - self._uncounted
+        return self.update_number - self._uncounted
 
     @property
     def completed_epochs(self) -> Tensor:
@@ -127,10 +130,6 @@ class TrainingOptimizer(SlotOptimizer):
     @property
     def update_number(self) -> Tensor:
         """Number of the update that the next batch belongs to, from 0."""
-        return self._update_number
-
-    @property
-    def _update_number(self) -> Tensor:
         return self.batch_counter // self._accum_steps
 
     def begin_epoch(self, rate: float, completed: int, batches: int, done: int, is_listed: bool = False) -> None:
@@ -164,7 +163,7 @@ class TrainingOptimizer(SlotOptimizer):
         """
         for group in self._groups:
             group.reset()
-        self._uncounted.assign(self._update_number)
+        self._uncounted.assign(self.update_number)
 
     def reset(self) -> None:
         """Reset moments and averages, after the weights were exchanged.
@@ -262,7 +261,7 @@ class TrainingOptimizer(SlotOptimizer):
     def _update(self, gradients: list[Tensor], weights: list[Any]) -> None:
         """Update with the mean gradients of the whole update, unless all updates are stopped."""
         if self._noise is not None:
-            gradients = self._noise.add(gradients, self._update_number)
+            gradients = self._noise.add(gradients, self.update_number)
         # The norms are computed in a branch, which waits for all gradients: between the operations of
         # the backward pass they would delay these (by 5 % of a convolutional step on a CPU), and with
         # XLA cost three to five times as much (benchmarks/overhead.py).
@@ -281,7 +280,7 @@ class TrainingOptimizer(SlotOptimizer):
             pairs = [by_weight[id(weight)] for weight in group.trained_weights if id(weight) in by_weight]
             group.update([gradient for gradient, _ in pairs], [weight for _, weight in pairs], rate, updates)
         if self.averages is not None:
-            self.averages.update(self._update_number + 1, self.assign_sub)
+            self.averages.update(self.update_number + 1, self.assign_sub)
         self._nonfinite.forget()
         if self._loss_scale is not None:
             self._loss_scale.keep_or_grow()

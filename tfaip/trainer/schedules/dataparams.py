@@ -9,7 +9,7 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError, below, check_fields
 from tfaip.params.tree.nodes import is_node
-from tfaip.trainer.schedules.targets import OF_DATA, Schedule, number_paths, number_type, refuse, schedules_of
+from tfaip.trainer.schedules.targets import Schedule, number_type, numbers_of_data, refuse, schedules_of_data
 
 # More epochs are not checked one by one before the first.
 _CHECKED_EPOCHS = 10_000
@@ -19,17 +19,16 @@ class DataSchedules:
     """Schedules of params of the data, which take effect with the next epoch.
 
     Args:
-        schedules: those of such params.
         params: the trainer params.
 
     Raises:
         FieldAdvice: if a target is no number in the params; its path begins there.
     """
 
-    def __init__(self, schedules: Sequence[Schedule], params: Any) -> None:
+    def __init__(self, params: Any) -> None:
         self.params = params
-        self._schedules = schedules
-        self._types = {schedule.path: _type_of(params, schedule) for schedule in schedules}
+        self._schedules = schedules_of_data(params)
+        self._types = {schedule.path: _type_of(params, schedule) for schedule in self._schedules}
 
     def check_each(self, check: Callable[[Any], None]) -> None:
         """Call a function with the trainer params of every epoch, once for equal ones.
@@ -70,7 +69,7 @@ class DataSchedules:
 
 def params_of_data(params: Any, epoch: int) -> Any:
     """Return the trainer params with the values that schedules give the training data in an epoch (from 1)."""
-    schedules = DataSchedules([schedule for schedule in schedules_of(params) if schedule.is_of_data], params)
+    schedules = DataSchedules(params)
     return schedules.params_with(schedules.values(epoch))
 
 
@@ -80,7 +79,7 @@ def _type_of(params: Any, schedule: Schedule) -> type[int] | type[float]:
     except UsageError:
         kind = None
     if kind is None:
-        raise refuse(schedule, number_paths(params, OF_DATA))
+        raise refuse(schedule, numbers_of_data(params))
     return kind
 
 

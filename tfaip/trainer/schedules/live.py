@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,16 +17,17 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.updatenoise import UpdateNoise
 from tfaip.params.limits import FieldError
 from tfaip.trainer.optimizer.build import live_numbers
+from tfaip.trainer.optimizer.params import AVERAGE_RATE
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.trainer.schedules.table import ScheduleTable
 from tfaip.trainer.schedules.targets import (
-    AVERAGE_RATE,
     GRAPH,
     INPUT_GRADIENT,
     LOSS_WEIGHTS,
     MODEL,
     Schedule,
+    live_schedules,
     refuse,
     shown_name,
 )
@@ -49,19 +50,18 @@ class LiveSchedules:
     So it is the same for any number of steps per execution, and nothing of it is stored.
 
     Args:
-        schedules: those of live values.
         params: the trainer params.
     """
 
-    def __init__(self, schedules: Sequence[Schedule], params: Any) -> None:
-        self._schedules = tuple(schedules)
+    def __init__(self, params: Any) -> None:
+        self._schedules = schedules = live_schedules(params)
         self._params = params
         self._targets: list[keras.Variable] = []
         self._table = ScheduleTable([schedule.params for schedule in schedules]) if schedules else None
         self._optimizer: TrainingOptimizer | None = None
         self._noise: UpdateNoise | None = None
         paths = [schedule.path for schedule in schedules]
-        of_optimizer = {f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer)} | {AVERAGE_RATE}
+        of_optimizer = _targets_of_optimizer(params)
         self.of_optimizer = [path.removeprefix(OPTIMIZER) for path in paths if path in of_optimizer]
         """Numbers of the optimizer that are scheduled, see `build_optimizer`."""
         self._variables = {path: NumberVariable(0.0, name="scheduled") for path in paths if path not in of_optimizer}
@@ -169,7 +169,7 @@ class LiveSchedules:
 
 def fixed_targets(params: Any) -> list[str]:
     """Return the paths of the live values that every model has with these trainer params."""
-    paths = [AVERAGE_RATE, NOISE, *(f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer))]
+    paths = [NOISE, *_targets_of_optimizer(params)]
     for index in range(len(params.weight_penalties)):
         paths += [f"weight_penalties.{index}.{name}" for name in ("l1", "l2")]
     if params.scenario.use_input_gradient_regularization:
@@ -177,14 +177,18 @@ def fixed_targets(params: Any) -> list[str]:
     return paths
 
 
-def check_targets(schedules: Sequence[Schedule], params: Any) -> None:
-    """Raise unless all targets may be live, as far as that is known without the model.
+def _targets_of_optimizer(params: Any) -> list[str]:
+    return [AVERAGE_RATE, *(f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer))]
+
+
+def check_targets(params: Any) -> None:
+    """Raise unless the targets of all live schedules may be live, as far as that is known without the model.
 
     Raises:
         FieldAdvice: if one cannot be; its path begins at the trainer params.
     """
     fixed = fixed_targets(params)
-    for schedule in schedules:
+    for schedule in live_schedules(params):
         if not schedule.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS, LOSSES)) and schedule.path not in fixed:
             raise refuse(schedule, [*fixed, f"{LOSS_WEIGHTS}NAME", f"{GRAPH}LAYER.rate", f"{MODEL}NAME"])
 

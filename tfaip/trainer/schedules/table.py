@@ -39,12 +39,9 @@ class ScheduleTable:
                 moves = length > _SHORTEST and schedule.interpolation is not Interpolation.STEP
                 parts[i] = (time, 1.0 / length if moves else 0.0, value, last if moves else value)
         self._first_rows = np.arange(len(schedules), dtype=np.int32) * (width + 1)
-        self._is_cosine = self._has(schedules, Interpolation.COSINE)
-        self._is_exponential = self._has(schedules, Interpolation.EXPONENTIAL)
-
-    @staticmethod
-    def _has(schedules: Sequence[ScheduleParams], kind: Interpolation) -> np.ndarray:
-        return np.array([schedule.interpolation is kind for schedule in schedules])
+        kinds = [schedule.interpolation for schedule in schedules]
+        self._is_cosine = np.array([kind is Interpolation.COSINE for kind in kinds])
+        self._is_exponential = np.array([kind is Interpolation.EXPONENTIAL for kind in kinds])
 
     def values(self, epochs: Tensor) -> Tensor:
         """Return the value of each schedule, shape `[schedules]`, float32; at a point exactly the value given there.

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+from tfaip.params.declaration.generics import field_types
 from tfaip.params.limits import FieldAdvice, FieldError, Limits, below, limits_of
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.tree.nodes import is_node
+from tfaip.params.tree.nodes import children, is_node
 from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, walk_places
+from tfaip.trainer.optimizer.params import AVERAGE_RATE
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
 
 GRAPH = "graph."
 MODEL = "scenario.model."
 LOSS_WEIGHTS = "loss_weights."
-AVERAGE_RATE = "calc_ema"
 SCHEDULES = "schedules"
 # Parts of the tree that are read when an epoch begins.
-OF_DATA = ("gen.", "scenario.data.pre_proc.")
+_OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
 INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
 # Where they differ from those of the field: 0 and -1 of the averages are no rates.
@@ -53,7 +53,7 @@ class Schedule:
     @property
     def is_of_data(self) -> bool:
         """True if the data of an epoch depend on it."""
-        return self.path.startswith(OF_DATA)
+        return self.path.startswith(_OF_DATA)
 
     def described(self) -> str:
         """Return points and interpolation in words."""
@@ -88,6 +88,16 @@ def schedules_of(params: Any) -> list[Schedule]:
             _check_values(params, made)
         found[made.path] = made
     return list(found.values())
+
+
+def live_schedules(params: Any) -> list[Schedule]:
+    """Return the schedules whose values change while the model stays compiled; see `schedules_of`."""
+    return [schedule for schedule in schedules_of(params) if not schedule.is_of_data]
+
+
+def schedules_of_data(params: Any) -> list[Schedule]:
+    """Return the schedules that the data of an epoch depend on; see `schedules_of`."""
+    return [schedule for schedule in schedules_of(params) if schedule.is_of_data]
 
 
 def schedules_without(params: Any, targets: Collection[str]) -> list[ScheduleParams]:
@@ -128,20 +138,34 @@ def _path_of(params: Any, target: str) -> str:
     name = target.lstrip("-").replace("/", ".")
     if name.startswith(GRAPH):
         return name
-    root = type(params).flag_root
     paths: dict[str, str] = {}
-    for place, _ in walk_places(params, Place.of_root(root)):
-        path = place.path.removeprefix(root).removeprefix(".")
+    for path, place in _places(params):
         paths.setdefault(path, path)
         for prefix in ("gen.", "scenario."):  # as messages and logs show them
             paths.setdefault(path.removeprefix(prefix), path)
         if not place.is_hidden:
             paths.setdefault(place.flag, path)
-    known, rest = name, ""
-    while known and known not in paths:
-        known, _, last = known.rpartition(".")
-        rest = f".{last}{rest}"
+    known, rest = split_known(name, paths)
     return f"{paths.get(known, '')}{rest}".lstrip(".")
+
+
+def split_known(name: str, known: Container[str]) -> tuple[str, str]:
+    """Return the longest beginning of a dotted name that is known, and the rest, which begins with a dot.
+
+    The beginning of a name that is not known is empty, and the rest is the name.
+    """
+    beginning, rest = name, ""
+    while beginning and beginning not in known:
+        beginning, dot, last = beginning.rpartition(".")
+        rest = f"{dot}{last}{rest}"
+    return beginning, rest
+
+
+def _places(params: Any) -> Iterator[tuple[str, Place]]:
+    """Yield the path of every node and value, from the trainer params, with its place."""
+    root = type(params).flag_root
+    for place, _ in walk_places(params, Place.of_root(root)):
+        yield place.path.removeprefix(root).removeprefix("."), place
 
 
 def _check_values(params: Any, schedule: Schedule) -> None:
@@ -157,27 +181,12 @@ def _check_values(params: Any, schedule: Schedule) -> None:
 def _limits(params: Any, path: str) -> Limits | None:
     if path in _RANGES:
         return _RANGES[path]
-    while path:
-        parent, _, name = path.rpartition(".")
-        node = _at(params, parent)
-        if is_node(node):
-            return limits_of(type(node), name)
-        path = parent  # an item of a list or a dict has the limits of the field
-    return None
-
-
-def _at(params: Any, path: str) -> Any:
-    value = params
-    for part in path.split(".") if path else ():
-        if is_node(value):
-            value = getattr(value, part, None)
-        elif isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value
+    value, found = params, None
+    for part in path.split("."):
+        if is_node(value):  # an item of a list or a dict has the limits of the field
+            found = limits_of(type(value), part)
+        value = (children(value) or {}).get(part)
+    return found
 
 
 def number_type(params: Any, path: str) -> type[int] | type[float] | None:
@@ -187,27 +196,26 @@ def number_type(params: Any, path: str) -> type[int] | type[float] | None:
         UsageError: if there is no such field.
     """
     value = get_path(params, path)
-    if isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, int | float | None):
         return None
-    if isinstance(value, int | float):
-        return float if isinstance(value, float) or "float" in _declared(params, path) else int
-    if value is None:
-        words = _declared(params, path).replace("|", " ").split()
-        return float if "float" in words else int if "int" in words else None
-    return None
+    declared = _declared_types(params, path)
+    if isinstance(value, float) or float in declared:
+        return float
+    return int if isinstance(value, int) or int in declared else None
 
 
-def number_paths(params: Any, prefixes: tuple[str, ...]) -> list[str]:
-    """Return the paths of all fields that hold a number and begin with one of some prefixes."""
-    root = type(params).flag_root
-    paths = [place.path.removeprefix(root).removeprefix(".") for place, _ in walk_places(params, Place.of_root(root))]
-    chosen = [path for path in paths if path.startswith(prefixes) and not path.startswith(_VALIDATION)]
+def numbers_of_data(params: Any) -> list[str]:
+    """Return the paths of all fields of the data that hold a number."""
+    chosen = [path for path, _ in _places(params) if path.startswith(_OF_DATA) and not path.startswith(_VALIDATION)]
     return [path for path in chosen if number_type(params, path) is not None]
 
 
-def _declared(params: Any, path: str) -> str:
+def _declared_types(params: Any, path: str) -> tuple[Any, ...]:
+    """Return the types that a field may have; () for an item of a list."""
     parent, _, name = path.rpartition(".")
-    node = _at(params, parent)
-    fields = {field.name: field for field in dataclasses.fields(node)} if is_node(node) else {}
-    declared = fields[name].type if name in fields else ""
-    return declared if isinstance(declared, str) else str(declared).replace("<class '", "").replace("'>", "")
+    node = get_path(params, parent)
+    cls: Any = type(node)
+    if not is_node(node):
+        return ()
+    declared = field_types(cls).get(name)
+    return declared, *get_args(declared)

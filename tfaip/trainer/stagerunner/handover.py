@@ -12,20 +12,20 @@ import numpy as np
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Structure
-from tfaip.model.structure.graph import model_structure
 from tfaip.model.weights import assign_arrays, variable_arrays
 from tfaip.params.tree.changes import diff
 from tfaip.params.values.storable import flags_of
+from tfaip.trainer.modelsetup import weight_structure
 from tfaip.trainer.optimizer.params import OptimizerParams
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.schedules.dataparams import params_of_data
 from tfaip.trainer.setup import TrainingSetup
+from tfaip.trainer.stages.overrides import begins
 from tfaip.trainer.stages.planned import PlannedStage, path_of_params
 from tfaip.trainer.state import TrainingProgress
 from tfaip.trainer.transfer.fitting import Shape
-from tfaip.trainer.transfer.names import NameRules
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
-from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, plan_transfer
+from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
 from tfaip.trainer.transfer.slots import slot_arrays
 from tfaip.trainer.transfer.table import counts_text, is_whole, transfer_table
 from tfaip.util.logging import logger
@@ -81,7 +81,7 @@ class StageEnd:
             name=setup.stage.name,
             params=setup.params,
             weights=variable_arrays(state.weights_by_path()),
-            structure={} if keeps_graph else _structure(setup),
+            structure={} if keeps_graph else weight_structure(setup.model, setup.scenario),
             optimizer=variable_arrays(state.optimizer_variables()),
             updates=setup.model.optimizer.updates,
         )
@@ -98,7 +98,7 @@ def keeps_graph(before: Params, after: Params, transfer: TransferParams) -> bool
     is_whole = transfer.mode is not TransferMode.NONE and transfer.include is None and transfer.exclude is None
     if not is_whole or transfer.rename or before.device.precision is not after.device.precision:
         return False
-    return all(_begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
+    return all(begins(change.path, _BESIDE_THE_GRAPH) for change in diff(before.scenario, after.scenario))
 
 
 def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> Transfer:
@@ -118,17 +118,14 @@ def hand_over(end: StageEnd, setup: TrainingSetup, transfer: TransferParams) -> 
     targets = setup.state.weights_by_path()
     shapes = {path: tuple(variable.shape) for path, variable in targets.items()}
     source = Source(f"stage {end.name}", end.weights, structure=end.structure)
-    planned = plan_weights(source, setup.stage.name, shapes, lambda: _structure(setup), transfer)
+    planned = plan_weights(
+        source, setup.stage.name, shapes, lambda: weight_structure(setup.model, setup.scenario), transfer
+    )
     initial = variable_arrays(targets)
     weights = {**initial, **planned.arrays(initial)}
     assign_arrays(targets, weights, f"stage {end.name}")
     _hand_over_optimizer(end, setup, planned, weights)
     return planned
-
-
-def _structure(setup: TrainingSetup) -> Structure:
-    data = setup.scenario.data
-    return model_structure(setup.model, data.create_input_layers(), data.create_target_layers())
 
 
 def plan_weights(
@@ -150,13 +147,13 @@ def plan_weights(
     planned = plan_transfer(
         shapes,
         [source],
-        NameRules.parse(transfer.include, transfer.exclude, transfer.rename),
+        transfer.rules(),
         transfer.mode,
         structure() if is_cut else {},
         transfer.blocks,
         transfer.new_rows,
     )
-    if transfer.mode is not TransferMode.NONE and not planned.with_outcome(Outcome.LOADED, Outcome.PARTLY_LOADED):
+    if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
             f"stage {name} takes over no weight of {source.description}: their paths differ, or transfer excludes "
             "all; correct transfer.rename, or set transfer.mode none"
@@ -166,7 +163,7 @@ def plan_weights(
 
 def transfer_flags(run: Params, stage: PlannedStage) -> AbstractContextManager[None]:
     """Return a context that adds the flags of a stage to errors in its `transfer`."""
-    own = f"{path_of_params(stage)}." if stage.settings is not None else ""
+    own = f"{path_of_params(stage.name)}." if stage.settings is not None else ""
     return flags_of(run, "trainer", f"{own}transfer")
 
 
@@ -224,8 +221,4 @@ def next_position(before: Params, after: Params, progress: TrainingProgress, fir
 def _same_stream(before: Params, after: Params) -> bool:
     if diff(before.gen.train_gen(), after.gen.train_gen()) or diff(before.scenario.data, after.scenario.data):
         return False
-    return all(_begins(change.path, _BATCHING) for change in diff(before.gen.setup.train, after.gen.setup.train))
-
-
-def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
-    return any(f"{path}.".startswith(f"{beginning}.") for beginning in beginnings)
+    return all(begins(change.path, _BATCHING) for change in diff(before.gen.setup.train, after.gen.setup.train))

@@ -68,12 +68,14 @@ class _StageModel:
         params: of the stage.
         shapes: of the weights by path.
         structure: the dimensions that they consist of.
+        is_kept: the graph is that of the stage before.
     """
 
     name: str
     params: Params
     shapes: Mapping[str, Shape]
     structure: Structure
+    is_kept: bool
 
     def source(self) -> Source:
         """Return the weights as a transfer takes them, of which only names and shapes are read: without memory."""
@@ -116,7 +118,7 @@ class ModelPreview:
                 elif expected:
                     expected[stage.name] = self._expect(stage)
                 else:
-                    model = self._before = self._model_of(stage)[0]
+                    model = self._before = self._model_of(stage)
                     text = _LATER if model is None else f"{len(model.shapes)} fresh"
                     expected[stage.name] = ExpectedWeights(first or text)
             self._forget_graph()
@@ -124,22 +126,21 @@ class ModelPreview:
 
     def _expect(self, stage: PlannedStage) -> ExpectedWeights:
         before = self._before
-        model, is_kept = self._model_of(stage)
-        self._before = model
+        model = self._before = self._model_of(stage)
         if before is None or model is None:
             return ExpectedWeights(_LATER)
-        if is_kept:
+        if model.is_kept:
             return ExpectedWeights("all kept")
         with transfer_flags(self._run.params, stage):
             planned = plan_weights(before.source(), stage.name, model.shapes, lambda: model.structure, stage.transfer)
         return ExpectedWeights(counts_text(planned), planned)
 
-    def _model_of(self, stage: PlannedStage) -> tuple[_StageModel | None, bool]:
-        """Build the model of a stage; None: it is not known in advance. Also return True if it keeps the graph."""
+    def _model_of(self, stage: PlannedStage) -> _StageModel | None:
+        """Build the model of a stage; None: it is not known in advance."""
         before, params = self._before, model_params(stage)
         if params is None:
             self._forget_graph()
-            return None, False
+            return None
         is_kept = before is not None and keeps_graph(before.params, params, stage.transfer)
         if not is_kept:
             self._forget_graph()
@@ -153,12 +154,12 @@ class ModelPreview:
                 raise
             log.debug("the model of stage %s is not known in advance", stage.name, exc_info=True)
             self._forget_graph()
-            return None, False
+            return None
         if model is None:
             assert before is not None  # noqa: S101 (only a graph that is kept needs no other model)
-            return replace(before, name=stage.name, params=params), is_kept
+            return replace(before, name=stage.name, params=params, is_kept=is_kept)
         shapes = {path: tuple(variable.shape) for path, variable in weights_of(model.graph).items()}
-        return _StageModel(stage.name, params, shapes, weight_structure(model, scenario)), is_kept
+        return _StageModel(stage.name, params, shapes, weight_structure(model, scenario), is_kept)
 
     def _build(self, params: Params, scenario: Scenario) -> TrainingModel | None:
         """Build the training model of a stage; None: that of the stage before is the same."""
@@ -187,7 +188,7 @@ def _named(error: FieldError, stage: PlannedStage, run: Params) -> UsageError:
     """Return the error of a param that does not fit the model of a stage, with its flag and the stage."""
     of_the_list = error.path == "no_train_scope" and getattr(stage.settings, "no_train_scope", None) is not None
     try:
-        with flags_of(run, "trainer", path_of_params(stage) if of_the_list else ""):
+        with flags_of(run, "trainer", path_of_params(stage.name) if of_the_list else ""):
             raise error
     except FieldError as named:
         return UsageError(f"stage {stage.name}: {named}")

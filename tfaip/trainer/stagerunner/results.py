@@ -71,7 +71,7 @@ class StageResults:
             UsageError: if one was changed, or its file is damaged.
         """
         if self._all is not None:
-            check = partial(check_work, self._run.plan, index, epochs, partial(record_of_work, self._all), repeated)
+            check = partial(check_work, self._run.plan, index, epochs, self._all, repeated)
             run_on_chief(self._run.devices, check)
 
     def forget(self, stages: Sequence[PlannedStage]) -> None:
@@ -104,8 +104,3 @@ class StageResults:
             facts["epochs"] = [stage.first_epoch, stage.last_epoch]
         facts[RECORD] = record
         return facts
-
-
-def record_of_work(directories: StageDirectories, name: str) -> Mapping[str, Any] | None:
-    """Return the record of a stage that is done, see `check_work`."""
-    return directories.facts(name).get(RECORD) if directories.is_done(name) else None

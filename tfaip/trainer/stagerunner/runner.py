@@ -78,7 +78,8 @@ class StageRunner:
         self._results = StageResults(run)
         self._setup: TrainingSetup | None = None
         self._loop: TrainingLoop | None = None
-        self._progress = TrainingProgress()
+        self.progress = TrainingProgress()
+        """Progress of the training through all stages."""
         self._opened = ExitStack()
         self._repeated: str | None = None
         self._later: Checkpoint | None = None
@@ -97,11 +98,6 @@ class StageRunner:
             self._run.profiler.close()
 
     @property
-    def progress(self) -> TrainingProgress:
-        """Progress of the training through all stages."""
-        return self._progress
-
-    @property
     def setup(self) -> TrainingSetup:
         """The parts of the stage that was set up last."""
         assert self._setup is not None  # noqa: S101 (the last stage trains)
@@ -110,11 +106,11 @@ class StageRunner:
     @property
     def has_best(self) -> bool:
         """True if a best model was exported so far, in any stage."""
-        return self._setup is not None and has_best(self._run, self._setup.best, self._progress.history)
+        return self._setup is not None and has_best(self._run, self._setup.best, self.progress.history)
 
     def describe_best(self) -> str:
         """Return the best epoch in words: that of the stage whose best model is exported."""
-        return describe_best(self._run, self.setup.best, self._progress.history)
+        return describe_best(self._run, self.setup.best, self.progress.history)
 
     def begin(self, restored: Checkpoint | None, repeated: str | None = None) -> None:
         """Set up the first stage, or the one of a checkpoint with its state.
@@ -126,26 +122,29 @@ class StageRunner:
         Raises:
             UsageError: if something cannot work, or a stage was changed that is done.
         """
-        has_state = restored is not None and bool(restored.arrays)
+        # That of the beginning of a run has no weights.
+        continued = restored if restored is not None and restored.arrays else None
         check_calls(self._run.plan, self._run.params)
         self._repeated = repeated
         if restored is not None:
             self._index = find_place(self._run.plan, restored.state)
             self._results.check_work(self._index, restored.state["epoch"], repeated)
-            self._progress = TrainingProgress.from_dict(restored.state)
+            self.progress = TrainingProgress.from_dict(restored.state)
         if self._run.has_stages:
-            self._preview(restored)
+            self._preview(continued)
         self._stage = self._reached()
         if self._stage.kind is not StageKind.CALL:
-            self._set_up(self._stage, None if has_state else self._create_warmstarter())
-        if restored is not None and has_state and further_records(restored.state):
-            self._later = restored  # of a stage that is appended when the code that asks for it has run
-        elif restored is not None and has_state:
-            self._restore(restored)
+            self._set_up(self._stage, self._create_warmstarter() if continued is None else None)
+        if continued is None:
+            return
+        if further_records(continued.state):
+            self._later = continued  # of a stage that is appended when the code that asks for it has run
+        else:
+            self._restore(continued)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.setup.state.restore(checkpoint)
-        self._progress = self.setup.state.progress
+        self.progress = self.setup.state.progress
 
     def append(self, stage: PlannedStage) -> None:
         """Add a stage to the plan, which is the next one."""
@@ -162,17 +161,17 @@ class StageRunner:
         """
         self._setup = dataclasses.replace(self.setup, params=trained)
         self._stage = self._reached()
-        history = self._progress.history
+        history = self.progress.history
         self._change_to(self._stage)
         if is_resumed and self._later is not None:
             self._restore(self._later)
-            self._progress.history = history  # the user may have edited its file
+            self.progress.history = history  # the user may have edited its file
             self._later = None
 
-    def _preview(self, restored: Checkpoint | None) -> None:
+    def _preview(self, continued: Checkpoint | None) -> None:
         """Build the models of the stages that remain, and log the table of all stages."""
         remaining, first = self._run.plan[self._index :], None
-        if restored is not None and restored.arrays:
+        if continued is not None:
             first = "of the checkpoint"
         elif self._run.params.warmstart.model:
             first = "warm start"
@@ -189,7 +188,7 @@ class StageRunner:
         Raises:
             TrainingInterrupted: if a signal asked to stop; the run can be resumed.
         """
-        if self._repeated is None and self._progress.epoch == self._progress.step == 0:
+        if self._repeated is None and self.progress.epoch == self.progress.step == 0:
             self._save_beginning()
         while True:
             stage, logs = self._stage, Logs()
@@ -222,7 +221,7 @@ class StageRunner:
     def _reached(self) -> PlannedStage:
         """Return the stage that is reached, with its params."""
         planned = self._run.plan[self._index]
-        stage = resolve_stage(planned, self._results.directories(), self._progress.history)
+        stage = resolve_stage(planned, self._results.directories(), self.progress.history)
         stage.params.random_seed = self._run.params.random_seed  # which was drawn after the stages were planned
         if self._is_trial:
             shorten_params(stage)
@@ -230,7 +229,7 @@ class StageRunner:
 
     def _train(self, stage: PlannedStage, callbacks: Callbacks) -> tuple[Logs, bool]:
         """Train a stage that is set up; also return True if a callback has ended the whole training."""
-        setup, progress = self.setup, self._progress
+        setup, progress = self.setup, self.progress
         self._loop = loop = TrainingLoop(setup, callbacks(setup.model.optimizer))
         is_last = self._index == len(self._run.plan) - 1
         if setup.is_finished() and is_last:
@@ -254,11 +253,11 @@ class StageRunner:
         # What it draws must not depend on the stages that this process has run before.
         backend.seed(_seed(self._run.params.random_seed or 0, self._index))
         if stage.kind is StageKind.CALL:
-            facts = call_function(self._run, stage, directory, self._progress.history, self._results.directories())
+            facts = call_function(self._run, stage, directory, self.progress.history, self._results.directories())
         else:
             facts = predict(self._run, stage, directory, self.setup)
         self._stop_if_asked(stage)
-        self._results.finish(stage, self._progress, facts)
+        self._results.finish(stage, self.progress, facts)
 
     def _stop_if_asked(self, stage: PlannedStage) -> None:
         """Raise `TrainingInterrupted` if a signal asked to stop; the work of the stage will be repeated."""
@@ -279,8 +278,8 @@ class StageRunner:
             return
         keeps = keeps_graph(before.params, stage.params, stage.transfer)
         end = StageEnd.of(before, keeps)
-        self._progress.position = next_position(before.params, stage.params, self._progress, stage.first_epoch)
-        self._progress.begin_epoch_after(stage.first_epoch - 1)
+        self.progress.position = next_position(before.params, stage.params, self.progress, stage.first_epoch)
+        self.progress.begin_epoch_after(stage.first_epoch - 1)
         model = before.model if keeps else None
         if not keeps:
             # Its memory may be needed for the next one, and models contain circles.
@@ -316,7 +315,7 @@ class StageRunner:
         with flags_of(params, "trainer"):
             scenario = self._scenario_of(stage, before)
             kept = before if before is not None and before.scenario.graph is scenario.graph else None
-            self._setup = set_up_training(run, stage, scenario, warmstarter, kept, self._progress)
+            self._setup = set_up_training(run, stage, scenario, warmstarter, kept, self.progress)
         self._opened.enter_context(self._setup.opened())
 
     def _scenario_of(self, stage: PlannedStage, before: TrainingSetup | None) -> Scenario:

@@ -175,7 +175,7 @@ def call_function(
 
 def _function_of(stage: PlannedStage) -> Callable[..., Any]:
     settings: CallStage = stage.settings
-    place = f"{path_of_params(stage)}.function"
+    place = f"{path_of_params(stage.name)}.function"
     function = FunctionByName(settings.function, [*_OFFERED, *settings.arguments], place)
     unknown = sorted(set(settings.arguments) - function.taken)
     if unknown:

@@ -14,10 +14,7 @@ from tfaip.util.construction import construct
 from tfaip.util.overriding import overrides
 from tfaip.util.text import shorten
 
-_HISTORY = "history"
-
-
-_NAMES = ("pretraining", "params_for_epoch")
+_HOOKS = ("pretraining", "params_for_epoch")
 
 
 def has_hooks(scenario: Any) -> bool:
@@ -95,7 +92,7 @@ def ask_for_epoch(scenario: Any, epoch: int, plain: Any, **kwargs: Any) -> Any |
 
 def asks_for_history(scenario: Any) -> bool:
     """Return True if the hook `params_for_epoch` has an argument `history`, so that only the training can ask it."""
-    return _HISTORY in inspect.signature(scenario.params_for_epoch).parameters
+    return "history" in inspect.signature(scenario.params_for_epoch).parameters
 
 
 def _checked(params: Any, plain: Any, call: str) -> Any:
@@ -129,4 +126,4 @@ def _shown(value: Any) -> str:
 
 def _overridden(scenario: Any) -> list[str]:
     cls = scenario if isinstance(scenario, type) else type(scenario)
-    return [name for name in _NAMES if overrides(cls, ScenarioComponents, name)]
+    return [name for name in _HOOKS if overrides(cls, ScenarioComponents, name)]

@@ -11,6 +11,7 @@ from tfaip.params.tree.nodes import children
 from tfaip.params.tree.places import Place, walk_places
 from tfaip.params.types.fieldtext import path_below
 from tfaip.params.values.words import Text
+from tfaip.trainer.schedules.targets import split_known
 from tfaip.util.text import shorten_text
 
 
@@ -23,33 +24,31 @@ class ParamNames:
 
     def __init__(self, params: RootParams) -> None:
         root = type(params).flag_root
-        self._flags: dict[str, Any] = {}
-        self._by_path: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+        by_path: dict[str, str] = {}
         for place, value in walk_places(params, Place.of_root(root)):
             if not place.is_hidden:
-                self._flags[place.flag] = value
-                self._by_path[place.path.removeprefix(f"{root}.")] = place.flag
+                self._values[place.flag] = value
+                by_path[place.path.removeprefix(f"{root}.")] = place.flag
+        self._flags = {**by_path, **{flag: flag for flag in self._values}}
 
     def find(self, name: str) -> tuple[str, str | None]:
         """Return the flag that a name means, and the key if it means an item of a dict.
 
         A name may also be that of a class that is chosen by another override, and the flag one that does not exist.
         """
-        known, rest = name.lstrip("-"), ""
-        while known:
-            flag = known if known in self._flags else self._by_path.get(known)
-            if flag is not None and rest and _is_plain_dict(self._flags[flag]):
-                return flag, rest[1:]
-            if flag is not None:
-                return flag + rest, None
-            known, dot, last = known.rpartition(".")
-            rest = f"{dot}{last}{rest}"
-        return name.lstrip("-"), None
+        known, rest = split_known(name.lstrip("-"), self._flags)
+        if not known:
+            return rest, None
+        flag = self._flags[known]
+        if rest and _is_plain_dict(self._values[flag]):
+            return flag, rest[1:]
+        return flag + rest, None
 
     def is_group(self, name: str) -> bool:
         """Return True if a name means a group of params."""
         begin = f"{name.lstrip('-')}."
-        return any(known.startswith(begin) for known in (*self._flags, *self._by_path))
+        return any(known.startswith(begin) for known in self._flags)
 
 
 def _is_plain_dict(value: Any) -> bool:

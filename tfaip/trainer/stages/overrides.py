@@ -19,7 +19,7 @@ from tfaip.params.tree.places import Place, flag_of, walk_places
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.params.types.fieldtext import value_text
 from tfaip.params.values.words import Text
-from tfaip.trainer.schedules.targets import schedules_without
+from tfaip.trainer.schedules.targets import SCHEDULES, schedules_without
 from tfaip.trainer.stages.overridenames import ParamNames, merge_overrides
 from tfaip.trainer.stages.placeholders import fill, fill_directories, map_texts, refers_to_result
 from tfaip.util.text import shorten, shorten_text
@@ -52,18 +52,17 @@ _OF_THE_RUN = (
     "keras_backend",
     "import_root",
 )
-_SCHEDULES = "schedules"
 # The graph may be built again with another one.
 _OF_A_STAGE = ("device.precision",)
 
 
-def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str, Path], stage: str) -> P:
+def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str, Path] | None, stage: str) -> P:
     """Return a copy of the params with overrides.
 
     Args:
         params: the root of the tree; it stays as it is.
         overrides: flag without dashes, or dotted path in the tree -> text as after the flag.
-        directories: full name of each finished stage -> its directory.
+        directories: full name of each finished stage -> its directory; None: placeholders of directories stay.
         stage: name of the stage, for messages.
 
     Raises:
@@ -74,7 +73,7 @@ def overridden(params: P, overrides: Mapping[str, str], directories: Mapping[str
     copied = copy_for_stage(params)
     with _naming(stage):
         set_flags(copied, _values(copied, overrides, directories))
-        if getattr(copied, _SCHEDULES, None):
+        if getattr(copied, SCHEDULES, None):
             drop_schedules(copied, overrides)
     return copied
 
@@ -90,7 +89,7 @@ def drop_schedules(params: Any, changed: Collection[str]) -> None:
         UsageError: if the stage gives a schedule and a value for the same target.
     """
     root = f"{type(params).flag_root}."
-    given = [name for name in changed if name.removeprefix(root).partition(".")[0] != _SCHEDULES]
+    given = [name for name in changed if name.removeprefix(root).partition(".")[0] != SCHEDULES]
     remaining = schedules_without(params, given)
     if len(given) == len(changed):
         params.schedules = remaining
@@ -111,7 +110,7 @@ def check_overrides(params: RootParams, overrides: Mapping[str, str], stage: str
         UsageError: as `overridden`.
     """
     with _naming(stage):
-        check_flags(params, _values(params, overrides, _AnyDirectory()))
+        check_flags(params, _values(params, overrides, None))
 
 
 def texts_with_results(params: RootParams, stages: Iterable[str]) -> dict[str, str]:
@@ -162,13 +161,6 @@ def require_overridden(params: RootParams, texts: Mapping[str, str], overrides: 
         )
 
 
-class _AnyDirectory(dict[str, Path]):
-    """Directories of stages that have not been reached."""
-
-    def __missing__(self, name: str) -> Path:
-        return Path(name)
-
-
 @contextmanager
 def _naming(stage: str) -> Iterator[None]:
     """Context that names the stage in an error about its overrides."""
@@ -198,14 +190,14 @@ def check_own(params: RootParams, changed: RootParams) -> None:
         UsageError: if they do not.
     """
     for change in diff(params, changed):
-        if _begins(change.path, _OF_THE_RUN) and not _begins(change.path, _OF_A_STAGE):
+        if begins(change.path, _OF_THE_RUN) and not begins(change.path, _OF_A_STAGE):
             flag = flag_of(params, type(params).flag_root, change.path)
             raise UsageError(f"{flag} is one of the whole run, a stage cannot set it to {shorten(change.new)}")
 
 
 def differences(params: RootParams, changed: RootParams) -> list[Change]:
     """Return what differs between the params of the run and those of a stage, but for the stages themselves."""
-    return [change for change in diff(params, changed) if not _begins(change.path, ("stages", "pretraining"))]
+    return [change for change in diff(params, changed) if not begins(change.path, ("stages", "pretraining"))]
 
 
 def _require_of_a_stage(params: RootParams, flags: Iterable[str]) -> None:
@@ -218,15 +210,18 @@ def _require_of_a_stage(params: RootParams, flags: Iterable[str]) -> None:
     of_the_run = tuple(flag_of(params, root, path).lstrip("-") for path in _OF_THE_RUN)
     of_a_stage = tuple(flag_of(params, root, path).lstrip("-") for path in _OF_A_STAGE)
     for flag in flags:
-        if _begins(flag, of_the_run) and not _begins(flag, of_a_stage):
+        if begins(flag, of_the_run) and not begins(flag, of_a_stage):
             raise UsageError(f"--{shorten_text(flag)} is one of the whole run: set it outside of the stages")
 
 
-def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
+def begins(path: str, beginnings: Iterable[str]) -> bool:
+    """Return True if a dotted path is one of some others, or below one of them."""
     return any(f"{path}.".startswith(f"{beginning}.") for beginning in beginnings)
 
 
-def _values(params: RootParams, overrides: Mapping[str, str], directories: Mapping[str, Path]) -> dict[str, Text]:
+def _values(
+    params: RootParams, overrides: Mapping[str, str], directories: Mapping[str, Path] | None
+) -> dict[str, Text]:
     """Return the overrides by flags, with the directories that they refer to."""
     # After the texts were split: a directory may hold blanks.
     fill = partial(fill_directories, directories=directories)

@@ -47,16 +47,19 @@ def fill(text: str, repetition: int | None, name_of: Callable[[str], str]) -> st
     return _PLACEHOLDER.sub(replace, text)
 
 
-def fill_directories(text: str, directories: Mapping[str, Path]) -> str:
+def fill_directories(text: str, directories: Mapping[str, Path] | None) -> str:
     """Return a text with the directories of the stages that it refers to.
 
     Args:
         text: as `fill` returns it.
-        directories: full name of a stage -> its directory.
+        directories: full name of a stage -> its directory; None: they are not known yet, the placeholders stay.
 
     Raises:
         KeyError: if there is no directory of a stage.
     """
+
+    if directories is None:
+        return text
 
     def replace(match: re.Match[str]) -> str:
         inner = match[1]

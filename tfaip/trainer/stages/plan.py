@@ -11,12 +11,10 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.limits import below
-from tfaip.params.tree.copying import copy_tree
 from tfaip.params.tree.nodes import children
 from tfaip.params.tree.places import Place, walk_places
 from tfaip.params.types.functions import load_function
 from tfaip.params.values.storable import flags_of
-from tfaip.trainer.stages.checks import check_remaining_epochs
 from tfaip.trainer.stages.overridenames import merge_overrides, whole_paths
 from tfaip.trainer.stages.overrides import (
     check_overrides,
@@ -29,12 +27,13 @@ from tfaip.trainer.stages.params import (
     CallStage,
     OverridingStage,
     PretrainingParams,
+    StageParams,
     TrainStage,
 )
 from tfaip.trainer.stages.placeholders import fill_directories, map_texts, refers_to_result
-from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
+from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind, path_of_params
 from tfaip.trainer.stages.pretraining import PretrainingStage, expand_pretraining, has_pretraining
-from tfaip.trainer.stages.unrolling import UnrolledStage, unroll
+from tfaip.trainer.stages.unrolling import check_remaining_epochs, unroll
 
 
 def plan_stages(params: Any, scenario: Any) -> list[PlannedStage]:
@@ -53,8 +52,8 @@ def plan_stages(params: Any, scenario: Any) -> list[PlannedStage]:
         if has_pretraining(params.pretraining, scenario):
             for pretraining in expand_pretraining(planner.plain, params.pretraining, scenario):
                 planner.add_pretraining(pretraining)
-        for stage in unrolled:
-            planner.add(stage)
+        for name, settings in unrolled.items():
+            planner.add(name, settings)
         return planner.finish()
 
 
@@ -94,7 +93,7 @@ def model_params(stage: PlannedStage) -> Any | None:
     if stage.asks_history:
         return None
     try:
-        params = stage.pending(_Unfilled(), None)
+        params = stage.pending(None, None)
     except UsageError:
         return None  # a value that has limits, which the text of a placeholder does not keep
     of_data = f"{params.flag_root}.gen."
@@ -104,11 +103,10 @@ def model_params(stage: PlannedStage) -> Any | None:
     return params
 
 
-class _Unfilled(dict[str, Path]):
-    """Directories that have not been reached: each is the placeholder for it."""
-
-    def __missing__(self, name: str) -> Path:
-        return Path(f"{{{name}.dir}}")
+# Computes the params of a stage that is reached: of the directories of the finished stages, and the history.
+_Pending = Callable[..., Any]
+# The params of a stage; or None, and what computes them.
+_Resolved = tuple[Any, _Pending | None]
 
 
 @dataclass
@@ -116,18 +114,24 @@ class _Base:
     """Params of the latest training: those of the run or of a hook, and the overrides of its stage."""
 
     params: Any
-    pending: Callable[..., Any] | None = None
+    pending: _Pending | None = None
     overrides: dict[str, str] = field(default_factory=dict)
 
-    def resolve(self, overrides: Mapping[str, str], name: str) -> tuple[Any, Callable[..., Any] | None]:
-        """Return the params with further overrides; or None, and the function that computes them later."""
+    def resolve(self, overrides: Mapping[str, str], name: str, is_later: bool = False) -> _Resolved:
+        """Return the params with further overrides.
+
+        Args:
+            overrides: of the stage.
+            name: of the stage, for messages.
+            is_later: the stage waits for a result, even if its params do not.
+        """
         merged = merge_overrides(self.params, self.overrides, overrides)
 
-        def pending(directories: Mapping[str, Path], history: Any) -> Any:
+        def pending(directories: Mapping[str, Path] | None, history: Any) -> Any:
             params = self.params if self.pending is None else self.pending(directories, history)
             return overridden(params, merged, directories, name)
 
-        if self.pending is not None or refers_to_result(merged):
+        if is_later or self.pending is not None or refers_to_result(merged):
             check_overrides(self.params, merged, name)
             return None, pending
         return overridden(self.params, merged, {}, name), None
@@ -161,71 +165,52 @@ class _Planner:
     def add_pretraining(self, stage: PretrainingStage) -> None:
         """Add a stage of the pretraining."""
         self._latest = _Base(self.plain if stage.params is None else stage.params, stage.pending, dict(stage.overrides))
-        params, pending = stage.params, stage.pending
-        if params is None and pending is None:
-            params, pending = self._base.resolve({}, stage.name)
+        resolved = stage.params, stage.pending
+        if stage.params is None and stage.pending is None:
+            resolved = self._base.resolve({}, stage.name)
         self._append(
             stage.name,
             StageKind.TRAIN,
             stage.epochs,
-            params=params,
-            pending=pending,
+            resolved,
             overrides=stage.overrides,
             rate_control=self._params.pretraining.rate_control,
             transfer=self._params.transfer,
             asks_history=stage.pending is not None,
         )
 
-    def add(self, stage: UnrolledStage) -> None:
+    def add(self, name: str, settings: StageParams) -> None:
         """Add a stage of the list."""
-        settings = stage.settings
-        overrides = {}
-        if isinstance(settings, OverridingStage):
-            overrides = whole_paths(self.plain, settings.overrides)
         if isinstance(settings, TrainStage):
-            self._add_training(stage.name, settings, overrides)
-        elif isinstance(settings, CallStage):
-            with below(stage.path):
-                load_function(settings.function, "function")
-            params, pending = self._base.resolve({}, stage.name)
-            if pending is None and refers_to_result(settings.arguments):
-                pending = self._later(params)
-                params = None
-            self._append(stage.name, StageKind.CALL, 0, params=params, pending=pending, settings=settings)
+            self._add_training(name, settings)
         elif isinstance(settings, OverridingStage):
-            params, pending = self._base.resolve(overrides, stage.name)
-            self._append(
-                stage.name,
-                StageKind.PREDICT,
-                0,
-                params=params,
-                pending=pending,
-                overrides=overrides,
-                settings=settings,
-            )
+            overrides = whole_paths(self.plain, settings.overrides)
+            resolved = self._base.resolve(overrides, name)
+            self._append(name, StageKind.PREDICT, 0, resolved, overrides=overrides, settings=settings)
+        elif isinstance(settings, CallStage):
+            with below(path_of_params(name)):
+                load_function(settings.function, "function")
+            resolved = self._base.resolve({}, name, is_later=refers_to_result(settings.arguments))
+            self._append(name, StageKind.CALL, 0, resolved, settings=settings)
 
-    def _add_training(self, name: str, settings: TrainStage, overrides: dict[str, str]) -> None:
+    def _add_training(self, name: str, settings: TrainStage) -> None:
+        overrides = whole_paths(self.plain, settings.overrides)
         if settings.no_train_scope is not None:
             # An empty one lifts that of the run. Two are an error: they have different spellings.
             key = "no_train_scope" if "trainer.no_train_scope" in overrides else "trainer.no_train_scope"
             overrides[key] = settings.no_train_scope or "None"
-        params, pending = _Base(self.plain).resolve(overrides, name)
+        resolved = _Base(self.plain).resolve(overrides, name)
         self._latest = _Base(self.plain, overrides=overrides)
         self._append(
             name,
             StageKind.TRAIN,
             settings.epochs or 0,
-            params=params,
-            pending=pending,
+            resolved,
             overrides=overrides,
             rate_control=settings.rate_control,
             transfer=settings.transfer,
             settings=settings,
         )
-
-    @staticmethod
-    def _later(params: Any) -> Callable[..., Any]:
-        return lambda directories, history: params
 
     def finish(self) -> list[PlannedStage]:
         """Return the plan, with the plain params as the last stage."""
@@ -235,13 +220,12 @@ class _Planner:
             MAIN,
             StageKind.TRAIN,
             self._params.epochs - used,
-            params=self._params,
-            pending=self._main_when_reached(),
+            (self._params, self._main_when_reached()),
             transfer=self._params.transfer,
         )
         return self._stages
 
-    def _main_when_reached(self) -> Callable[..., Any] | None:
+    def _main_when_reached(self) -> _Pending | None:
         """Return the function that computes the params of `main`; None: they refer to no result."""
         texts = texts_with_results(self.plain, [stage.name for stage in self._stages]) if self._stages else {}
         if not texts:
@@ -252,9 +236,10 @@ class _Planner:
                 require_overridden(self.plain, texts, stage.overrides, stage.name)
         return lambda directories, history: overridden(self.plain, texts, directories, MAIN)
 
-    def _append(self, name: str, kind: StageKind, epochs: int, **values: Any) -> None:
+    def _append(self, name: str, kind: StageKind, epochs: int, resolved: _Resolved, **values: Any) -> None:
+        params, pending = resolved
         first = self._next_epoch
-        self._stages.append(PlannedStage(name, kind, first, first + epochs - 1, **values))
+        self._stages.append(PlannedStage(name, kind, first, first + epochs - 1, params, pending=pending, **values))
         self._next_epoch += epochs
 
 
@@ -264,6 +249,4 @@ def _with_directories(settings: Any, directories: Mapping[str, Path]) -> Any:
         return settings
     name = "arguments" if isinstance(settings, CallStage) else "overrides"
     filled = map_texts(getattr(settings, name), lambda text: fill_directories(text, directories))
-    copied = copy_tree(settings)
-    setattr(copied, name, filled)
-    return copied
+    return dataclasses.replace(settings, **{name: filled})

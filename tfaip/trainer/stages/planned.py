@@ -56,6 +56,10 @@ class PlannedStage:
     asks_history: bool = False
 
 
-def path_of_params(stage: PlannedStage) -> str:
-    """Return the dotted path of the params of a stage of the list, in those of the run."""
-    return f"stages.{'.stages.'.join(stage.name.split('.')[::2])}"
+def path_of_params(name: str) -> str:
+    """Return the dotted path of the params of a stage of the list, in those of the run.
+
+    Args:
+        name: full name of the stage.
+    """
+    return f"stages.{'.stages.'.join(name.split('.')[::2])}"

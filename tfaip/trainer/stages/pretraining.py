@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfaip.errors import UsageError
@@ -62,8 +62,12 @@ def expand_pretraining(plain: Any, pretraining: PretrainingParams, scenario: Any
     if pretraining.vary:
         return _varied(pretraining)
     scenario = scenario_with_hooks(scenario, plain)
-    stages = _of_stages(plain, pretraining, scenario)
-    of_epochs = _of_history(plain, pretraining, scenario) or _of_epochs(plain, pretraining, scenario)
+    limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
+    stages = _of_stages(plain, pretraining, scenario, limit)
+    if asks_for_history(scenario):
+        of_epochs = _of_history(plain, pretraining, scenario)
+    else:
+        of_epochs = _of_epochs(plain, scenario, limit)
     if stages and of_epochs:
         raise UsageError(
             f"{name_of(scenario)} has both hooks, pretraining and params_for_epoch: return None in one of them"
@@ -92,9 +96,8 @@ def _varied(pretraining: PretrainingParams) -> list[PretrainingStage]:
     return stages
 
 
-def _of_stages(plain: Any, pretraining: PretrainingParams, scenario: Any) -> list[PretrainingStage]:
+def _of_stages(plain: Any, pretraining: PretrainingParams, scenario: Any, limit: int) -> list[PretrainingStage]:
     """Return the stages of the hook `pretraining`."""
-    limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
     stages: list[PretrainingStage] = []
     used = 0
     while len(stages) <= MAX_STAGES:
@@ -111,9 +114,8 @@ def _of_stages(plain: Any, pretraining: PretrainingParams, scenario: Any) -> lis
     raise _endless(f"pretraining({len(stages)}, params)", scenario, limit)
 
 
-def _of_epochs(plain: Any, pretraining: PretrainingParams, scenario: Any) -> list[PretrainingStage]:
+def _of_epochs(plain: Any, scenario: Any, limit: int) -> list[PretrainingStage]:
     """Return the stages of the hook `params_for_epoch`: one for epochs that follow each other with equal params."""
-    limit = plain.epochs if pretraining.max_epochs is None else pretraining.max_epochs
     stages: list[PretrainingStage] = []
     for epoch in range(1, limit + 2):
         if epoch > plain.epochs:
@@ -126,8 +128,7 @@ def _of_epochs(plain: Any, pretraining: PretrainingParams, scenario: Any) -> lis
         if epoch > limit:
             break
         if stages and not differences(stages[-1].params, params):
-            last = stages.pop()
-            stages.append(PretrainingStage(last.name, last.epochs + 1, last.params))
+            stages[-1] = replace(stages[-1], epochs=stages[-1].epochs + 1)
         else:
             stages.append(PretrainingStage(f"{EPOCH}.{epoch}", 1, params))
         if len(stages) > MAX_STAGES:
@@ -136,9 +137,7 @@ def _of_epochs(plain: Any, pretraining: PretrainingParams, scenario: Any) -> lis
 
 
 def _of_history(plain: Any, pretraining: PretrainingParams, scenario: Any) -> list[PretrainingStage]:
-    """Return a stage per epoch for a hook `params_for_epoch` that asks for the history; [] for another."""
-    if not asks_for_history(scenario):
-        return []
+    """Return a stage per epoch for a hook `params_for_epoch` that asks for the history."""
     limit = pretraining.max_epochs
     if limit is None or limit > MAX_STAGES:
         expected = f"the number of epochs from 1 to {MAX_STAGES}, as params_for_epoch asks for the history"
@@ -147,7 +146,7 @@ def _of_history(plain: Any, pretraining: PretrainingParams, scenario: Any) -> li
 
 
 def _later(plain: Any, scenario: Any, epoch: int) -> PretrainingStage:
-    def pending(directories: Mapping[str, Any], history: Any) -> Any:
+    def pending(directories: Any, history: Any) -> Any:
         before = None if history is None else history.until(epoch - 1)
         params = ask_for_epoch(scenario, epoch, plain, history=before)
         return copy_for_stage(plain) if params is None else params

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.limits import FieldError
 from tfaip.params.values.encoding import encode
+from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
 from tfaip.util.text import shorten, shorten_text
 
@@ -76,7 +77,7 @@ def check_work(
     plan: Sequence[PlannedStage],
     index: int,
     epochs: int,
-    done: Callable[[str], Mapping[str, Any] | None],
+    directories: StageDirectories,
     repeated: str | None = None,
 ) -> None:
     """Raise if a stage was changed that is done, and that a resumed training leaves as it is.
@@ -88,8 +89,7 @@ def check_work(
         plan: the stages of the run as they are now.
         index: of the stage that the checkpoint belongs to.
         epochs: completed epochs of the checkpoint.
-        done: returns the record of a stage of this name that is done; None: it is not, or an older version has
-            done it.
+        directories: of the stages, with their records.
         repeated: the stage from which on all are run again.
 
     Raises:
@@ -99,11 +99,16 @@ def check_work(
     for stage in plan[index:last]:
         if stage.kind is StageKind.TRAIN and (stage is not plan[index] or epochs < stage.last_epoch):
             return
-        record = done(stage.name)
+        record = _record_of_done(directories, stage.name)
         now = work_record(plan, stage.name)
         if record is not None and record != now:
             differing = [key for key in now if record.get(key) != now[key]]
             raise UsageError(_message(stage.name, differing, {} if "number" in differing else now, is_running=False))
+
+
+def _record_of_done(directories: StageDirectories, name: str) -> Mapping[str, Any] | None:
+    """Return the record of a stage that is done; None: it is not, or an older version has done it."""
+    return directories.facts(name).get(RECORD) if directories.is_done(name) else None
 
 
 def index_of(plan: Sequence[PlannedStage], name: str) -> int:

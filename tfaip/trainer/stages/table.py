@@ -47,9 +47,9 @@ def epochs_text(stage: PlannedStage) -> str:
     """Return the first and the last epoch of a stage: `3-5`, `3`, or `-` if it trains none."""
     if stage.kind is not StageKind.TRAIN:
         return "-"
-    return (
-        str(stage.first_epoch) if stage.first_epoch == stage.last_epoch else f"{stage.first_epoch}-{stage.last_epoch}"
-    )
+    if stage.first_epoch == stage.last_epoch:
+        return str(stage.first_epoch)
+    return f"{stage.first_epoch}-{stage.last_epoch}"
 
 
 def _text(stage: PlannedStage, final: Any) -> str:

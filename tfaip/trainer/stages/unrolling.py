@@ -10,7 +10,6 @@ from typing import Any
 
 from tfaip.params.limits import FieldError
 from tfaip.params.names.suggestions import did_you_mean
-from tfaip.params.tree.nodes import node_fields
 from tfaip.params.types.fieldtext import value_text
 from tfaip.trainer.stages.naming import check_name
 from tfaip.trainer.stages.params import CallStage, OverridingStage, RepeatStage, StageParams, TrainStage
@@ -21,21 +20,6 @@ MAX_STAGES = 1000
 MAX_DEPTH = 4
 # Of the text of an override.
 MAX_TEXT = 10_000
-
-
-@dataclass(frozen=True)
-class UnrolledStage:
-    """Stage that is no group.
-
-    Args:
-        name: full name: `loop.2.align`.
-        path: dotted path of its params in those of the run.
-        settings: a copy of its params, whose texts are filled in.
-    """
-
-    name: str
-    path: str
-    settings: StageParams
 
 
 @dataclass
@@ -66,11 +50,42 @@ class _Order:
         raise ValueError(f"no {placeholder}, since this stage comes later")
 
 
-def unroll(stages: Mapping[str, StageParams]) -> list[UnrolledStage]:
-    """Return the stages in the order in which they run.
+def check_stages(stages: Mapping[str, StageParams], epochs: int) -> None:
+    """Raise unless the stages can be run one after the other, and leave epochs to the plain params.
 
     Args:
         stages: `TrainerParams.stages`.
+        epochs: the last epoch of the run.
+
+    Raises:
+        FieldError: if they cannot; the path begins at the params that have the stages.
+    """
+    trainings = [stage for stage in unroll(stages).values() if isinstance(stage, TrainStage)]
+    check_remaining_epochs(sum(training.epochs or 0 for training in trainings), epochs)
+
+
+def check_remaining_epochs(used: int, epochs: int) -> None:
+    """Raise unless epochs are left for the plain params.
+
+    Args:
+        used: number of epochs of all stages before.
+        epochs: the last epoch of the run.
+
+    Raises:
+        FieldError: if there are none.
+    """
+    if used and used >= epochs:
+        raise FieldError("epochs", epochs, f"more than the {used} epochs of the stages, as it counts all of them")
+
+
+def unroll(stages: Mapping[str, StageParams]) -> dict[str, StageParams]:
+    """Return the stages that are no groups by full name (`loop.2.align`), in the order in which they run.
+
+    Args:
+        stages: `TrainerParams.stages`.
+
+    Returns:
+        Copies of the params, whose texts are filled in.
 
     Raises:
         FieldError: if the stages cannot work; the path begins at the params that have them.
@@ -80,7 +95,7 @@ def unroll(stages: Mapping[str, StageParams]) -> list[UnrolledStage]:
     count = _count(stages)
     if count > MAX_STAGES:
         raise FieldError("stages", count, f"at most {MAX_STAGES} stages, with all repetitions")
-    return list(_unrolled(stages, "stages", "", None, _Order(keys)))
+    return dict(_unrolled(stages, "stages", "", None, _Order(keys)))
 
 
 def _check_group(stages: Mapping[str, StageParams], path: str, keys: dict[str, type], depth: int) -> None:
@@ -110,33 +125,33 @@ def _count(stages: Mapping[str, StageParams]) -> int:
 
 def _unrolled(
     stages: Mapping[str, StageParams], path: str, prefix: str, repetition: int | None, order: _Order
-) -> Iterator[UnrolledStage]:
+) -> Iterator[tuple[str, StageParams]]:
     for key, stage in stages.items():
         place = f"{path}.{key}"
         if isinstance(stage, RepeatStage):
             for number in range(1, stage.times + 1):
                 yield from _unrolled(stage.stages, f"{place}.stages", f"{prefix}{key}.{number}.", number, order)
         else:
-            yield UnrolledStage(f"{prefix}{key}", place, _filled(stage, place, repetition, order))
+            yield f"{prefix}{key}", _filled(stage, place, repetition, order)
             order.latest[key] = f"{prefix}{key}"
 
 
 def _filled(stage: StageParams, path: str, repetition: int | None, order: _Order) -> StageParams:
     """Return a copy of the params of a stage whose texts are filled in."""
+    if not isinstance(stage, CallStage | OverridingStage):
+        return stage
     fill_text = partial(_fill, repetition=repetition, order=order)
-    values = {field.name: getattr(stage, field.name) for field in node_fields(stage)}
-    field_name = "arguments" if isinstance(stage, CallStage) else "overrides"
-    if isinstance(stage, CallStage | OverridingStage):
-        filled = {}
-        for key, value in values[field_name].items():
-            if isinstance(stage, OverridingStage):
-                value = _value_of(value, repetition, f"{path}.overrides", key)
-            try:
-                filled[key] = map_texts(value, fill_text)
-            except ValueError as error:
-                raise FieldError(f"{path}.{field_name}", value, str(error), index=key) from error
-        values[field_name] = filled
-    return type(stage)(**values)
+    name = "arguments" if isinstance(stage, CallStage) else "overrides"
+    filled = {}
+    for key, value in getattr(stage, name).items():
+        if isinstance(stage, OverridingStage):
+            value = _value_of(value, repetition, f"{path}.overrides", key)
+        try:
+            filled[key] = map_texts(value, fill_text)
+        except ValueError as error:
+            raise FieldError(f"{path}.{name}", value, str(error), index=key) from error
+    changed: dict[str, Any] = {name: filled}
+    return dataclasses.replace(stage, **changed)
 
 
 def _fill(text: str, repetition: int | None, order: _Order) -> str:

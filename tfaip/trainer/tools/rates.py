@@ -133,8 +133,8 @@ def _values_of_stage(stage: RatedStage, params: TrainerParams[Any, Any], before:
     from tfaip.trainer.schedules.live import check_targets
 
     schedules, accum = schedules_of(params), params.train_accum_steps
-    check_targets([schedule for schedule in schedules if not schedule.is_of_data], params)
-    of_data = DataSchedules([schedule for schedule in schedules if schedule.is_of_data], params)
+    check_targets(params)
+    of_data = DataSchedules(params)
     of_data.check_each(lambda changed: None)
     found: dict[str, list[EpochRates]] = {schedule.name: [] for schedule in schedules}
     for epoch in stage.numbers:

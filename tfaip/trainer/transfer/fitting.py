@@ -130,7 +130,7 @@ class Fitting:
         if source is not None and tuple(axis.size for axis in source.axes) == source_shape:
             old = [renamed_axis(axis, self.renamed) for axis in source.axes]
         new = list(target.axes)
-        given = self.given(path)
+        given = self._blocks_of(path)
         if given is not None:
             for axis in _axes_of_blocks(target, source_shape, given):
                 old[axis], new[axis] = _given_axis(new[axis], shape[axis], source_shape[axis], given)
@@ -165,9 +165,12 @@ class Fitting:
                     "blocks",
                 )
 
-    def given(self, path: str) -> Sequence[int] | None:
+    def _blocks_of(self, path: str) -> Sequence[int] | None:
         """Return the blocks that the user gave for a weight, if any."""
-        return next((sizes for pattern, sizes in self.blocks.items() if path_matches(re.compile(pattern), path)), None)
+        for pattern, sizes in self.blocks.items():
+            if path_matches(re.compile(pattern), path):
+                return sizes
+        return None
 
     def _structure_of(self, path: str, shape: Shape) -> WeightStructure:
         known = self.structure.get(path, _NO_STRUCTURE)

@@ -11,58 +11,30 @@ from tfaip.util.text import shorten_text
 
 ARROW = "->"
 
-Substitution = tuple[re.Pattern[str], str]
-
 
 @dataclass(frozen=True)
 class NameRules:
-    """Rules of one transfer.
+    """Rules of one transfer, as the user wrote them; they are already checked.
 
     Args:
-        include: only target weights that this matches take part (None: all); see `path_matches`.
-        exclude: target weights that this matches take no part.
-        rename: substitutions on the names of the source, in order.
+        include: only target weights that this regular expression matches take part (None: all); see `path_matches`.
+        exclude: target weights that this regular expression matches take no part.
+        rename: substitutions `old->new` on the names of the source, in order; see `expected_substitution`.
         rename_targets: substitutions on the paths of the target, before they are looked up in the source.
         add_suffix: appended to the paths of the target before they are looked up.
     """
 
-    include: re.Pattern[str] | None = None
-    exclude: re.Pattern[str] | None = None
-    rename: tuple[Substitution, ...] = ()
-    rename_targets: tuple[Substitution, ...] = ()
+    include: str | None = None
+    exclude: str | None = None
+    rename: Sequence[str] = ()
+    rename_targets: Sequence[str] = ()
     add_suffix: str = ""
-
-    @classmethod
-    def parse(
-        cls,
-        include: str | None = None,
-        exclude: str | None = None,
-        rename: Sequence[str] = (),
-        rename_targets: Sequence[str] = (),
-        add_suffix: str = "",
-    ) -> NameRules:
-        """Parse rules that a user wrote as text, and that are already checked.
-
-        Args:
-            include: a regular expression, see `expected_pattern`.
-            exclude: a regular expression.
-            rename: substitutions as `old->new`, see `expected_substitution`.
-            rename_targets: substitutions as `old->new`.
-            add_suffix: appended to the paths of the target.
-        """
-        return cls(
-            _compiled(include),
-            _compiled(exclude),
-            tuple(map(_substitution, rename)),
-            tuple(map(_substitution, rename_targets)),
-            add_suffix,
-        )
 
     def selects(self, path: str) -> bool:
         """Return True if a target weight takes part."""
-        if self.include is not None and not path_matches(self.include, path):
+        if self.include is not None and not path_matches(re.compile(self.include), path):
             return False
-        return self.exclude is None or not path_matches(self.exclude, path)
+        return self.exclude is None or not path_matches(re.compile(self.exclude), path)
 
     def renamed_source(self, name: str) -> str:
         """Return the name under which a weight of the source is found."""
@@ -89,16 +61,8 @@ def expected_substitution(text: str) -> str | None:
     return None
 
 
-def _compiled(pattern: str | None) -> re.Pattern[str] | None:
-    return None if pattern is None else re.compile(pattern)
-
-
-def _substitution(text: str) -> Substitution:
-    old, _, new = text.partition(ARROW)
-    return re.compile(old), new
-
-
-def _substituted(name: str, substitutions: Sequence[Substitution]) -> str:
-    for pattern, new in substitutions:
-        name = pattern.sub(new, name)
+def _substituted(name: str, substitutions: Sequence[str]) -> str:
+    for text in substitutions:
+        old, _, new = text.partition(ARROW)
+        name = re.sub(old, new, name)
     return name

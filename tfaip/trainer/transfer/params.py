@@ -84,4 +84,4 @@ class TransferParams(ParamsBase):
         """
         check_fields(self)
         check_block_patterns(self.blocks)
-        return NameRules.parse(self.include, self.exclude, self.rename)
+        return NameRules(self.include, self.exclude, self.rename)

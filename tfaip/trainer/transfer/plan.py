@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import AmbiguousAxis, Structure, WeightStructure
@@ -33,6 +33,20 @@ class Outcome(StrEnum):
     AMBIGUOUS = "left fresh: ambiguous"
 
 
+class Found(NamedTuple):
+    """Array of a source that has the name of a target weight.
+
+    Args:
+        place: index of the source.
+        name: its name there.
+        shape: its shape.
+    """
+
+    place: int
+    name: str
+    shape: Shape
+
+
 @dataclass(frozen=True)
 class Row:
     """Target weight and the decision on it.
@@ -41,8 +55,7 @@ class Row:
         target: its path.
         shape: its shape.
         outcome: the decision.
-        source: the array that it takes, or whose shape differs: index of the source, and name there.
-        source_shape: the shape of that array.
+        found: the array that it takes, or whose shape differs.
         candidates: the paths that it may belong to, or that may belong to it, if that is ambiguous.
         fit: the entries that it takes, if it is loaded in part.
         reason: why its entries are ambiguous; empty: they are not.
@@ -51,11 +64,15 @@ class Row:
     target: str
     shape: Shape
     outcome: Outcome
-    source: tuple[int, str] | None = None
-    source_shape: Shape | None = None
+    found: Found | None = None
     candidates: tuple[str, ...] = ()
     fit: Fit | None = None
     reason: str = ""
+
+    @property
+    def is_loaded(self) -> bool:
+        """True if the weight is loaded, at least in part."""
+        return self.outcome in (Outcome.LOADED, Outcome.PARTLY_LOADED)
 
 
 @dataclass(frozen=True)
@@ -81,28 +98,26 @@ class Transfer:
         """
         arrays: dict[str, np.ndarray] = {}
         for row in self.rows:
-            if row.source is None or row.outcome not in (Outcome.LOADED, Outcome.PARTLY_LOADED):
+            if row.found is None or not row.is_loaded:
                 continue
-            index, name = row.source
-            array = self.sources[index].arrays[name]
+            array = self.array(row.found)
             if row.fit is not None:
                 array = row.fit.copy(array, (initial or {})[row.target], self.zero_rows)
             arrays[row.target] = array
         return arrays
 
+    def array(self, found: Found) -> np.ndarray:
+        """Return an array of a source."""
+        return self.sources[found.place].arrays[found.name]
+
     def with_outcome(self, *outcomes: Outcome) -> list[Row]:
         """Return the rows with one of these outcomes."""
         return [row for row in self.rows if row.outcome in outcomes]
 
-    def unused(self) -> list[tuple[int, str]]:
-        """Return the arrays that no row names, as index of the source and name there."""
-        used = {row.source for row in self.rows}
-        unused = []
-        for index, source in enumerate(self.sources):
-            for name in sorted(source.arrays):
-                if (index, name) not in used:
-                    unused.append((index, name))
-        return unused
+    def unused(self, place: int) -> list[str]:
+        """Return the names of the arrays of a source that no row names, sorted."""
+        used = {row.found.name for row in self.rows if row.found is not None and row.found.place == place}
+        return sorted(set(self.sources[place].arrays) - used)
 
 
 def plan_transfer(
@@ -142,23 +157,23 @@ def plan_transfer(
             rows = _found_by_tail(rows, place, source, found_names[place], rules)
     if mode is TransferMode.SUBSET:
         fitting = Fitting(structure or {}, blocks or {}, rules.renamed_source)
-        fitting.check_blocks({row.target: row.source_shape for row in rows})
+        fitting.check_blocks({row.target: None if row.found is None else row.found.shape for row in rows})
         rows = _fitted(rows, sources, fitting)
     return Transfer(sources, rows, zero_rows=new_rows is NewRows.ZERO)
 
 
 def _fitted(rows: Sequence[Row], sources: Sequence[Source], fitting: Fitting) -> list[Row]:
     """Return the rows with entries of arrays for the targets whose shape, or whose parts, differ."""
-    structures = []
+    structures: dict[str, WeightStructure | None] = {}
     for place, source in enumerate(sources):
-        shapes = {r.target: r.source_shape for r in rows if r.source is not None and r.source[0] == place}
-        followed = resized_structure(fitting.structure, {p: s for p, s in shapes.items() if s is not None})
-        known = {row.target: source.structure.get(row.source[1]) for row in rows if row.source is not None}
-        structures.append({path: known.get(path) or followed.get(path) for path in shapes})
+        found = {row.target: row.found for row in rows if row.found is not None and row.found.place == place}
+        followed = resized_structure(fitting.structure, {path: array.shape for path, array in found.items()})
+        for path, array in found.items():
+            structures[path] = source.structure.get(array.name) or followed.get(path)
     result = []
     for row in rows:
-        if row.source is not None and row.source_shape is not None and len(row.source_shape) == len(row.shape):
-            row = _fitted_row(row, row.source_shape, structures[row.source[0]][row.target], fitting)
+        if row.found is not None and len(row.found.shape) == len(row.shape):
+            row = _fitted_row(row, row.found.shape, structures[row.target], fitting)
         result.append(row)
     return result
 
@@ -183,7 +198,7 @@ def _found_by_tail(
     missing = {rules.wanted_name(row.target): row for row in rows if row.outcome is Outcome.NOT_FOUND}
     if source.prefix:
         missing = {name: row for name, row in missing.items() if name.startswith(f"{source.prefix}/")}
-    used = {row.source[1] for row in rows if row.source is not None and row.source[0] == place}
+    used = {row.found.name for row in rows if row.found is not None and row.found.place == place}
     matches = match_tails(list(missing), names, used)
     result = []
     for row in rows:
@@ -197,7 +212,7 @@ def _row_of_match(row: Row, place: int, source: Source, match: Match) -> Row:
         return replace(row, outcome=Outcome.AMBIGUOUS, candidates=match.candidates)
     shape = source.arrays[match.name].shape
     outcome = Outcome.LOADED if shape == row.shape else Outcome.SHAPE_DIFFERS
-    return replace(row, outcome=outcome, source=(place, match.name), source_shape=shape)
+    return replace(row, outcome=outcome, found=Found(place, match.name, shape))
 
 
 def _row(
@@ -206,13 +221,16 @@ def _row(
     if not rules.selects(path):
         return Row(path, shape, Outcome.EXCLUDED)
     wanted = rules.wanted_name(path)
-    candidates = [(i, names[wanted]) for i, names in enumerate(found_names) if wanted in names]
+    candidates = []
+    for place, (source, names) in enumerate(zip(sources, found_names, strict=True)):
+        if wanted in names:
+            candidates.append(Found(place, names[wanted], source.arrays[names[wanted]].shape))
     if not candidates:
         return Row(path, shape, Outcome.NOT_FOUND)
-    shapes = [sources[i].arrays[name].shape for i, name in candidates]
-    if shape in shapes:
-        return Row(path, shape, Outcome.LOADED, candidates[shapes.index(shape)], shape)
-    return Row(path, shape, Outcome.SHAPE_DIFFERS, candidates[0], shapes[0])
+    for found in candidates:
+        if found.shape == shape:
+            return Row(path, shape, Outcome.LOADED, found)
+    return Row(path, shape, Outcome.SHAPE_DIFFERS, candidates[0])
 
 
 def _renamed(source: Source, rules: NameRules) -> dict[str, str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tfaip.trainer.transfer.plan import Outcome, Row, Transfer
+from tfaip.trainer.transfer.plan import Row, Transfer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ def slot_arrays(
         A value for each variable in `new`.
     """
     rows = {row.target: row for row in transfer.rows}
-    keeps_unnamed = same_rule and _unnamed(old) == _unnamed(new) and _slot_shapes(old) == _slot_shapes(new)
+    keeps_unnamed = same_rule and _slot_shapes(old) == _slot_shapes(new)
     result = {}
     for name, initial in new.items():
         kind, _, path = name.partition("/")
@@ -57,25 +57,14 @@ def slot_arrays(
 def _slot(kind: str, path: str, row: Row | None, old: Arrays, initial: np.ndarray, weights: Arrays) -> np.ndarray:
     if kind == AVERAGE:
         initial = weights[path]
-    if row is None or row.source is None or row.outcome not in (Outcome.LOADED, Outcome.PARTLY_LOADED):
+    if row is None or row.found is None or not row.is_loaded:
         return initial
-    place, name = row.source
-    source = old.get(f"{kind}/{name}")
-    if place != 0 or source is None or source.shape != row.source_shape:
+    source = old.get(f"{kind}/{row.found.name}")
+    if row.found.place != 0 or source is None or source.shape != row.found.shape:
         return initial
     return source if row.fit is None else row.fit.copy(source, initial)
 
 
-def _unnamed(variables: Arrays) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the variables that tell nothing but a position."""
-    return {name: array.shape for name, array in variables.items() if name.startswith(_UNNAMED)}
-
-
 def _slot_shapes(variables: Arrays) -> dict[str, tuple[int, ...]]:
-    return dict(_named_slots(variables))
-
-
-def _named_slots(variables: Arrays) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for name, array in variables.items():
-        if "/" in name and not name.startswith(_UNNAMED):
-            yield name, array.shape
+    """Return the shapes of the slots, named or not, without the counters."""
+    return {name: array.shape for name, array in variables.items() if "/" in name}

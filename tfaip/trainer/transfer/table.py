@@ -41,22 +41,22 @@ def _outcome_text(row: Row, transfer: Transfer) -> str:
         text += f" {row.fit}"
         notes = row.fit.notes_of_growth() if transfer.zero_rows else []
         text += "".join(f"; outputs change: {note}" for note in notes)
-    if row.reason and row.source_shape is not None:
-        text += f" ({row.reason}; source: {shape_text(row.source_shape)})"
-    if row.source is None:
+    found = row.found
+    if found is None:
         return text
-    if row.outcome is Outcome.SHAPE_DIFFERS and row.source_shape is not None:
-        text += f" (source: {shape_text(row.source_shape)})"
-    source, name = row.source
+    if row.reason:
+        text += f" ({row.reason}; source: {shape_text(found.shape)})"
+    if row.outcome is Outcome.SHAPE_DIFFERS:
+        text += f" (source: {shape_text(found.shape)})"
     if len(transfer.sources) > 1:
-        return f"{text} from {transfer.sources[source].description}: {name}"
-    return text if name == row.target else f"{text} from {name}"
+        return f"{text} from {transfer.sources[found.place].description}: {found.name}"
+    return text if found.name == row.target else f"{text} from {found.name}"
 
 
 def _unused_lines(transfer: Transfer) -> list[str]:
     lines = []
     for place, source in enumerate(transfer.sources):
-        names = [name for i, name in transfer.unused() if i == place]
+        names = transfer.unused(place)
         if names:
             more = f" and {len(names) - _UNUSED_SHOWN} more" if len(names) > _UNUSED_SHOWN else ""
             lines.append(f"not used of {source.description}: {', '.join(names[:_UNUSED_SHOWN])}{more}")

@@ -91,7 +91,7 @@ class WarmStartParams(ParamsBase):
         """
         check_fields(self)
         check_block_patterns(self.blocks)
-        return NameRules.parse(self.include, self.exclude, self.rename, self.rename_targets, add_suffix=self.add_suffix)
+        return NameRules(self.include, self.exclude, self.rename, self.rename_targets, self.add_suffix)
 
     def sources(self) -> list[tuple[str, str]]:
         """Return the path of each source with its prefix, which is empty for the whole model.

@@ -145,7 +145,7 @@ def _all_weights(
 def _of_other_shape(transfer: Transfer) -> dict[str, np.ndarray]:
     """Return the arrays that are found by name in another shape, by target path."""
     rows = transfer.with_outcome(Outcome.SHAPE_DIFFERS)
-    return {row.target: transfer.sources[row.source[0]].arrays[row.source[1]] for row in rows if row.source is not None}
+    return {row.target: transfer.array(row.found) for row in rows if row.found is not None}
 
 
 def _without(source: Source, names: set[str]) -> Source:
@@ -159,7 +159,7 @@ def _without(source: Source, names: set[str]) -> Source:
 def _check_patterns(rules: NameRules, paths: list[str]) -> None:
     for name, pattern in (("include", rules.include), ("exclude", rules.exclude)):
         if pattern is not None:
-            matching_paths(pattern.pattern, name, "weight", paths)
+            matching_paths(pattern, name, "weight", paths)
 
 
 def _check_prefixes(sources: list[Source], names: list[str]) -> None:
@@ -223,8 +223,8 @@ def _difference(row: Row) -> str:
         return f"{row.target} (ambiguous: {_some(list(row.candidates))})"
     if row.reason:
         return f"{row.target} (ambiguous: {row.reason})"
-    if row.source_shape is not None:
-        return f"{row.target} (shape {shape_text(row.source_shape)}, needed {shape_text(row.shape)})"
+    if row.found is not None:
+        return f"{row.target} (shape {shape_text(row.found.shape)}, needed {shape_text(row.shape)})"
     return row.target
 
 

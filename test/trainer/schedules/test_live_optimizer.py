@@ -1,0 +1,123 @@
+"""Scheduled numbers of the optimizer: each with the weights that follow by hand, on both backends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from test.trainer.line import CallbackOf, train
+from test.trainer.schedules.liveruns import FROM_TWO, EachBatch, check_live_value, weight_now, weights_after
+from test.trainer.schedules.support import LiveScenario, live_params, step
+from tfaip.trainer.optimizer import (
+    AdaBeliefOptimizer,
+    AdamaxOptimizer,
+    AdamOptimizer,
+    LambOptimizer,
+    LionOptimizer,
+    MuonOptimizer,
+    NadamOptimizer,
+    OptimizerGroupParams,
+    RMSpropOptimizer,
+    SGDOptimizer,
+)
+from tfaip.trainer.optimizer.params import GradientNoiseParams
+from tfaip.trainer.schedules import ScheduleParams
+
+pytestmark = pytest.mark.backend
+
+
+@pytest.mark.parametrize(
+    ("target", "values", "x", "fields", "expected"),
+    [
+        ("optimizer.clip_value", (1.0, 0.5), 3.0, {}, [-1.0, -1.5]),
+        ("optimizer.clip_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5]),
+        ("optimizer.clip_global_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5]),
+        ("optimizer.weight_decay", (0.0, 0.1), 0.0, {"model": FROM_TWO}, [2.0, 1.8]),
+        ("optimizer.momentum", (0.0, 0.5), 1.0, {}, [-1.0, -2.5]),
+        (
+            "optimizer.groups.0.lr_factor",
+            (1.0, 0.25),
+            1.0,
+            {"optimizer": SGDOptimizer(groups=[OptimizerGroupParams("line/kernel", lr_factor=1.0)])},
+            [-1.0, -1.25],
+        ),
+    ],
+)
+def test_a_value_changes_between_epochs(
+    target: str, values: tuple[float, ...], x: float, fields: dict[str, Any], expected: list[float], tmp_path: Path
+) -> None:
+    check_live_value(target, values, x, fields, expected, tmp_path)
+
+
+def test_gradient_noise_that_begins_in_the_second_epoch() -> None:
+    # With a gradient of 0 and large noise, a step is as long as the clip.
+    optimizer = SGDOptimizer(clip_value=0.5, gradient_noise=GradientNoiseParams())
+    first, second = weights_after(
+        live_params([0.0], step("optimizer.gradient_noise.stddev", 0.0, 1000.0), optimizer=optimizer)
+    )
+    assert (first, abs(second)) == (0.0, 0.5)
+
+
+def test_gradient_noise_has_the_deviation_of_its_update() -> None:
+    # With a gradient of 0 a step is the noise: that of the second update, in the size of the schedule.
+    def weights(*stddev: float) -> list[float]:
+        return weights_after(live_params([0.0], step("optimizer.gradient_noise.stddev", *stddev)))
+
+    first, both = weights(0.5)
+    assert 0 != first != both - first != 0
+    np.testing.assert_allclose(weights(0.0, 0.5), [0.0, both - first], rtol=1e-6)
+    np.testing.assert_allclose(weights(0.5, 1.0), [first, first + 2 * (both - first)], rtol=1e-6)
+
+
+def test_beta_1_of_adam() -> None:
+    # Both moments are those of a constant gradient; only the correction of the bias differs: 1 / (1 - 0.5^2).
+    params = live_params([2.0], step("optimizer.beta_1", 0.0, 0.5), optimizer=AdamOptimizer())
+    np.testing.assert_allclose(weights_after(params), [-1.0, -1.0 - 4 / 3], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "number", "second"),
+    [
+        (RMSpropOptimizer(), "momentum", -0.3),
+        (MuonOptimizer(), "momentum", -0.3),
+        (AdamaxOptimizer(), "beta_1", -0.3),
+        (NadamOptimizer(), "beta_1", -0.3),
+        (LambOptimizer(), "beta_1", -0.7),
+        (LionOptimizer(), "beta_1", -0.05),
+        (AdaBeliefOptimizer(), "beta_1", -0.3),
+    ],
+)
+def test_every_update_rule_reads_the_number_from_its_variable(optimizer: Any, number: str, second: float) -> None:
+    def weights(*schedules: ScheduleParams, **changes: Any) -> list[float]:
+        chosen = type(optimizer)(**changes)
+        return weights_after(live_params([1.0, second], *schedules, optimizer=chosen, lr=0.1, model=FROM_TWO))
+
+    fixed = weights(**{number: 0.5})
+    scheduled = weights(step(f"optimizer.{number}", 0.5))
+    np.testing.assert_allclose(scheduled, fixed, rtol=1e-5)
+    assert weights(step(f"optimizer.{number}", 0.9)) != pytest.approx(fixed, rel=1e-3)
+
+
+def test_the_rate_of_the_averages() -> None:
+    logs: list[dict[str, float]] = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(values))
+    params = live_params([1.0], step("calc_ema", 0.5, 0.25), val_x=[1.0])
+    train(params, keep, scenario=LiveScenario)
+    # The weight is -1 and -2: 0.5 * 0 - 0.5 * 1, then 0.25 * -0.5 - 0.75 * 2.
+    assert [values["val_loss"] for values in logs] == [-0.5, -1.625]
+
+
+def test_an_update_of_several_batches_has_the_value_of_its_first() -> None:
+    # Updates begin with batches 0 and 2 of 4: clips 1 and 0.5.
+    schedule = ScheduleParams("optimizer.clip_value", {0: 1.0, 0.5: 0.5, 1: 0.25})
+    logs: list[dict[str, float]] = []
+    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(dict(values)))
+    moved: list[float] = []
+    watch = EachBatch(lambda model: moved.append(weight_now(model)))
+    params = live_params([3.0] * 4, schedule, train_accum_steps=2, epochs=1, steps_per_execution=1)
+    train(params, keep, watch, scenario=LiveScenario)
+    np.testing.assert_allclose(moved, [0.0, -1.0, -1.0, -1.5], rtol=1e-6)
+    assert logs[0]["schedule/optimizer.clip_value"] == 0.5
