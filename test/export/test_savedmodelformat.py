@@ -15,7 +15,7 @@ from test.export.exported import BATCH, largest_difference, outputs, run_client,
 from test.model.support import ScaleGraph, column, keras_inputs
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
-from tfaip.export.comparison import compare_outputs
+from tfaip.export.comparison import Tolerance, compare_outputs
 from tfaip.export.formats import ExportFormats
 from tfaip.export.kerasformat import KERAS_DIR
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
@@ -213,7 +213,7 @@ def test_outputs_without_names_are_an_error() -> None:
 def test_a_missing_output_is_caught() -> None:
     a, b = np.zeros(1), np.zeros(1)
     with pytest.raises(TfaipError, match=r"has the outputs \['prob'\], the graph \['class', 'prob'\]"):
-        compare_outputs({"prob": a}, {"prob": a, "class": b})
+        compare_outputs({"prob": a}, {"prob": a, "class": b}, Tolerance())
 
 
 @pytest.mark.parametrize(
@@ -236,15 +236,38 @@ def test_a_missing_output_is_caught() -> None:
 )
 def test_differences_are_seen_beside_any_other_value(exported: list[Any], expected: list[Any]) -> None:
     with pytest.raises(TfaipError, match="other values for output 'y'"):
-        compare_outputs({"y": np.array(exported)}, {"y": np.array(expected)})
+        compare_outputs({"y": np.array(exported)}, {"y": np.array(expected)}, Tolerance())
 
 
 def test_the_difference_is_relative_to_the_largest_value() -> None:
     given = {"y": np.array([1e30, 0.0, np.inf, np.nan]), "z": np.array([0.0]), "class": np.array([1] * 100)}
     exported = {**given, "y": np.array([1e30, 5e24, np.inf, np.nan]), "class": np.array([1] * 99 + [2])}
-    assert compare_outputs(exported, given) == pytest.approx(5e-6)
+    assert compare_outputs(exported, given, Tolerance()) == pytest.approx(5e-6)
     with pytest.raises(TfaipError, match="difference 5e-06, allowed 1e-06"):
-        compare_outputs(exported, given, 1e-6)
+        compare_outputs(exported, given, Tolerance(1e-6))
+
+
+@pytest.mark.parametrize(
+    ("precision", "expected"),
+    [
+        ("float32", Tolerance(1e-5, 1)),
+        ("mixed_float16", Tolerance(1 / 64, 25)),
+        ("mixed_bfloat16", Tolerance(1 / 8, 25)),
+    ],
+)
+def test_half_precision_may_differ_more(precision: str, expected: Tolerance) -> None:
+    layers = keras.Sequential([keras.layers.Dense(1), keras.layers.Dense(1, dtype=precision), keras.layers.ReLU()])
+    assert Tolerance.of(layers, 1e-5) == expected
+    given = {"y": np.array([100.0, 1.0]), "class": np.arange(8)}
+    moved = {"y": np.array([100.0, 13.4]), "class": np.array([1, 0, *range(2, 8)])}
+    if precision == "mixed_bfloat16":
+        assert compare_outputs(moved, given, expected) == pytest.approx(0.124)
+    else:
+        with pytest.raises(TfaipError, match="other values for output 'y'"):
+            compare_outputs(moved, given, expected)
+    moved["class"][2] = 7
+    with pytest.raises(TfaipError, match="other values for output"):
+        compare_outputs(moved, given, expected)
 
 
 def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ import pytest
 from test.support.commands import CommandResult
 from test.support.runs import files_below
 from test.support.tiny.scenario import TinyScenario
+from tfaip.components.loading import load_scenario
+from tfaip.device import Precision
 from tfaip.export.modelloading import load_exported
 from tfaip.export.savedmodelloading import ServedModel
 from tfaip.model.weights import load_arrays, save_arrays
@@ -96,6 +98,29 @@ def test_values_of_a_manifest_do_not_reach_the_terminal_as_they_are(
     assert first.isprintable()
     assert len(first) <= LINE_LIMIT
     assert any(line.startswith("?[2J ") for line in table)
+
+
+@pytest.mark.backend
+@pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision(check: Callable[..., tuple[int, str]], precision: str, tmp_path: Path) -> None:
+    # Convolutions and classes: what other programs compile differs by more than a float32 may.
+    scenario = load_scenario("tfaip.scenario.tutorial.full")
+    params = scenario.default_trainer_params()
+    params.output_dir, params.epochs, params.random_seed = str(tmp_path / "run"), 1, 3
+    params.device.precision, params.export_final = Precision(precision), False
+    params.progress_bar_mode = ProgressBarMode.PLAIN
+    scenario.create_trainer(params).train()
+    model = tmp_path / "run" / "best"
+    assert read_manifest(model)["precision"] == precision
+    rc, text = check(model, "--out", tmp_path / "check.json")
+    assert rc == 0, text
+    difference = json.loads((tmp_path / "check.json").read_text())["graphs"][0]["difference"]
+    assert difference < 0.01
+    # Rebuilt in another precision than it was trained in, it differs.
+    write_manifest(model, {**read_manifest(model), "precision": ["unknown"]})
+    rc, text = check(model)
+    assert rc == 1
+    assert "the exported model gives other values" in text
 
 
 @pytest.mark.backend

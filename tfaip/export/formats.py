@@ -13,7 +13,7 @@ import numpy as np
 from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import TfaipError
-from tfaip.export.comparison import compare_outputs, graph_outputs
+from tfaip.export.comparison import Tolerance, compare_outputs, graph_outputs
 from tfaip.export.kerasformat import KERAS_DIR, KerasExporter
 from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter, tensorflow_is_imported
@@ -146,19 +146,20 @@ class ExportFormats:
             try:
                 if exported is None:
                     return False
-                compare_outputs(exported, graph_outputs(graph, inputs))
+                compare_outputs(exported, graph_outputs(graph, inputs), Tolerance.of(self._graphs.root))
             except Exception:  # it is code of the user; `check` says more
                 return False
         return True
 
     def _compare(self, directory: Path, inputs: dict[str, np.ndarray]) -> None:
         """Raise unless the exported graphs in a directory give the outputs of the graphs themselves."""
+        tolerance = Tolerance.of(self._graphs.root)
         for format_name, exporter in self._exporters.items():
             for name, graph in self._graphs.by_name.items():
                 exported = exporter.load(directory / format_name, name)(inputs)
                 expected = graph_outputs(graph, inputs)
                 with _advised(self._advice.on_difference, format_name):
-                    _require_equal(f"graph {name!r} in {format_name}/", exported, expected)
+                    _require_equal(f"graph {name!r} in {format_name}/", exported, expected, tolerance)
         self.compared = self.names
 
 
@@ -178,9 +179,11 @@ def _advised(advice: str, format_name: str) -> Iterator[None]:
         raise type(error)(f"{error}; {advice.format(format_name)}") from error
 
 
-def _require_equal(what: str, exported: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
+def _require_equal(
+    what: str, exported: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], tolerance: Tolerance
+) -> None:
     try:
-        compare_outputs(exported, expected)
+        compare_outputs(exported, expected, tolerance)
     except TfaipError as error:
         raise TfaipError(
             f"{what}: {error}; the graph depends on something that is not exported (Python state, random numbers)"

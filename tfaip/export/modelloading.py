@@ -12,6 +12,7 @@ from typing import Any
 from tfaip.components.formermodel import directory_of, find_former_model, params_file_of
 from tfaip.components.loading import Scenario, load_trusted_scenario
 from tfaip.components.scenario import ScenarioComponents
+from tfaip.device import Precision
 from tfaip.errors import TfaipError, UsageError
 from tfaip.util.construction import construct
 from tfaip.util.manifest import read_manifest
@@ -45,6 +46,16 @@ def backend_of(path: Path) -> str | None:
         return read_manifest(path).get("backend")
     except TfaipError:
         return None  # older directories have no manifest; damage is reported when the weights are read
+
+
+def precision_of(path: Path) -> Precision:
+    """Return the precision in which the graph of a model directory computed; older ones do not say it.
+
+    Raises:
+        TfaipError: if the manifest is damaged.
+    """
+    name = read_manifest(path).get("precision", Precision.FLOAT32)
+    return Precision(name) if name in list(Precision) else Precision.FLOAT32
 
 
 def load_exported(path: str | Path, trusted: Iterable[str] = ()) -> ScenarioComponents[Any, Any]:

@@ -115,7 +115,7 @@ class ModelDirectoryWriter:
                 model = written or self._write_values(path, directory, weights)
                 lost, before = model.lost, model.before
                 kept = [name for name in before.added_formats if name not in lost]
-                write_manifest(directory, _origin(kept), model.files)
+                write_manifest(directory, self._origin(kept), model.files)
                 foreign = before.foreign_entries()
                 removed = [name for name in foreign if not model.is_same or not _keep(name, path, directory)]
             _warn_of_losses(path, lost, removed)
@@ -153,6 +153,17 @@ class ModelDirectoryWriter:
             # Views, which end with this method, before the next step.
             weights = {path: backend.host_view(v) for path, v in variables_by_path(self._scenario.graph).items()}
         return save_arrays(directory / WEIGHTS_FILE, weights)
+
+    def _origin(self, added_formats: Sequence[str]) -> dict[str, Any]:
+        """Return what the manifest says besides the files."""
+        origin: dict[str, Any] = {
+            "backend": keras.backend.backend(),
+            "precision": self._scenario.graph.dtype_policy.name,
+            "versions": {"tfaip": __version__, "keras": keras.__version__},
+        }
+        if added_formats:
+            origin[ADDED_FORMATS] = list(added_formats)
+        return origin
 
     def _add_format(
         self, name: str, before: ModelDirectory, directory: Path, is_same: bool, is_trained: bool
@@ -226,14 +237,3 @@ def add_formats(
                 link_entry(entry, directory / entry.name)
         formats.write(directory)
         write_manifest(directory, origin)
-
-
-def _origin(added_formats: Sequence[str]) -> dict[str, Any]:
-    """Return what the manifest says besides the files."""
-    origin: dict[str, Any] = {
-        "backend": keras.backend.backend(),
-        "versions": {"tfaip": __version__, "keras": keras.__version__},
-    }
-    if added_formats:
-        origin[ADDED_FORMATS] = list(added_formats)
-    return origin

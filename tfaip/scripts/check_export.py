@@ -22,7 +22,8 @@ batch of the data that the training validated on (random inputs if these are not
 SavedModel is a program: check only what you trust.
 
   --batch_size N         samples of the batch (16)
-  --tolerance X          allowed difference of an output, relative to its largest value (1e-5)
+  --tolerance X          allowed difference of an output, relative to its largest value (1e-5; of models
+                         trained in half precision more)
   --out FILE             write the results as JSON
   --dry_run              check the files, print what would be compared, compare nothing
   --trust PKG [PKG ...]  {command.TRUST}"""
@@ -41,13 +42,16 @@ def main(name: str, flags: list[str]) -> None:
     models = open_verified(Path(name), flags)
     args = _parse(f"{PROG} {name}", models.flags)
     import_backend()
+    from tfaip.device.devices import precision_scope
     from tfaip.export.formats import FORMATS
     from tfaip.export.modelcheck import check_formats
-    from tfaip.export.modelloading import load_weights
+    from tfaip.export.modelloading import load_weights, precision_of
     from tfaip.export.trainingdata import sample_inputs
 
-    scenario, path = construct(models.scenario, models.params), models.paths[0]
-    load_weights(scenario, path)
+    path = models.paths[0]
+    with precision_scope(precision_of(path)):
+        scenario = construct(models.scenario, models.params)
+        load_weights(scenario, path)
     if args.dry_run:
         found = ", ".join(f"{name}/" for name in FORMATS if (path / name).is_dir()) or "no format"
         reference = f"the graph of {path} ({models.scenario.__name__}) on {args.batch_size} samples"
@@ -64,13 +68,11 @@ def _parse(prog: str, flags: Sequence[str]) -> Any:
 
     parser = CommandParser(prog, "Check an exported model.", writes=["out"])
     parser.add_option("--batch_size", type=int, default=16, help="Samples of the batch that is compared")
-    parser.add_option(
-        "--tolerance", type=float, default=1e-5, help="Allowed difference of an output, relative to its largest value"
-    )
+    parser.add_option("--tolerance", type=float, help="Allowed difference of an output, relative to its largest value")
     args = parser.parse(flags)
     if args.batch_size < 1:
         raise UsageError(f"--batch_size is {args.batch_size}, expected at least 1")
-    if not 0 <= args.tolerance < 1:
+    if args.tolerance is not None and not 0 <= args.tolerance < 1:
         raise UsageError(f"--tolerance is {args.tolerance}, expected a number from 0 to below 1")
     return args
 
