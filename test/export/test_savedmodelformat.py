@@ -16,7 +16,7 @@ from test.model.support import ScaleGraph, column, keras_inputs
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.comparison import Tolerance, compare_outputs
-from tfaip.export.formats import ExportFormats
+from tfaip.export.formats import Advice, ExportFormats
 from tfaip.export.kerasformat import KERAS_DIR
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter
 from tfaip.export.savedmodelloading import ServedModel
@@ -268,6 +268,24 @@ def test_half_precision_may_differ_more(precision: str, expected: Tolerance) -> 
     moved["class"][2] = 7
     with pytest.raises(TfaipError, match="other values for output"):
         compare_outputs(moved, given, expected)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the assertion is an operation of TensorFlow")
+def test_an_exported_graph_that_cannot_be_run_is_an_error_of_one_line() -> None:
+    import tensorflow as tf
+
+    def above_two(inputs: TensorDict) -> TensorDict:
+        with tf.control_dependencies([tf.debugging.assert_greater(inputs["x"], 2.0)]):
+            return {"y": tf.identity(inputs["x"])}
+
+    formats = ExportFormats(scale_graphs(function=above_two), [SERVE_DIR], Advice("switch off {}", ""))
+    with pytest.raises(
+        TfaipError, match=r"graph 'serve' in serve/ was written, but fails: .*; switch off serve$"
+    ) as info:
+        formats.check({"x": column([1])})
+    assert "\n" not in str(info.value)
+    assert len(str(info.value)) < 300
+    formats.check({"x": column([3])})
 
 
 def test_without_tensorflow_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

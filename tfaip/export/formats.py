@@ -18,6 +18,7 @@ from tfaip.export.kerasformat import KERAS_DIR, KerasExporter
 from tfaip.export.onnxformat import ONNX_DIR, OnnxExporter
 from tfaip.export.savedmodelformat import SERVE_DIR, ServingExporter, tensorflow_is_imported
 from tfaip.model.exportgraph import ExportGraphs
+from tfaip.util.text import shorten_text
 from tfaip.util.typing import TensorDict
 
 
@@ -156,7 +157,8 @@ class ExportFormats:
         tolerance = Tolerance.of(self._graphs.root)
         for format_name, exporter in self._exporters.items():
             for name, graph in self._graphs.by_name.items():
-                exported = exporter.load(directory / format_name, name)(inputs)
+                with _advised(self._advice.on_failure, format_name):
+                    exported = _run(exporter.load(directory / format_name, name), inputs, f"{format_name}/", name)
                 expected = graph_outputs(graph, inputs)
                 with _advised(self._advice.on_difference, format_name):
                     _require_equal(f"graph {name!r} in {format_name}/", exported, expected, tolerance)
@@ -177,6 +179,23 @@ def _advised(advice: str, format_name: str) -> Iterator[None]:
         if not advice:
             raise
         raise type(error)(f"{error}; {advice.format(format_name)}") from error
+
+
+def _run(exported: Any, inputs: dict[str, np.ndarray], directory: str, name: str) -> dict[str, np.ndarray]:
+    """Return the outputs of an exported graph.
+
+    Raises:
+        TfaipError: if the library of its format cannot run it, such as a TensorFlow that is older than the JAX.
+    """
+    try:
+        outputs: dict[str, np.ndarray] = exported(inputs)
+    except TfaipError:
+        raise
+    except Exception as error:
+        raise TfaipError(
+            f"graph {name!r} in {directory} was written, but fails: {shorten_text(str(error), 200)}"
+        ) from error
+    return outputs
 
 
 def _require_equal(

@@ -205,9 +205,11 @@ class RunDirectory:
         """Return the paths that a run writes to and that may exist already."""
         parts = self.checkpoints.relative_to(self.root).parts
         directories = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
-        events = [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
         files = [self.params_file, self.history_file, self.log_file]
-        return [*files, self.best, self.export, self.stages, self.loggers, *directories, *events]
+        return [*files, self.best, self.export, self.stages, self.loggers, *directories, *self._event_directories()]
+
+    def _event_directories(self) -> list[Path]:
+        return [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]
 
     def _check_paths(self) -> None:
         """Raise if one of the paths is something that no run has written; links do not count."""
@@ -267,6 +269,9 @@ class RunDirectory:
         """Remove the half-written files of a killed process."""
         own = {names.PARAMS_FILE, names.HISTORY_FILE, names.EXPORT_DIR, self.best.name}
         remove_temporaries(self.root, lambda name: name in own)
+        for path in self._event_directories():
+            if path.is_dir() and not path.is_symlink():
+                remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
         self.stage_directories().clean_up()
 
 

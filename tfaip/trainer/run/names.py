@@ -44,6 +44,7 @@ MAX_PARTS = 4
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d{4,})(?:_step_(\d{6,}))?", re.ASCII)
 EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|lav_l\d+", re.ASCII)
+EVENT_FILES = "events.out.tfevents."  # how the names of its files begin
 _OWN_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json")
 _EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
 

@@ -16,7 +16,6 @@ from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS
 from tfaip.util.text import shorten_text
 
 _FILES = (names.HISTORY_FILE, names.LOG_FILE, names.PARAMS_FILE)
-_EVENT_FILES = "events.out.tfevents."
 
 log = logger(__name__)
 
@@ -128,8 +127,8 @@ def _remove_events(path: Path) -> None:
     if path.is_symlink():
         path.unlink()
         return
-    remove_temporaries(path, lambda name: name.startswith(_EVENT_FILES))
-    for file in path.glob(f"{_EVENT_FILES}*"):
+    remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
+    for file in path.glob(f"{names.EVENT_FILES}*"):
         if file.is_file() or file.is_symlink():
             file.unlink()
     traces = path / names.PLUGINS_DIR / "profile"
