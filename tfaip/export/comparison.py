@@ -18,7 +18,7 @@ _STEPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far the outputs of an exported model may be from those of its graph.
+    """Allowed distance of the outputs of an exported model from those of its graph.
 
     Args:
         difference: of floating point outputs, relative to the largest value of an output.
