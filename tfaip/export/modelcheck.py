@@ -66,7 +66,7 @@ class ModelCheck:
 
 
 def check_formats(
-    scenario: ScenarioComponents[Any, Any], path: Path, inputs: dict[str, np.ndarray], difference: float | None = None
+    scenario: ScenarioComponents[Any, Any], path: Path, inputs: dict[str, np.ndarray], tolerance: float | None = None
 ) -> ModelCheck:
     """Run every exported format on a batch, compare it with the rebuilt graph, and time it.
 
@@ -74,15 +74,15 @@ def check_formats(
         scenario: has the weights of the directory.
         path: the directory, whose files were compared with its manifest.
         inputs: the batch.
-        difference: allowed one, see `Tolerance`; None: 1e-5, or what is usual for half precision.
+        tolerance: allowed difference, see `Tolerance`; None: 1e-5, or what is usual for half precision.
 
     Raises:
         TfaipError: if a graph is missing in a format, or has another signature or other outputs.
     """
     graphs = export_graphs(scenario).by_name
-    tolerance = Tolerance.of(scenario.graph, 1e-5)
-    if difference is not None:
-        tolerance = replace(tolerance, difference=difference)
+    allowed = Tolerance.of(scenario.graph, 1e-5)
+    if tolerance is not None:
+        allowed = replace(allowed, difference=tolerance)
     specs = scenario.data.input_layer_specs()
     checks: list[GraphCheck] = []
     for format_name, exporter in FORMATS.items():
@@ -94,13 +94,13 @@ def check_formats(
                 exported = exporter.load(path / format_name, name)
                 _require_signature(exported, graph.select(specs))
                 outputs = exported(batch)
-                found = compare_outputs(outputs, graph_outputs(graph, batch), tolerance)
+                difference = compare_outputs(outputs, graph_outputs(graph, batch), allowed)
             except TfaipError as error:
                 error.add_note(f"graph {name!r} in {path / format_name}")
                 raise
             latency_ms = 1000 * statistics.median(_seconds(exported, batch) for _ in range(_TIMED_CALLS))
             signature = _signature_texts(batch), _signature_texts(outputs)
-            checks.append(GraphCheck(format_name, name, *signature, found, latency_ms))
+            checks.append(GraphCheck(format_name, name, *signature, difference, latency_ms))
     manifest = read_manifest(path)
     batch_size = len(next(iter(inputs.values())))
     backend, versions = manifest.get("backend", "an unknown backend"), manifest.get("versions", {})
