@@ -32,6 +32,7 @@ from test.support.commands import (
     kill_group,
     start_command,
 )
+from test.support.casetimes import CaseTimes
 from test.support.leaks import find_leaks, take_snapshot
 from test.support.warm.client import allow_servers
 
@@ -70,6 +71,17 @@ settings.register_profile(
 settings.load_profile("tfaip")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the measured times."""
+    parser.addoption("--case-times", type=Path, metavar="FILE", help="write the CPU time of each case to FILE (JSON)")
+    parser.addoption("--strict-times", action="store_true", help="fail if a case above 3 s is neither slow nor guard")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure the CPU time of each case."""
+    config.pluginmanager.register(CaseTimes(config.getoption("--strict-times"), config.getoption("--case-times")))
+
+
 # Objects that a collection of garbage searches: a fiftieth of a second.
 MAX_SEARCHED = 20_000
 
@@ -80,6 +92,9 @@ def pytest_collection_finish() -> None:
     Grappler, TensorFlow's optimizer of graphs, is left out: it takes a quarter of the time of a short training.
     `TFAIP_TEST_GRAPPLER` keeps it, as in the long series; commands that start cold have it.
     """
+    # A case is not charged with what the first one of each process would have to import.
+    import keras  # noqa: F401
+
     # Else each full collection would search all that was imported, half a second long.
     gc.freeze()
     gc.enable()

@@ -219,6 +219,11 @@ def _early(env: Mapping[str, str]) -> dict[str, str]:
     return early
 
 
+def server_pids() -> list[int]:
+    """Return the processes of the servers of this test process."""
+    return [server.pid for server in _servers.values()]
+
+
 @atexit.register
 def close_servers() -> None:
     """End all servers."""
