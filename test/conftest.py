@@ -23,6 +23,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import pytest
 from hypothesis import HealthCheck, settings
 
+from test.support.casetimes import CaseTimes
 from test.support.commands import (
     FILLS_CACHE,
     CommandResult,
@@ -32,7 +33,6 @@ from test.support.commands import (
     kill_group,
     start_command,
 )
-from test.support.casetimes import CaseTimes
 from test.support.leaks import find_leaks, take_snapshot
 from test.support.warm.client import allow_servers
 
