@@ -30,6 +30,7 @@ from tfaip.imports import (
 from tfaip.trainer.params import ProgressBarMode
 
 BACKEND = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras  # noqa: E402  (after the backend is chosen)
 
