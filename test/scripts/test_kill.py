@@ -106,7 +106,10 @@ AFTER_WRITING = {
 
 
 @pytest.mark.guard
-@pytest.mark.parametrize("kills", [WRITING, pytest.param(AFTER_WRITING, marks=pytest.mark.backend)])
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param(WRITING, id="writing"), pytest.param(AFTER_WRITING, id="after writing", marks=pytest.mark.backend)],
+)
 def test_killed_in_later_epochs(
     kills: dict[str, tuple[Kill, str]], half: Path, whole: Path, workplace: Path, run_command: RunCommand
 ) -> None:
