@@ -24,7 +24,7 @@ SCHEDULES = [
     *("--schedules.1.interpolation", "step", "--learning_rate", "WarmupCosineDecay"),
     *("--learning_rate.step_function", "False", "--learning_rate.warmup_epochs", "1"),
 ]
-# The first rate is too high: epoch 2 is worse, so that epoch 3 has half the rate and begins with the weights of epoch 1.
+# The first rate is too high: epoch 2 is worse, so epoch 3 has half the rate and begins with the weights of epoch 1.
 CONTROL = [
     *("--learning_rate", "NewbobRel", "--learning_rate.restore_best", "True", "--learning_rate.lr", "0.1"),
     *("--early_stopping.n_to_go", "9", "--optimizer", "SGD", "--optimizer.momentum", "0.5"),
