@@ -34,6 +34,7 @@ def run(trained: Any) -> Path:
     return Path(trained.params.output_dir)
 
 
+@pytest.mark.guard
 def test_second_training_goes_on_with_the_same_weights(trained: Any, run: Path) -> None:
     values = [epoch["values"] for epoch in history(run).values()]
     losses = [value["mse"] for value in values]
@@ -59,6 +60,7 @@ def test_hooks_give_data_and_model_their_arguments(trained: Any) -> None:
     assert trained.scenario.model.unit == "apples"
 
 
+@pytest.mark.guard
 def test_resumes_the_second_training(run: Path) -> None:
     from test.clients.sums.main import resume
 

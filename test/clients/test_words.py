@@ -93,6 +93,7 @@ def test_log_has_the_results_and_lines_of_the_client(run: Path) -> None:
     assert "word a read as" in log
 
 
+@pytest.mark.guard
 def test_resumes_as_if_not_interrupted(run: Path, lists: Path, tmp_path: Path) -> None:
     from test.clients.words.main import main
     from tfaip.trainer.trainer import Trainer
@@ -117,6 +118,7 @@ def test_predicts_files_bare_inputs_and_one_by_one(run: Path, lists: Path, names
         assert read(paths[4]).outputs["name"] == names[4]
 
 
+@pytest.mark.guard
 def test_lav_gives_the_values_of_the_training(run: Path, lists: Path, names: list[str]) -> None:
     from test.clients.words.scenario import WordsScenario
 

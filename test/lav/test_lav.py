@@ -54,6 +54,7 @@ def two_graphs(tmp_path_factory):
     return run / "export", logs
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_the_values_are_exactly_those_of_the_training(tutorial, results):
     logged = best_values(tutorial)

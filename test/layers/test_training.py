@@ -142,6 +142,7 @@ def noisy_params(output_dir: Path, **fields: Any) -> NetTrainerParams:
     return params
 
 
+@pytest.mark.guard
 def test_a_resumed_training_draws_the_same_masks_and_noise(tmp_path: Path) -> None:
     params = noisy_params(tmp_path / "run", epochs=3, keep_checkpoints=3)
     whole = NetScenario.create_trainer(params)

@@ -68,6 +68,7 @@ def check(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     return run
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_a_good_model(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
     rc, text = check(model, "--out", tmp_path / "check.json", "--batch_size", "5")

@@ -55,6 +55,7 @@ def test_the_saved_model_itself_has_the_names_of_the_author(former: Path) -> Non
     assert_predicted(list(predictor.predict(VALIDATION)), expected_of(former)["export"])
 
 
+@pytest.mark.guard
 def test_the_commands_take_runs_and_models(run: Run, former: Path) -> None:
     expected = expected_of(former)
     # The data are those that the training validated on.

@@ -32,6 +32,7 @@ def table(out: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows if row}
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_the_best_model_proves_itself(run: Run, tutorial: Path, tmp_path: Path) -> None:
     """Training, LAV, and prediction with a later evaluation agree in every bit."""

@@ -109,6 +109,7 @@ def fill_disk() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (9000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
+@pytest.mark.guard
 def test_a_full_disk_ends_the_training_within_the_next_epoch(tmp_path: Path) -> None:
     """The second epoch has 1000 batches: the checkpoint of the first one has failed long before its end."""
     batches: list[int] = []

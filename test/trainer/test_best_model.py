@@ -62,6 +62,7 @@ def run(four_epochs: Path, tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.guard
 def test_an_abandoned_epoch_is_not_the_best_one(run: Path) -> None:
     resumed(run, "epoch_0002", [1.0, 1.0, 0.0])
     # Epoch 3 is as good as epoch 2, whose model is there again; that of epoch 4 was better, but is no more.

@@ -230,6 +230,7 @@ class StopAt(keras.callbacks.Callback):
             raise ZeroDivisionError
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_a_bucketed_training_goes_on_within_an_epoch(tmp_path: Path) -> None:
     whole, resumed = Weights(), Weights()
@@ -251,6 +252,7 @@ def test_jax_compiles_once_for_each_bucket() -> None:
     assert compiled == ([(2, 4), (2, 8), (2, 16)] if JAX else [])
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_preloaded_data_are_processed_once(caplog: pytest.LogCaptureFixture) -> None:
     def run(**fields: Any) -> tuple[list[float], list[tuple[str, int]]]:

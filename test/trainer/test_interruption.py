@@ -220,6 +220,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return finished(directory)
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize(
     ("callback", "checkpoint"),
     [

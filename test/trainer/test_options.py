@@ -55,6 +55,7 @@ def values(logs, prefix):
     return [{name: v for name, v in epoch.items() if name.startswith("val_") == (prefix == "val_")} for epoch in logs]
 
 
+@pytest.mark.guard
 def test_an_average_changes_the_validation_but_not_the_training():
     plain, plain_weights = train(tiny_params())
     averaged, averaged_weights = train(tiny_params(calc_ema=0.9))
@@ -72,6 +73,7 @@ def test_the_validation_of_an_average_is_that_of_the_averaged_weights(tmp_path):
     assert averaged == plain
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize(("optimizer", "tolerance"), [(SGDOptimizer(), 1e-6), (AdamOptimizer(), 1e-5)])
 def test_three_batches_of_eight_are_one_of_twenty_four(optimizer, tolerance):
     # 24 of 30 samples per epoch: the sums run in another order, so float32 results differ in the last bits.
@@ -113,6 +115,7 @@ def test_early_stopping_ends_the_run_and_stays_ended(tmp_path):
     assert resumed == []
 
 
+@pytest.mark.guard
 def test_the_status_of_early_stopping_can_be_read_and_survives_a_resume(tmp_path):
     def params(epochs):
         return tiny_params(

@@ -56,6 +56,7 @@ def test_equal_seeds_draw_equal_numbers_in_one_process() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+@pytest.mark.guard
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="Keras refuses such layers on JAX")
 def test_a_resumed_training_draws_on(tmp_path: Path) -> None:
     whole, first, second = Weights(), Weights(), Weights()

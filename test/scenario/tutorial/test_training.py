@@ -22,7 +22,11 @@ def validation_accuracies(output_dir: Path) -> list[float]:
 
 @pytest.mark.backend
 @pytest.mark.parametrize(
-    "flags", [pytest.param([], id="CNN", marks=pytest.mark.series), pytest.param(["--model.graph", "MLP"], id="MLP")]
+    "flags",
+    [
+        pytest.param([], id="CNN", marks=pytest.mark.series),
+        pytest.param(["--model.graph", "MLP"], id="MLP", marks=pytest.mark.guard),
+    ],
 )
 def test_full_reaches_97_percent(flags: list[str], tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     output_dir = tmp_path / "run"
@@ -35,6 +39,7 @@ def test_full_reaches_97_percent(flags: list[str], tmp_path: Path, run_command: 
     assert accuracies[-1] >= 0.96
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_min_learns(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     flags = ["--trainer.epochs", "10", "--trainer.random_seed", "1"]

@@ -174,6 +174,7 @@ def test_the_best_weights_come_back_without_their_moments(tmp_path: Path) -> Non
     assert without.values[2] == pytest.approx(sgd(second, velocity, 1.0)[0])
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_the_best_weights_are_in_the_checkpoint(tmp_path: Path) -> None:
     whole = Weights()
@@ -197,6 +198,7 @@ def test_without_kept_weights_the_training_goes_on_from_where_it_is(
     assert "the rate decays: no best weights are kept" in caplog.text
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_gradients_of_abandoned_weights_are_forgotten(tmp_path: Path) -> None:
     def params(directory: Path | None, epochs: int) -> LineTrainerParams:

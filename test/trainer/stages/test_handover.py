@@ -115,6 +115,7 @@ class JoinedScenario(ScenarioBase[JoinedScenarioParams, JoinedTrainerParams]):
     pass
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_a_kernel_of_four_gates_grows_gate_by_gate_and_part_by_part(tmp_path: Path) -> None:
     params, begun = JoinedScenario.default_trainer_params(), Begun()

@@ -34,6 +34,7 @@ def two_directions(units: int, first: int = 3, second: int = 5) -> Net:
     )
 
 
+@pytest.mark.guard
 def test_widening_recurrent_layers_keeps_the_outputs() -> None:
     old, new = two_directions(3), two_directions(5, first=5, second=7)
     new.randomize(2)
@@ -61,6 +62,7 @@ def test_widening_recurrent_layers_keeps_the_outputs() -> None:
         assert difference(old, new) < 1e-6
 
 
+@pytest.mark.guard
 def test_rows_after_a_bidirectional_layer_of_32_and_64_units() -> None:
     nets = []
     for units in (32, 64):
