@@ -68,7 +68,6 @@ def test_stopped_everywhere_and_resumed(grown: Path, tmp_path: Path) -> None:
     assert differences(run, grown) == []
 
 
-@pytest.mark.backend
 def test_the_files_of_the_stages(grown: Path) -> None:
     stages = grown / "stages"
     assert {path.name: sorted(p.name for p in path.iterdir()) for path in stages.iterdir()} == {
@@ -103,7 +102,6 @@ def _copy(run: Path, directory: Path) -> Path:
     return Path(shutil.copytree(run, directory / "run"))
 
 
-@pytest.mark.backend
 def test_sigterm_in_a_prediction(grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, count, apply = tmp_path / "run", 0, Jitter.apply
 
