@@ -102,6 +102,7 @@ def _copy(run: Path, directory: Path) -> Path:
     return Path(shutil.copytree(run, directory / "run"))
 
 
+@pytest.mark.backend
 def test_sigterm_in_a_prediction(grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, count, apply = tmp_path / "run", 0, Jitter.apply
 
