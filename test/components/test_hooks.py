@@ -63,8 +63,6 @@ from tfaip.trainer.trainer import Trainer
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
 
-pytestmark = pytest.mark.backend
-
 
 def test_every_hook_is_called_on_a_run_and_on_its_models(tmp_path: Path) -> None:
     called.clear()

@@ -21,7 +21,6 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-@pytest.mark.backend
 def test_commands_of_the_readme(copied: Path) -> None:
     lines = re.findall(r"^tfaip-train (.*)$", (copied / "README.md").read_text(), re.MULTILINE)
     assert len(lines) == 3

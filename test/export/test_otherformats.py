@@ -23,8 +23,6 @@ from tfaip.model.exportgraph import ExportGraphs
 from tfaip.trainer.modelexport import export_advice
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 on_tensorflow = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="ONNX is written on TensorFlow")
 
 
@@ -63,6 +61,7 @@ def graphs() -> ExportGraphs:
     return word_graphs()
 
 
+@pytest.mark.backend
 def test_plain_keras_on_the_other_backend_gives_the_same(
     graphs: ExportGraphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +81,7 @@ def test_plain_keras_on_the_other_backend_gives_the_same(
     assert not {"WordGraph", "Encoder", "Scores"} & layers
 
 
+@pytest.mark.backend
 def test_every_format_writes_the_weights_of_the_moment(tmp_path: Path) -> None:
     graph, inputs = ScaleGraph(), keras_inputs({"x": (1,)})
     graph.predict(inputs)
@@ -126,6 +126,7 @@ class WeightGraph(ScaleGraph):
         return {"y": self.dense(inputs["x"]) + self.offset}
 
 
+@pytest.mark.backend
 def test_a_weight_of_no_layer_becomes_a_constant_or_is_refused(tmp_path: Path) -> None:
     graph = WeightGraph()
     graph.predict({"x": column([1.0, 2.0])})
@@ -167,6 +168,7 @@ def test_the_caller_says_what_to_do(advice: Advice, ending: str, tmp_path: Path)
     assert ("\n" in str(error.value), len(str(error.value)) <= 300) == (False, True)
 
 
+@pytest.mark.backend
 def test_a_layer_of_ours_is_called_in_inference_mode_when_inlined(tmp_path: Path) -> None:
     layer = Scores()
     layer(np.ones((1, 2), np.float32))
@@ -269,6 +271,7 @@ def test_an_operation_that_onnx_has_not_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="there it works")
+@pytest.mark.backend
 def test_on_jax_onnx_says_what_to_do(graphs: ExportGraphs) -> None:
     with pytest.raises(UsageError, match="this is jax: .*KERAS_BACKEND=tensorflow tfaip-export DIR --format onnx"):
         OnnxExporter(graphs)

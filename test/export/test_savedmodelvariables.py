@@ -19,8 +19,6 @@ from tfaip.model.weights import variable_arrays
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.trainer.warmstart.sources import read_source
 
-pytestmark = pytest.mark.backend
-
 WRITE_KERAS = """
 import keras
 layers = [keras.Input((4,)), keras.layers.Dense(8, name="hidden"), keras.layers.Dense(1, name="out")]
@@ -63,6 +61,7 @@ def keras_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(WRITE_KERAS, tmp_path_factory.mktemp("keras"))
 
 
+@pytest.mark.backend
 def test_a_model_that_keras_exported(keras_model: Path) -> None:
     source = read_source(keras_model)
     shapes = {name: array.shape for name, array in source.arrays.items()}
@@ -98,6 +97,7 @@ def test_a_model_of_tensorflow_1(tmp_path: Path) -> None:
 
 
 # Keras asks jax2tf for something that JAX will not have for ever.
+@pytest.mark.backend
 def test_our_own_serve_directory_has_the_paths_of_the_model(tmp_path: Path) -> None:
     params = TinyScenario.default_trainer_params()
     params.epochs, params.output_dir, params.random_seed = 1, str(tmp_path / "run"), 3

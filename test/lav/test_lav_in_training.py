@@ -189,7 +189,6 @@ def test_values_are_those_of_the_prediction_graph_after_the_post_processing():
         assert f"lav_l{i}_list" not in logs[-1]
 
 
-@pytest.mark.backend
 def test_losses_are_those_of_all_samples_also_if_the_post_processing_stops_early():
     def last(*post):
         params = lav_params(epochs=1)
@@ -202,7 +201,6 @@ def test_losses_are_those_of_all_samples_also_if_the_post_processing_stops_early
     assert short["lav_l0_mse"] == whole["lav_l0_mse"]
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
     ("every_n", "min_epoch", "expected"),
     [(0, 0, []), (1, 0, [1, 2, 3, 4, 5, 6, 7]), (3, 0, [1, 3, 6, 7]), (3, 4, [6, 7]), (100, 0, [1, 7]), (100, 7, [7])],
@@ -219,7 +217,6 @@ def test_lav_that_never_runs_is_said_with_its_flag(min_epoch, warnings, caplog):
     assert said == [f"LAV never runs: {warning}, after the last epoch" for warning in warnings]
 
 
-@pytest.mark.backend
 def test_by_default_lav_uses_the_validation_data_and_its_batches_do_not_matter():
     params = TinyScenario.default_trainer_params()
     params.epochs, params.random_seed, params.lav_every_n = 2, 7, 1
@@ -247,7 +244,6 @@ def test_lav_does_not_change_the_training():
     assert [{n: v for n, v in epoch.items() if not n.startswith("lav_")} for epoch in with_lav] == without
 
 
-@pytest.mark.backend
 def test_the_best_model_and_early_stopping_follow_a_lav_value(tmp_path):
     params = lav_params(
         epochs=20,
@@ -263,7 +259,6 @@ def test_the_best_model_and_early_stopping_follow_a_lav_value(tmp_path):
     assert (tmp_path / "run" / "lav_l1").is_dir()
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(("min_epoch", "expected"), [(0, [1, 4]), (5, [])])
 def test_the_epoch_after_which_a_training_stops_early_is_the_last_one(min_epoch, expected):
     stop = EarlyStoppingParams(n_to_go=4)
@@ -314,7 +309,6 @@ class UnknownLengthParams(TinyGenerator):
         return UnknownLength
 
 
-@pytest.mark.backend
 def test_lav_of_data_whose_length_is_not_known(monkeypatch):
     logs = []
     for cls in (TinyGenerator, UnknownLengthParams):

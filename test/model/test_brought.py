@@ -33,8 +33,6 @@ from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 
-pytestmark = pytest.mark.backend
-
 
 def train(params: BroughtTrainerParams, **resume: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     trainer = BroughtScenario.create_trainer(params, **resume)
@@ -123,6 +121,7 @@ def test_a_graph_class_is_ignored_where_the_model_brings_its_network() -> None:
 
 
 @pytest.mark.parametrize("network", PLAIN)
+@pytest.mark.backend
 def test_same_weights_and_values_as_plain_keras(network: str) -> None:
     first = FirstWeights()
     params = brought_params(network, epochs=3)
@@ -151,6 +150,7 @@ def test_same_weights_and_values_as_plain_keras(network: str) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6, err_msg=variable.path)
 
 
+@pytest.mark.backend
 def test_masked_words_do_not_count() -> None:
     logs, weights = train(brought_params("tagged", epochs=1, learning_rate=ConstantParams(lr=0.0)))
     words = arrays()["words"]
@@ -161,6 +161,7 @@ def test_masked_words_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("network", ["stateful", "functional", "subclassed"])
+@pytest.mark.backend
 def test_resumed_bit_for_bit(network: str, tmp_path: Path) -> None:
     params = brought_params(network, tmp_path / "run", epochs=3, keep_checkpoints=3)
     logs, expected = train(params)
@@ -252,6 +253,7 @@ def test_the_rate_of_a_dropout_is_scheduled(network: str, tmp_path: Path) -> Non
     assert [layer.rate for layer in stored._flatten_layers() if isinstance(layer, keras.layers.Dropout)] == [0.3]
 
 
+@pytest.mark.backend
 def test_averages_are_validated_and_exported(tmp_path: Path) -> None:
     plain, weights = train(brought_params("sequential", epochs=2))
     params = brought_params("sequential", tmp_path / "run", epochs=2, calc_ema=0.9, export_final=True)

@@ -27,8 +27,6 @@ from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.graph import TutorialGraph
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
-pytestmark = pytest.mark.backend
-
 
 def voted(*outputs):
     return MeanVoter(TutorialData()).vote(Sample(outputs=list(outputs), meta=1)).outputs
@@ -212,6 +210,7 @@ def other_model(tutorial, tmp_path_factory):
     return path
 
 
+@pytest.mark.backend
 def test_models_of_a_scenario_vote_and_their_vote_is_scored(tutorial, other_model):
     paths = [tutorial / "best", other_model]
     params = PredictorParams(silent=True, include_targets=True)

@@ -121,7 +121,6 @@ def test_models_and_params_that_cannot_be_built(name: str, kind: str, capsys: py
     ],
     ids=lambda arguments: arguments[0].rpartition("/")[2],
 )
-@pytest.mark.backend
 def test_our_own_scenarios_have_no_findings(
     arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,7 +103,6 @@ def test_a_run_goes_on_when_its_scenario_has_been_converted(tmp_path: Path) -> N
     assert history["2"]["values"]["val_loss"] == pytest.approx(expected[0]["val_loss"], rel=1e-6)
 
 
-@pytest.mark.backend
 def test_best_selects_the_best_model(tmp_path: Path) -> None:
     class Best(WavesScenario):
         best = "min lav_l0_sure"
@@ -119,7 +118,6 @@ def test_best_selects_the_best_model(tmp_path: Path) -> None:
         Wrong.create_trainer(params_of(Wrong)).train()
 
 
-@pytest.mark.backend
 def test_a_scenario_in_a_function_trains_but_writes_nothing(tmp_path: Path) -> None:
     class Local(WavesScenario):
         train = Waves(size=8)

@@ -12,8 +12,6 @@ import pytest
 from test.scripts.test_model_commands import Run, refused, well
 from test.support.runs import files_below
 
-pytestmark = pytest.mark.backend
-
 FULL = "tfaip.scenario.tutorial.full"
 # Command and arguments, then what the first line says, and what the second.
 CASES: dict[str, tuple[list[str], str, str]] = {

@@ -116,7 +116,6 @@ def test_values_have_origins_and_are_a_config_file(tmp_path: Path, run_command: 
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.backend
 def test_dry_run_writes_nothing(tmp_path: Path) -> None:
     copy_tiny(tmp_path)
     (tmp_path / "temporary").mkdir()

@@ -100,7 +100,6 @@ def test_all_samples_are_predicted_even_if_the_training_left_some_out(run: Run, 
     assert json.loads(Path("lav.json").read_text())["benchmark"]["samples"] == 200
 
 
-@pytest.mark.backend
 def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
     models = [tutorial / "best", tutorial / "export"]
     flags = ["--out", "multi.json", "--dump", "multi.jsonl"]
@@ -284,7 +283,6 @@ def test_damaged_and_foreign_models(run: Run, model: Path) -> None:
     refused(run("predict", "--export_dir", model), "'os:system'", "standard library")
 
 
-@pytest.mark.backend
 def test_a_model_that_does_not_name_its_data(run: Run, model: Path) -> None:
     (model / "training_data.json").unlink()
     refused(run("lav", "--export_dir", model), "which data?", "--data my.package:MyGeneratorParams")

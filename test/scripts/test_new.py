@@ -21,7 +21,6 @@ def new(directory: Path, *arguments: str) -> CommandResult:
     return finish_command(start_command("new", *arguments, cwd=directory))
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("kind", ["template", "wine", "tabular", "images", "lines", "text"])
 def test_a_new_scenario_trains_by_the_commands_of_its_readme(kind: str, tmp_path: Path) -> None:
     if kind in ("images", "lines"):

@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from test.scripts.conftest import read_params
 from test.support.commands import finish_command, start_command
 from test.support.runs import checkpoints, files_below, history, latest, result_lines, run_well, without_durations
@@ -17,7 +15,6 @@ CHECKPOINT = ["manifest.json", "state.json", "state.safetensors", *(f"best/{name
 VALUES = ["loss", "loss/mean_epoch", "lr", "mae", "mse", "val_loss", "val_loss/mean_epoch", "val_mae", "val_mse"]
 
 
-@pytest.mark.backend
 def test_files_of_a_run(whole: Path) -> None:
     run = whole / "run"
     names = [re.sub(r"tfevents\..*", "tfevents", name) for name in files_below(run)]
@@ -34,7 +31,6 @@ def test_files_of_a_run(whole: Path) -> None:
     assert latest(run) == "epoch_0004"
 
 
-@pytest.mark.backend
 def test_what_is_stored(whole: Path) -> None:
     params = read_params(whole / "run")
     assert (params["epochs"], params["random_seed"]) == (4, 7)
@@ -55,7 +51,6 @@ out      Dense    1                9        9
 49 parameters in 3 layers""".splitlines()
 
 
-@pytest.mark.backend
 def test_lines_of_a_run(whole: Path) -> None:
     """One line per epoch in train.log, its values sorted by name and rounded; then where to look next."""
     stdout, run = without_durations((whole / "stdout").read_text()), whole / "run"

@@ -35,7 +35,6 @@ def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Pa
     assert best[0] == best[1] != []
 
 
-@pytest.mark.backend
 def test_a_finished_run_stays_as_it_is(whole: Path, workplace: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
     result = run_well("resume_training", run, cwd=workplace)
@@ -103,7 +102,6 @@ def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path)
     assert_same_run(second, first)
 
 
-@pytest.mark.backend
 def test_runs_of_different_length_differ(half: Path, whole: Path) -> None:
     """The comparison of all these tests can tell runs apart."""
     ours, theirs = final_state(half), final_state(whole / "run")

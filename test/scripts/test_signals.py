@@ -17,7 +17,6 @@ from test.scripts.conftest import SEED
 from test.support.commands import REPOSITORY, CommandResult, environment, finish_command, start_python
 from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, printed_epochs, run_well
 
-pytestmark = pytest.mark.backend
 RunCommand = Callable[..., CommandResult]
 Start = Callable[..., "subprocess.Popen[str]"]
 FLAGS = ["--trainer.checkpoint_save_freq", "3"]
@@ -59,6 +58,7 @@ def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_c
     assert_same_run(run, whole / "run")
 
 
+@pytest.mark.backend
 def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, run_command: RunCommand) -> None:
     run = tmp_path / "run"
     process = start("train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "1000000", cwd=workplace)

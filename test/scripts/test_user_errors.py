@@ -11,8 +11,6 @@ import pytest
 
 from tfaip.scripts.train import main
 
-pytestmark = pytest.mark.backend
-
 IMPORTS = """
 import keras
 from test.support.tiny.model import TinyGraph, TinyModel

@@ -9,8 +9,6 @@ import pytest
 from test.support.commands import finish_command, start_python
 from test.support.runs import copy_tiny, printed_epochs
 
-pytestmark = pytest.mark.backend
-
 SCENARIO = """
 import logging
 from tfaip.imports import DataProcessorParams, MappingDataProcessor

@@ -17,8 +17,6 @@ from tfaip.testing import ScenarioTests, SmallTraining, checks, small_trainer_pa
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.util.manifest import read_manifest, write_manifest
 
-pytestmark = pytest.mark.backend
-
 
 class TestTutorial(ScenarioTests):
     """With pytest alone: an exported SavedModel, an evaluator, post-processing, values of LAV."""
@@ -50,6 +48,7 @@ class TinyCase(ScenarioTests, unittest.TestCase):
     flags = FLAGS
 
 
+@pytest.mark.backend
 def test_unittest_runs_them_and_removes_the_run() -> None:
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(TinyCase).run(result)

@@ -11,8 +11,6 @@ import pytest
 
 from test.trainer.line import CallbackOf, LineScenario, Weights, line_params, train
 
-pytestmark = pytest.mark.backend
-
 TRAINING = {"loss", "loss/mean_epoch", "distance"}
 ALL = TRAINING | {f"val_{name}" for name in TRAINING}
 
@@ -183,6 +181,7 @@ def test_a_stop_of_the_user_does_not_outlive_its_run(tmp_path: Path) -> None:
     assert weights.values == [-2.0, -3.0]
 
 
+@pytest.mark.backend
 def test_what_a_callback_changes_is_in_the_checkpoint(tmp_path: Path) -> None:
     class Reset(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

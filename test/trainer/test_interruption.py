@@ -18,8 +18,6 @@ from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
 from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 
-pytestmark = pytest.mark.backend
-
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_is_a_flag(number: signal.Signals) -> None:
@@ -225,10 +223,10 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ("callback", "checkpoint"),
     [
         (lambda: SignalAtBatch(1), "epoch_0000_step_000002"),
-        (lambda: SignalAtBatch(5), "epoch_0001_step_000004"),
+        pytest.param(lambda: SignalAtBatch(5), "epoch_0001_step_000004", marks=pytest.mark.backend),
         # The validation ends at its first border; it is done anew.
         (lambda: SignalAtBatch(3), "epoch_0000_step_000005"),
-        (lambda: SignalAtTestBatch(1), "epoch_0000_step_000005"),
+        pytest.param(lambda: SignalAtTestBatch(1), "epoch_0000_step_000005", marks=pytest.mark.backend),
         (lambda: SignalAt("on_epoch_begin", 1), "epoch_0000_step_000002"),
         (lambda: SignalAt("on_epoch_end", 2), "epoch_0002"),
     ],

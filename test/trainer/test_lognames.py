@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import pytest
 from keras import ops
 
 from test.trainer.line import LineGraph, LineModel, LineModelParams, LineTrainerParams, line_params, train
@@ -17,8 +16,6 @@ from tfaip.params import pai_dataclass
 from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.historyreading import read_history
 from tfaip.util.typing import Tensor, TensorDict
-
-pytestmark = pytest.mark.backend
 
 
 @pai_dataclass

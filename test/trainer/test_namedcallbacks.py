@@ -11,8 +11,6 @@ from test.support.runs import copy_tiny, files_below
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import UsageError
 
-pytestmark = pytest.mark.backend
-
 CODE = """
 import keras
 

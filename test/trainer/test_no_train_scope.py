@@ -27,8 +27,6 @@ from tfaip.model.weights import load_arrays
 from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.scheduler import ConstantParams
 
-pytestmark = pytest.mark.backend
-
 
 @cache
 def initial() -> dict[str, np.ndarray]:
@@ -66,6 +64,7 @@ def test_another_training_of_the_same_scenario_freezes_anew() -> None:
     assert changed(weights_of(trainer), before) == sorted({*ENCODER, *HEAD} - {*CONV[2:]})
 
 
+@pytest.mark.backend
 def test_frozen_weights_have_no_slots_but_are_stored_and_exported(tmp_path: Path) -> None:
     train(net_params(tmp_path / "run", no_train_scope="encoder", epochs=1))
     arrays = load_arrays(tmp_path / "run" / "checkpoint" / "epoch_0001" / "state.safetensors")
@@ -79,6 +78,7 @@ def test_frozen_weights_have_no_slots_but_are_stored_and_exported(tmp_path: Path
         np.testing.assert_array_equal(exported[path], initial()[path])
 
 
+@pytest.mark.backend
 def test_a_frozen_normalisation_runs_in_inference_mode() -> None:
     # Nothing is trained with rate 0, and training and validation data are the same: only the mode differs.
     def losses(pattern: str) -> tuple[float, float]:
@@ -96,12 +96,14 @@ def test_a_frozen_normalisation_runs_in_inference_mode() -> None:
     assert train_loss != pytest.approx(val_loss, rel=1e-2)
 
 
+@pytest.mark.backend
 def test_regularisers_of_frozen_layers_add_nothing() -> None:
     assert train(net_params(epochs=1))[0]["regularization"] > 0
     assert train(net_params(epochs=1, no_train_scope=".*conv.*"))[0]["regularization"] == 0
 
 
 @pytest.mark.guard
+@pytest.mark.backend
 def test_a_run_with_frozen_layers_resumes_exactly(tmp_path: Path) -> None:
     def params(name: str, epochs: int, scope: str = "encoder/.*") -> object:
         return net_params(tmp_path / name, epochs=epochs, no_train_scope=scope, calc_ema=0.9)

@@ -34,8 +34,6 @@ from tfaip.trainer.scheduler import NewbobAbsParams, ReduceOnPlateauParams
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.typing import Tensor, TensorDict
 
-pytestmark = pytest.mark.backend
-
 NAN, INF = float("nan"), float("inf")
 
 
@@ -202,7 +200,7 @@ def odd(kind: str, x: list[float], **fields: Any) -> LineTrainerParams:
     return params
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 16])
+@pytest.mark.parametrize("steps_per_execution", [1, pytest.param(16, marks=pytest.mark.backend)])
 def test_a_skipped_batch_leaves_statistics_and_logged_values(steps_per_execution: int) -> None:
     skip = {"optimizer": SGDOptimizer(skip_nonfinite=2), "steps_per_execution": steps_per_execution}
     bad = train(odd("norm", [1, 2, NAN, 7, INF, 7, 3, 4], **skip))
@@ -229,6 +227,7 @@ def test_skipped_updates_are_told(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
+@pytest.mark.backend
 def test_with_half_precision_the_loss_shows_what_was_no_matter_of_its_scale() -> None:
     params = odd("norm", [1, 2, NAN, 7, 3, 4])
     params.device.precision = Precision.MIXED_FLOAT16

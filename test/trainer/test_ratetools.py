@@ -96,7 +96,6 @@ def test_long_epochs_are_shown_by_some_updates() -> None:
     assert (rates.points[0], rates.points[-1]) == ((0.0, 1.0), (0.999, pytest.approx(0.001, rel=1e-4)))
 
 
-@pytest.mark.backend
 def test_a_preview_is_what_the_training_does(tmp_path: Path) -> None:
     rule = PolynomialDecayParams(lr=1.0, step_function=False, modulation=CyclicModulationParams(3, 0.5))
     params = line_params([1.0] * 5, output_dir=tmp_path / "run", learning_rate=rule, epochs=3, train_accum_steps=2)

@@ -22,8 +22,6 @@ from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass
 from tfaip.trainer.signals import TrainingInterrupted
 
-pytestmark = pytest.mark.backend
-
 
 class StopAfter(keras.callbacks.Callback):
     """Sends SIGTERM to this process after a number of batches of an epoch."""
@@ -55,6 +53,7 @@ def newest_state(directory: Path) -> dict[str, Any]:
     return state
 
 
+@pytest.mark.backend
 def test_an_epoch_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(TrainingInterrupted):

@@ -7,16 +7,12 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.tree.nodes import walk
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.runparams import copy_for_run, logged_params
 from tfaip.trainer.scheduler import NewbobAbsParams
-
-pytestmark = pytest.mark.backend
 
 
 @pai_dataclass

@@ -25,8 +25,6 @@ from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams
 
-pytestmark = pytest.mark.backend
-
 
 @pai_dataclass
 @dataclass

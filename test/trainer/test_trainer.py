@@ -23,13 +23,12 @@ from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import ExponentialDecayParams
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 def history(output_dir: Path) -> dict[str, Any]:
     return json.loads((output_dir / "history.json").read_text())
 
 
+@pytest.mark.backend
 def test_sgd_step_by_step() -> None:
     weights = Weights()
     trainer = train(line_params([1, 2, 3], epochs=2), weights)
@@ -76,6 +75,7 @@ def test_the_rate_of_each_epoch_is_set(tmp_path: Path) -> None:
     assert weights.values == pytest.approx([-0.8, -1.6, -2.0, -2.4, -2.6])
 
 
+@pytest.mark.backend
 def test_logged_values_are_those_of_numpy(tmp_path: Path) -> None:
     x, val_x = [1.0, 2.0, 4.0], [3.0, 5.0, 1.0, 2.0, 7.0]
     params = line_params(x, val_x, tmp_path / "run", lr=0.01)
@@ -103,6 +103,7 @@ def test_logged_values_are_those_of_numpy(tmp_path: Path) -> None:
     assert history(tmp_path / "run")["1"]["values"] == logs
 
 
+@pytest.mark.backend
 def test_iterations_are_batches_for_every_number_of_steps() -> None:
     # Keras runs assigns of a partial execution once too often if it does not know the number of steps.
     params = line_params([1.0] * 40)
@@ -119,6 +120,7 @@ def test_iterations_are_batches_for_every_number_of_steps() -> None:
     assert float(model.graph.dense.kernel[0, 0]) == 2 - trained
 
 
+@pytest.mark.backend
 def test_epochs_that_are_no_multiple_of_an_execution() -> None:
     weights = Weights()
     train(line_params([1.0] * 19, epochs=3, steps_per_execution=16), weights)
@@ -133,6 +135,7 @@ def test_epochs_are_windows_on_the_stream() -> None:
     assert weights.values == pytest.approx([-3.0, -7.0, -12.0])
 
 
+@pytest.mark.backend
 def test_the_last_batch_of_an_epoch_may_be_smaller() -> None:
     params = line_params([1, 2, 6], epochs=1)
     params.gen.setup.train.batch_size = 2

@@ -69,7 +69,6 @@ OPTIONAL = {"training_data.json"}
 KINDS: list[Callable[[Path], None]] = [make_pipe, make_endless, make_directory, make_circle, make_huge]
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("name", READERS)
 def test_no_reader_waits_or_fills_the_memory(name: str, make: Callable[[Path], None], tmp_path: Path) -> None:
@@ -90,7 +89,6 @@ def test_no_reader_waits_or_fills_the_memory(name: str, make: Callable[[Path], N
     assert peak < 160 << 20  # a line of samples, twice, is the most that any of them holds
 
 
-@pytest.mark.backend
 def test_a_pipe_among_the_files_of_a_saved_model(tmp_path: Path) -> None:
     (tmp_path / "variables").mkdir()
     (tmp_path / "variables" / "variables.index").touch()
@@ -117,7 +115,6 @@ def test_a_file_of_another_size_is_not_read_to_its_end(tmp_path: Path) -> None:
         verify_files(tmp_path)
 
 
-@pytest.mark.backend
 def test_files_of_good_content_are_read(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("a\nb\n")
     (tmp_path / "table.csv").write_text("\ufeffa,b\n1,2\n", encoding="utf-8")

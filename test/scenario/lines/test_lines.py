@@ -141,7 +141,6 @@ def test_data_that_do_not_fit_are_named_before_anything_is_built(folder: str) ->
         LineScenario(params.scenario)
 
 
-@pytest.mark.backend
 def test_files_of_a_run_hold_no_copies_and_nothing_that_code_stored(trained: Path) -> None:
     for name in ("run/trainer_params.json", "run/best/scenario_params.json"):
         text = (trained / name).read_text()

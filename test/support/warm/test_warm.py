@@ -15,7 +15,6 @@ from test.support.processes import list_processes
 from test.support.runs import fault, faulty
 from test.support.warm.client import WarmServer, start_warm
 
-pytestmark = pytest.mark.backend
 PROBE = "test.support.warm.probe"
 
 

@@ -28,8 +28,6 @@ from tfaip.trainer.reporting.progress import (
 )
 from tfaip.trainer.scheduler.modulation import CyclicModulationParams
 
-pytestmark = pytest.mark.backend
-
 
 @pytest.mark.parametrize(
     ("mode", "is_terminal", "expected"),

@@ -22,8 +22,6 @@ from tfaip.model.layerbase import TFAIPLayerBase
 from tfaip.model.tensorboardwriter import TensorboardWriter
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 Draw = Callable[[str, np.ndarray, int], Any]
 
 
@@ -48,6 +46,7 @@ def train_with(draw: Draw, params: LineTrainerParams) -> None:
     LineScenario.trainer_cls()(params, scenario).train()
 
 
+@pytest.mark.backend
 def test_a_function_that_returns_nothing_writes_with_tf_summary_or_is_refused(tmp_path: Path) -> None:
     def draw(name: str, value: np.ndarray, step: int) -> None:
         if keras.backend.backend() == "tensorflow":

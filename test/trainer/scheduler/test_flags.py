@@ -130,7 +130,6 @@ def test_schedules_need_no_backend_and_no_numpy() -> None:
     assert (result.rc, result.stderr) == (0, ""), result
 
 
-@pytest.mark.backend
 def test_a_run_is_resumed_with_more_epochs(tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = ["--trainer.epochs", "2", "--learning_rate", "PolynomialDecay", "--learning_rate.lr", "0.5"]

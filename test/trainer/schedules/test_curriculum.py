@@ -161,7 +161,6 @@ def test_a_real_training_resumes_exactly_within_and_between_epochs(tmp_path: Pat
     assert outcome(growing(tmp_path / "run", workers=2, steps_per_execution=1), restore=True) == (whole[1:], weight)
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("preload_data", [False, True])
 def test_fields_of_generators_and_processors(preload_data: bool) -> None:
     setup = setup_of(

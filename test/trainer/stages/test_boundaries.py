@@ -18,7 +18,6 @@ def sgd(w: float, velocity: float, rate: float) -> tuple[float, float]:
     return w + velocity, velocity
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("overrides", [{}, {"optimizer__clip_value": 1e9}], ids=["same model", "new model"])
 @pytest.mark.parametrize("first", [1, 2])
 def test_the_best_weights_are_those_of_the_stage(

@@ -239,7 +239,6 @@ class Kept(keras.callbacks.Callback):
         self.models.append(weakref.ref(self.model))
 
 
-@pytest.mark.backend
 def test_callbacks_let_the_model_go_before_the_next_one_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

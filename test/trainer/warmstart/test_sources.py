@@ -14,8 +14,6 @@ from tfaip.model.weights import load_arrays
 from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart.sources import read_source
 
-pytestmark = pytest.mark.backend
-
 
 def weights(source: Source) -> dict[str, np.ndarray]:
     return {path: source.arrays[path] for path in ENCODER + HEAD}
@@ -34,6 +32,7 @@ def test_exported_models(averaged_run: Path) -> None:
         assert changed(source.arrays, load_arrays(averaged_run / name / "weights.safetensors")) == []
 
 
+@pytest.mark.backend
 def test_a_checkpoint_gives_the_averages_that_were_exported_with_it(averaged_run: Path) -> None:
     checkpoint = averaged_run / "checkpoint" / "epoch_0002"
     source = read_source(checkpoint)
