@@ -28,7 +28,7 @@ demo: $(DEMO_STAMP)  ## Train the tutorial on real data and show what it predict
 	@echo '  every flag of the training       $(BIN)/tfaip-train tfaip.scenario.tutorial.full --help all'
 	@echo 'What to type next:'
 	@echo '  train on, up to epoch 30         $(BIN)/tfaip-resume-training $(DEMO_DIR) --trainer.epochs 30'
-	@echo '  list the runs                    $(BIN)/tfaip-runs $(dir $(DEMO_DIR))'
+	@echo '  list the runs                    $(BIN)/tfaip-runs $(patsubst %/,%,$(dir $(DEMO_DIR)))'
 
 BEGIN := $(shell date +%s)
 SHOW_TIME = @echo "make $@: $$(($$(date +%s) - $(BEGIN))) s"
@@ -36,7 +36,7 @@ SHOW_TIME = @echo "make $@: $$(($$(date +%s) - $(BEGIN))) s"
 test: lint pytest pytest-jax  ## The quick suite: TensorFlow, and on JAX what a backend computes or stores.
 	$(SHOW_TIME)
 
-test-all: lint docs pytest-all faults kills fuzz  ## The same as CI: all but the long series, the site, some kills, faults and odd command lines.
+test-all: lint docs pytest-all faults kills fuzz  ## As in CI: the site, all but the long series, some kills, faults, odd command lines.
 	$(SHOW_TIME)
 
 series: pytest-series faults kills-series fuzz-series  ## Before a release: the long series.
