@@ -144,10 +144,11 @@ def require_place(state: Mapping[str, Any]) -> None:
         TfaipError: if it is missing, or has another form.
     """
     name, records = state.get(STAGE), state.get(STAGES)
-    is_list = isinstance(records, list) and all(isinstance(record, dict) for record in records)
-    names = [record.get("name") for record in records] if is_list else []
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        records = []
+    names = [record.get("name") for record in records]
     are_texts = all(isinstance(known, str) for known in (name, *names))
-    are_numbers = is_list and all(type(record.get("first_epoch")) is int for record in records)
+    are_numbers = all(type(record.get("first_epoch")) is int for record in records)
     if not are_texts or not are_numbers or not names or names[-1] != name:
         raise TfaipError(f"the state of the checkpoint has {shorten(name)} as {STAGE}: it is damaged")
 
