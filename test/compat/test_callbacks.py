@@ -1,4 +1,4 @@
-"""Callbacks of earlier versions in a real training and in `fit` of Keras."""
+"""Callbacks of tfaip 1.2 in a real training and in `fit` of Keras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of earlier versions: all of them import, each warns once, and nobody pays for them."""
+"""Names of tfaip 1.2: all of them import, each warns once, and nobody pays for them."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_weights_that_do_not_fit(written: tuple[Helped, Path], tmp_path: Path) -
         save_arrays(file, changed)
         scenario = Helped(load_exported_params(path)[1])
         with pytest.raises(TfaipError, match=f"{file} does not fit the model: {message}"):
-            load_weights(scenario, tmp_path)  # without a manifest, as older versions wrote it
+            load_weights(scenario, tmp_path)  # without a manifest, as other programs write it
     save_arrays(file, arrays)
     write_manifest(tmp_path, {})
     load_weights(Helped(load_exported_params(path)[1]), tmp_path)

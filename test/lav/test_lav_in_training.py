@@ -295,7 +295,7 @@ def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch
 
 class UnknownLength(DataGenerator[TinyGenerator]):
     def __len__(self):
-        raise NotImplementedError  # as generators of older versions do
+        raise NotImplementedError  # as generators of tfaip 1.2 do
 
     def generate(self):
         return TinyGenerator(samples=self.params.samples).create(self.mode).generate()

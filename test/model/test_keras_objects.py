@@ -1,4 +1,4 @@
-"""Objects of Keras as params: flags, JSON, names of older files, objects of users, and what a file may name."""
+"""Objects of Keras as params: flags, JSON, names of Keras, objects of users, and what a file may name."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_printed_config_gives_the_same_params(tmp_path: Path, capsys: pytest.C
     assert "'other.package:Scaled' is refused: other is not among the trusted" in message("--config", str(config))
 
 
-# Names that files of older versions hold.
+# Names that Keras and scenarios of tfaip 1.2 use.
 OLD_NAMES: list[tuple[type[KerasObject], str, KerasObject]] = [
     (Initializer, "glorot_uniform", GlorotUniform()),
     (Initializer, "GlorotUniform", GlorotUniform()),

@@ -23,7 +23,7 @@ USAGE = f"""usage: {PROG} SCENARIO [flags]
 Tell what of the code of a scenario is old, ignored or slow, with file and line:
 
   uncalled-method        a method that overrides nothing and that nothing calls
-  old-name               a name of an earlier version of tfaip
+  old-name               a name of tfaip 1.2
   backend-import         an import for which --help and the data workers wait
   unpicklable-processor  params of a processor or generator that no data worker can be given
   uncompiled-layer       a layer for which Keras runs the whole step uncompiled

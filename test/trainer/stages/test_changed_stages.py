@@ -20,8 +20,7 @@ from tfaip.scripts import resume_training
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import PredictStage, StageParams
-from tfaip.trainer.stages.plan import plan_stages
-from tfaip.trainer.stages.records import find_place, require_place
+from tfaip.trainer.stages.records import require_place
 
 
 def params_of(run: Path, epochs: int = 7, **stages: StageParams) -> Any:
@@ -230,16 +229,19 @@ def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
 DAMAGE = {
     "stage": {"stage": 3},
     "no list": {"stages": {"a": 1}},
-    "another name": {"stages": [{"name": "b"}]},
-    "no name": {"stages": [{}, {"name": "a"}]},
+    "empty": {"stages": []},
+    "another name": {"stages": [{"name": "b", "first_epoch": 1}]},
+    "no name": {"stages": [{"first_epoch": 1}, {"name": "a", "first_epoch": 1}]},
     "no number": {"stages": [{"name": "a", "first_epoch": "1"}]},
 }
 
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_place_is_reported(name: str) -> None:
+    state = {"stage": "a", "stages": [{"name": "a", "first_epoch": 1}]}
+    require_place(state)
     with pytest.raises(TfaipError, match="as stage: it is damaged"):
-        require_place({"stage": "a", "stages": [{"name": "a"}], **DAMAGE[name]})
+        require_place({**state, **DAMAGE[name]})
 
 
 def test_a_link_in_the_place_of_a_stage_is_not_followed(tmp_path: Path) -> None:
@@ -250,12 +252,6 @@ def test_a_link_in_the_place_of_a_stage_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(TfaipError, match="is not removed: it is outside of"):
         StageDirectories(tmp_path / "run", tmp_path / "run" / "stages").forget(["a"])
     assert (tmp_path / "other" / "DONE").exists()
-
-
-def test_a_checkpoint_of_a_run_without_stages_is_that_of_main() -> None:
-    plan = plan_stages(staged_params([1.0], {}, epochs=3), LineScenario)
-    require_place({})
-    assert find_place(plan, {"epoch": 2}) == 0
 
 
 def test_another_run_replaces_the_stages(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

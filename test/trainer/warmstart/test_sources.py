@@ -89,7 +89,7 @@ def test_damaged_weights_are_named(run: Path) -> None:
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(TfaipError, match=f"{path} differs from its manifest"):
         read_source(run)
-    # A model of an older version has no manifest.
+    # Weights of other programs have no manifest.
     (run / "best" / "manifest.json").unlink()
     with pytest.raises(TfaipError, match=f"{path} cannot be read as weights"):
         read_source(run)

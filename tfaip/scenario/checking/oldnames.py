@@ -1,4 +1,4 @@
-"""Names of earlier versions in the code of a scenario: imported ones, and fields of params."""
+"""Names of tfaip 1.2 in the code of a scenario: imported ones, and fields of params."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tfaip.params.names.oldnames import REMOVED_FIELDS, renamed_fields
+from tfaip.params.names.formernames import REMOVED_FIELDS
+from tfaip.params.names.oldnames import renamed_fields
 from tfaip.params.tree.nodes import node_fields, nodes_of
 from tfaip.scenario.checking.finding import Finding, Kind
 from tfaip.scenario.checking.sources import Source, all_imports
 
 
 def find_old_names(sources: Sequence[Source], params: Any) -> list[Finding]:
-    """Return the names of earlier versions that files import, and the fields that they set by an old name.
+    """Return the names of tfaip 1.2 that files import, and the fields that they set by an old name.
 
     Args:
         sources: the files.
