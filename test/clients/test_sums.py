@@ -92,6 +92,7 @@ def test_predicts_and_evaluates(run: Path) -> None:
     np.testing.assert_allclose(results["mae"], np.mean(errors), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_classes_that_methods_return(tmp_path: Path) -> None:
     from test.clients.sums.params import SumsPipelineParams, SumsScenarioParams
     from test.clients.sums.scenario import SumsByHook

@@ -136,6 +136,7 @@ def test_other_names_are_errors(statement: str, message: str) -> None:
         exec(statement, {})  # noqa: S102
 
 
+@pytest.mark.slow
 def test_nobody_else_pays() -> None:
     """No module of the package is loaded by the toolkit, by help texts or by data workers."""
     code = """

@@ -10,7 +10,7 @@ import pytest
 from test.device.support import GROUPS, STAGES, Case, Result, assert_same_curve, finish_cases, start_cases
 from test.device.train_cases import train
 
-pytestmark = [pytest.mark.backend, pytest.mark.series]
+pytestmark = [pytest.mark.backend, pytest.mark.slow]
 
 CASES: dict[str, Case] = {
     "plain": {"set": {}},

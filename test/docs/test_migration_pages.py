@@ -42,7 +42,7 @@ def updates(run: Path) -> list[int]:
     return [record["meta"]["updates"] for record in json.loads((run / "history.json").read_text()).values()]
 
 
-@pytest.mark.series
+@pytest.mark.slow
 def test_the_example_for_users_of_returnn(tmp_path: Path) -> None:
     run_page(RETURNN, tmp_path, without=["replay_learning_rate"])
     run = tmp_path / "runs" / "phones"
@@ -54,7 +54,7 @@ def test_the_example_for_users_of_returnn(tmp_path: Path) -> None:
     assert len((tmp_path / "predicted.jsonl").read_text().splitlines()) == 60
 
 
-@pytest.mark.series
+@pytest.mark.slow
 def test_the_example_for_users_of_lightning(tmp_path: Path) -> None:
     run_page(LIGHTNING, tmp_path)
     run = tmp_path / "runs" / "spirals"

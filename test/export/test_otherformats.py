@@ -61,6 +61,7 @@ def graphs() -> ExportGraphs:
     return word_graphs()
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_plain_keras_on_the_other_backend_gives_the_same(
     graphs: ExportGraphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -195,6 +196,7 @@ def test_code_in_a_keras_file_is_refused(tmp_path: Path) -> None:
     assert not Path(marker).exists()
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_onnxruntime_gives_the_same(graphs: ExportGraphs, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -210,6 +212,7 @@ def test_onnxruntime_gives_the_same(graphs: ExportGraphs, tmp_path: Path, capfd:
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_dimensions_of_onnx_files_have_names(graphs: ExportGraphs, tmp_path: Path) -> None:
     import onnx
@@ -293,6 +296,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
             exporter.load(tmp_path, "serve")  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_onnxruntime_writes_nothing_into_the_home_directory(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     (home := tmp_path / "home").mkdir()

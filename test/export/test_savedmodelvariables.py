@@ -61,6 +61,7 @@ def keras_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(WRITE_KERAS, tmp_path_factory.mktemp("keras"))
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_model_that_keras_exported(keras_model: Path) -> None:
     source = read_source(keras_model)
@@ -75,6 +76,7 @@ def test_a_model_that_keras_exported(keras_model: Path) -> None:
     assert [float(array.flat[0]) for array in by_place] == [0.0, 1.0, 2.0, 3.0]
 
 
+@pytest.mark.slow
 def test_a_module_of_plain_tensorflow(tmp_path: Path) -> None:
     source = read_source(write(WRITE_MODULE, tmp_path))
     # Two variables are called kernel: only the way to them tells them apart.
@@ -87,6 +89,7 @@ def test_a_module_of_plain_tensorflow(tmp_path: Path) -> None:
     assert "kernel" not in source.aliases
 
 
+@pytest.mark.slow
 def test_a_model_of_tensorflow_1(tmp_path: Path) -> None:
     source = read_source(write(WRITE_TF1, tmp_path))
     assert {name: array.tolist() for name, array in source.arrays.items()} == {
@@ -97,6 +100,7 @@ def test_a_model_of_tensorflow_1(tmp_path: Path) -> None:
 
 
 # Keras asks jax2tf for something that JAX will not have for ever.
+@pytest.mark.slow
 @pytest.mark.backend
 def test_our_own_serve_directory_has_the_paths_of_the_model(tmp_path: Path) -> None:
     params = TinyScenario.default_trainer_params()

@@ -91,6 +91,7 @@ def test_a_moved_model_gives_the_same(tutorial, results, tmp_path):
     assert results_of(moved) == results
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_the_other_backend_gives_the_same(tutorial, results):
     other = {"tensorflow": "jax", "jax": "tensorflow"}[os.environ["KERAS_BACKEND"]]
@@ -120,6 +121,7 @@ class Recorder(LAVCallback):
         self.ends.append((generator_params.samples, results))
 
 
+@pytest.mark.slow
 def test_every_generator_has_its_results(two_graphs, tmp_path):
     model, logs = two_graphs
     stored = load_training_data(model, LavScenario)

@@ -73,6 +73,7 @@ def test_a_narrow_beam_is_that_of_plain_python(width: int, paths: int) -> None:
             np.testing.assert_allclose([s for s, _ in found], [s for s, _ in expected], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_prefixes_that_leave_the_beam_and_return() -> None:
     """Long samples of few classes, where the same prefixes are dropped and found again by other ways."""

@@ -71,6 +71,7 @@ def test_the_loss_is_that_of_all_paths(blank: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_gradients_are_those_of_all_paths() -> None:
     """By differences of the slow sum in float64; nothing reaches the padding."""
@@ -121,6 +122,7 @@ def test_batches_of_empty_transcripts() -> None:
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.backend), 3])
 def test_batches_without_frames(batch: int) -> None:
     """No frames are an alignment of the empty transcript alone; also if the axes are empty."""
@@ -143,6 +145,7 @@ def test_improbable_alignments_are_alignments() -> None:
     assert losses[0] == pytest.approx(2000 + 3 * np.log(2), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_long_sequences_keep_exact_gradients() -> None:
     """The gradient of a frame sums to 0 over the classes, and where all classes are equal it is known."""
@@ -182,6 +185,7 @@ def test_scores_of_16_bits_give_float32(dtype: str) -> None:
     assert ops.convert_to_numpy(losses)[0] == pytest.approx(-all_transcripts(rounded[0], 0)[1, 2], rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="JAX always compiles")
 def test_xla_compiles_the_step() -> None:
     import tensorflow as tf

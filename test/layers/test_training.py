@@ -78,6 +78,7 @@ def require_same_outputs(name: str, graphs: ExportGraphs, directory: Path) -> No
 ON_ONNX = pytest.param("onnx", marks=pytest.mark.skipif(not ON_TENSORFLOW, reason="ONNX is written on TensorFlow"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [pytest.param("serve", marks=pytest.mark.backend), pytest.param("keras", marks=pytest.mark.backend), ON_ONNX],
@@ -88,6 +89,7 @@ def test_greedy_decoding_is_in_every_format(name: str, tmp_path: Path) -> None:
     require_same_outputs(name, exported(is_greedy=True), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("serve", marks=pytest.mark.backend), ON_ONNX])
 def test_beam_search_is_in_saved_models_and_onnx(name: str, tmp_path: Path) -> None:
     if name == "onnx":

@@ -106,6 +106,7 @@ def test_names_that_end_with_that_of_the_layer(layer: Callable[[], Any], paths: 
     assert sorted(noisy.path_below(weight) for weight in noisy.noisy_weights()) == paths
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_statistics_losses_and_random_states_of_the_layer_work_as_without_noise() -> None:
     """With noise of deviation 0, a training is what it is without the wrapper."""

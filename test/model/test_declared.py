@@ -168,6 +168,7 @@ def test_accuracy_is_chosen_by_the_shapes(network: Callable[[], Any], kind: str)
     assert type(metric).__name__ == f"{kind}Accuracy"
 
 
+@pytest.mark.slow
 def test_methods_and_params_declare_too() -> None:
     class Methods(Brought):
         def loss(self) -> Any:

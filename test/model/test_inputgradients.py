@@ -162,6 +162,7 @@ def test_dropout_drops_the_same_before_and_after_the_step() -> None:
     assert 16 < kept < 48
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_states_change_once_per_batch_as_without_it() -> None:
     # Statistics of a normalisation, dropout, losses of layers; a weight that is lost in rounding leaves the same run.

@@ -279,6 +279,7 @@ def concrete(kind: type[KerasObject]) -> list[type[KerasObject]]:
     return [cls for cls in found if not issubclass(cls, CustomObject)]
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_the_installed_keras() -> None:
     result = finish_command(start_python(str(ROOT / "tools" / "keras_objects.py"), "--check"))
     assert (result.rc, result.stdout) == (0, ""), result

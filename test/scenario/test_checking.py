@@ -107,7 +107,7 @@ def test_models_and_params_that_cannot_be_built(name: str, kind: str, capsys: py
         ["examples/lines/lines"],
         ["examples/lines/written"],
         ["examples/lines/aligned"],
-        ["examples/lines/growing"],
+        pytest.param(["examples/lines/growing"], marks=pytest.mark.slow),
         ["examples/tabular/tabular", "--data.table", "README.md", "--data.mean", "0", "--data.stddev", "1"],
         [
             "examples/text/text",

@@ -67,7 +67,11 @@ PRINT = "\x01echo '<<' \x05 '>>'\n"
         (f"tfaip-train {FULL} --trainer.ep\t2", f"tfaip-train {FULL} --trainer.epochs 2"),
         ("tfaip-train tfaip.scenario.tutorial.f\t", f"tfaip-train {FULL}"),
         (f"tfaip-train {FULL}:T\t", f"tfaip-train {FULL}:TutorialScenario"),
-        (f"tfaip-train {FULL} --optimizer SG\t --optimizer.mo\t", f"{FULL} --optimizer SGD --optimizer.momentum"),
+        pytest.param(
+            f"tfaip-train {FULL} --optimizer SG\t --optimizer.mo\t",
+            f"{FULL} --optimizer SGD --optimizer.momentum",
+            marks=pytest.mark.slow,
+        ),
         (f"tfaip-train {FULL} --data.dataset=di\t", "--data.dataset=digits"),
         ("tfaip-export x --format o\t", "--format onnx"),
         ("tfaip-completion fi\t", "tfaip-completion fish"),

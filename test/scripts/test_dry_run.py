@@ -101,6 +101,7 @@ def test_two_lines_and_nothing_written(case: str, run: Run, tutorial: Path, plac
     assert sorted(path.name for path in place.rglob("*")) == ["here", "p.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["train", "train_from_params"])
 def test_a_training(command: str, run: Run, tutorial: Path, place: Path) -> None:
     what = FULL if command == "train" else str(tutorial / "trainer_params.json")

@@ -101,6 +101,7 @@ def test_values_of_a_manifest_do_not_reach_the_terminal_as_they_are(
     assert any(line.startswith("?[2J ") for line in table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision(check: Callable[..., tuple[int, str]], precision: str, tmp_path: Path) -> None:
     # Convolutions and classes: what other programs compile differs by more than a float32 may.
@@ -123,6 +124,7 @@ def test_half_precision(check: Callable[..., tuple[int, str]], precision: str, t
     assert "the exported model gives other values" in text
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandResult], tmp_path: Path) -> None:
     result = run_command("check_export", model, "--out", tmp_path / "check.json", env={"KERAS_BACKEND": OTHER})
@@ -247,6 +249,7 @@ def test_code_in_the_keras_file_is_not_executed(
     assert not Path(marker).exists()
 
 
+@pytest.mark.slow
 def test_formats_are_added_to_a_finished_model(
     model: Path, capsys: pytest.CaptureFixture[str], check: Callable[..., tuple[int, str]]
 ) -> None:

@@ -191,7 +191,9 @@ def pickled(path: Path) -> None:
     path.write_bytes(pickle.dumps(Payload()))
 
 
-@pytest.mark.parametrize("write", [zip_bomb, hdf5_bomb, header_bomb, length_bomb, overflow, pickled])
+@pytest.mark.parametrize(
+    "write", [pytest.param(zip_bomb, marks=pytest.mark.slow), hdf5_bomb, header_bomb, length_bomb, overflow, pickled]
+)
 def test_weights_that_are_something_else(
     write: Callable[[Path], None], model: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +261,7 @@ def test_a_lambda_layer_in_a_keras_file(model: Path, marker: Path) -> None:
     assert "hidden/kernel" in read_source(model).arrays
 
 
-@pytest.mark.parametrize("bomb", [zip_bomb, hdf5_bomb])
+@pytest.mark.parametrize("bomb", [pytest.param(zip_bomb, marks=pytest.mark.slow), hdf5_bomb])
 def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path) -> None:
     inputs = keras.Input((4,), name="x")
     keras.Model({"x": inputs}, {"y": keras.layers.Dense(1, name="hidden")(inputs)}).save(tmp_path / "good.keras")

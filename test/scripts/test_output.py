@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from test.scripts.conftest import read_params
 from test.support.commands import finish_command, start_command
 from test.support.runs import checkpoints, files_below, history, latest, result_lines, run_well, without_durations
@@ -111,6 +113,7 @@ learning_rate: {__cls__: Constant, lr: 0.02}
 """
 
 
+@pytest.mark.slow
 def test_checkpoints_that_are_kept(half_original: Path, tmp_path: Path, workplace: Path) -> None:
     assert checkpoints(half_original / "run") == ["epoch_0001_step_000010", "epoch_0002"]
     (tmp_path / "flags.yaml").write_text(FLAGS)
@@ -126,6 +129,7 @@ def test_checkpoints_that_are_kept(half_original: Path, tmp_path: Path, workplac
     assert ["val_loss" in values for _, values in result_lines(run)] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_checkpoints_and_exports_can_be_left_out(tmp_path: Path, workplace: Path) -> None:
     off = ["--trainer.write_checkpoints", "False", "--trainer.export_best", "False", "--trainer.export_final", "False"]
     flags = ["--trainer.output_dir", tmp_path / "run", "--trainer.epochs", "1", "--trainer.val_every_n", "0"]

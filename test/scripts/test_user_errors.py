@@ -163,6 +163,7 @@ def line_of(file: Path) -> int:
     return next(number for number, line in enumerate(file.read_text().splitlines(), 1) if line.endswith("# HERE"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, message = CASES[name]

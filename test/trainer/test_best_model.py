@@ -99,6 +99,7 @@ def test_without_a_best_epoch_there_is_no_best_model(run: Path) -> None:
     assert best_weight(run) == 9.0
 
 
+@pytest.mark.slow
 def test_an_epoch_without_a_finite_value_is_no_best_epoch(tmp_path: Path) -> None:
     run = tmp_path / "run"
     params = falling(run, [1.0])

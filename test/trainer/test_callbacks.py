@@ -203,6 +203,7 @@ def test_logs_are_the_callbacks_own_copy() -> None:
     assert set(logs) == TRAINING
 
 
+@pytest.mark.slow
 def test_an_error_in_a_callback_is_raised_and_leaves_the_run_resumable(tmp_path: Path) -> None:
     def fail(epoch: int, logs: dict[str, float]) -> None:
         if epoch == 1:

@@ -162,6 +162,7 @@ def test_batches_of_the_generator() -> None:
     assert weights_of(sums_params([], epochs=2, samples_per_epoch=3), CountParams(batch_size=5)) == [-6.0, -21.0]
 
 
+@pytest.mark.slow
 def test_endless_data_go_on_within_an_epoch(tmp_path: Path) -> None:
     def params(output_dir: Path | None) -> SumsTrainerParams:
         made = sums_params([], output_dir, epochs=3, samples_per_epoch=10, checkpoint_save_freq="1")

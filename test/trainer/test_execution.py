@@ -40,6 +40,7 @@ def content(checkpoint: Checkpoint) -> dict[str, Any]:
     return {**{name: array.tobytes() for name, array in checkpoint.arrays.items()}, **values}
 
 
+@pytest.mark.slow
 def test_any_number_of_steps_per_execution_gives_the_same_bits(tmp_path: Path) -> None:
     runs = {}
     for steps in (1, None):

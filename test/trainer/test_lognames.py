@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import pytest
 from keras import ops
 
 from test.trainer.line import LineGraph, LineModel, LineModelParams, LineTrainerParams, line_params, train
@@ -62,6 +63,7 @@ def recorded(params: LineTrainerParams) -> EpochRecord:
     return read_history(Path(params.output_dir or "") / "history.json")[2]
 
 
+@pytest.mark.slow
 def test_what_is_added_renames_nothing(tmp_path: Path) -> None:
     narrow = line_params([1.0, 2.0], [1.0], tmp_path / "narrow", epochs=2)
     wide = line_params([1.0, 2.0], [1.0], tmp_path / "wide", epochs=2, loss_weights={"another": 0.0})

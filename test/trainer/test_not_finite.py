@@ -159,6 +159,7 @@ def test_a_score_that_is_not_finite_lets_newbob_decay_the_rate(tmp_path: Path) -
     assert [record["values"]["val_loss"] for record in records.values()] == weights.values
 
 
+@pytest.mark.slow
 def test_a_resume_reads_such_a_score_as_the_whole_run_does(tmp_path: Path) -> None:
     train(falling(tmp_path / "run", (2.6, 3.5), newbob(), epochs=2))
     resumed = train(falling(tmp_path / "run", (2.6, 3.5), newbob()), restore=True)

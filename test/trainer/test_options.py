@@ -63,6 +63,7 @@ def test_an_average_changes_the_validation_but_not_the_training():
         np.testing.assert_array_equal(averaged_weights[name], weight)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_the_validation_of_an_average_is_that_of_the_averaged_weights(tmp_path):
     # With rate 0 of the optimizer all weights stay, and so does their average: both validations are equal.
@@ -102,6 +103,7 @@ def test_a_remainder_of_micro_batches_goes_into_the_next_epoch():
     assert updates == [1, 3, 4]
 
 
+@pytest.mark.slow
 def test_early_stopping_ends_the_run_and_stays_ended(tmp_path):
     # Nothing improves with rate 0: the first epoch counts 1, the fourth 4.
     params = tiny_params(

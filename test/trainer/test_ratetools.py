@@ -247,6 +247,7 @@ def test_there_must_be_something_to_replay(tmp_path: Path, capsys: pytest.Captur
     assert "records no epoch: nothing to replay" in empty
 
 
+@pytest.mark.slow
 def test_replay_of_a_run_gives_what_it_did(
     tmp_path: Path, run_command: Callable[..., CommandResult], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.tree.nodes import walk
@@ -58,6 +60,7 @@ def test_a_run_does_not_change_the_params_of_the_caller(tmp_path: Path) -> None:
     assert not stored["overwrite"]
 
 
+@pytest.mark.slow
 def test_a_resume_takes_the_drawn_seed_from_the_checkpoint(tmp_path: Path) -> None:
     whole, first, second = Weights(), Weights(), Weights()
     trainer = LineScenario.create_trainer(params_of(tmp_path / "first", 1))

@@ -86,6 +86,7 @@ def test_everything_is_captured() -> None:
     assert metrics == {"loss", "square", "regularization", "distance"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0, 7])
 @pytest.mark.backend
 def test_a_restored_training_goes_on_bit_by_bit(step: int) -> None:
@@ -133,6 +134,7 @@ def test_random_numbers_of_python_and_numpy_go_on() -> None:
     assert (random.random(), np.random.standard_normal(), np.random.standard_normal()) == expected  # noqa: S311
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_metrics_are_restored_within_an_epoch_only() -> None:
     first = Training(epochs=1)

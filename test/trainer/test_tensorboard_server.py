@@ -130,6 +130,7 @@ def curve(server: str, run: str, tag: str) -> dict[int, float]:
     return {step: value for _, step, value in read(server, "plugin/scalars/scalars", run=run, tag=tag)}
 
 
+@pytest.mark.slow
 def test_curves_are_those_of_the_history(run: Path, server: str) -> None:
     history = json.loads((run / "history.json").read_text())
     for kind, tag, name in [
@@ -204,6 +205,7 @@ def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, started: S
     assert "heckpoint" not in started.new_messages()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")
 def test_the_page_in_a_browser(server: str, tmp_path: Path) -> None:
     assert CHROMIUM is not None, "chromium is not installed"

@@ -43,7 +43,7 @@ def test_clip_value_acts_on_every_gradient() -> None:
     assert weights.values == pytest.approx([-1.0, -2.5, -4.0])
 
 
-@pytest.mark.parametrize("force_eager", [True, False])
+@pytest.mark.parametrize("force_eager", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_eagerly_the_python_code_of_the_graph_runs_in_every_batch(force_eager: bool) -> None:
     runs: list[bool | None] = []
 
@@ -103,6 +103,7 @@ def test_logged_values_are_those_of_numpy(tmp_path: Path) -> None:
     assert history(tmp_path / "run")["1"]["values"] == logs
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_iterations_are_batches_for_every_number_of_steps() -> None:
     # Keras runs assigns of a partial execution once too often if it does not know the number of steps.
@@ -190,6 +191,7 @@ def test_a_seed_is_drawn_and_stored(tmp_path: Path) -> None:
     assert all(0 <= seed < 2**31 for seed in seeds)
 
 
+@pytest.mark.slow
 def test_resume_goes_on_where_the_run_ended(tmp_path: Path) -> None:
     whole, parts = Weights(), Weights()
     optimizer = AdamOptimizer(clip_global_norm=2.0)
@@ -216,6 +218,7 @@ def test_resume_of_a_finished_run_returns_its_last_values(tmp_path: Path) -> Non
     assert weight(trainer) == -2.0
 
 
+@pytest.mark.slow
 def test_a_trainer_that_resumed_goes_on_from_its_own_checkpoint(tmp_path: Path) -> None:
     train(line_params([1], output_dir=tmp_path / "run"))
     trainer = LineScenario.create_trainer(line_params([1], output_dir=tmp_path / "run", epochs=3), restore=True)

@@ -42,6 +42,7 @@ def noisy(epochs: int, output_dir: Path | None = None) -> LineTrainerParams:
     return params
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_equal_seeds_draw_equal_numbers_in_one_process() -> None:
     drawn: list[float] = []

@@ -25,6 +25,7 @@ def alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.slow
 def test_no_reader_fails_in_another_way(tmp_path: Path) -> None:
     (tmp_path / "good").mkdir()
     targets = make_examples(tmp_path / "good")

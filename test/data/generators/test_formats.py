@@ -99,6 +99,7 @@ def contents(batches: list[tuple[Any, Any]]) -> list[Any]:
     return [content[:-1] for content, _ in batches]
 
 
+@pytest.mark.slow
 def test_batches_are_those_of_data_in_memory(source: DataGeneratorParams) -> None:
     samples = [Sample(inputs={"x": x}, targets={"y": np.array([number])}) for number, x in enumerate(X)]
     options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0}

@@ -104,6 +104,7 @@ def test_what_an_import_may_read_needs_a_cold_start(name: str, tmp_path: Path) -
     assert start_warm(PROBE, ["0"], tmp_path, environment({name: "other"})) is None
 
 
+@pytest.mark.slow
 def test_the_end_of_a_server_ends_no_command_and_is_told(tmp_path: Path) -> None:
     before = take_snapshot()
     server = WarmServer(environment())

@@ -108,6 +108,7 @@ def test_a_group_that_cannot_work_is_refused(fields, message):
         OptimizerGroupParams(**fields)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_training_with_groups_resumes(tmp_path):
     def params(directory, epochs):
@@ -121,6 +122,7 @@ def test_a_training_with_groups_resumes(tmp_path):
     assert -3.0 < weight(straight) < -2.8
 
 
+@pytest.mark.slow
 def test_moments_are_reset_after_every_n_epochs():
     weights = Weights()
     # Momentum 1/2, gradient 1: velocities 1 1.5 | 1 1.5 | 1 1.5 with a reset after every epoch, else 1 1.5 1.75 ...
@@ -171,6 +173,7 @@ def test_a_reset_leaves_waiting_gradients_and_averages_as_they_are():
     assert training.state()["average/w"] == training.values()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_reset_is_repeated_by_a_resumed_training(tmp_path):
     def params(directory, epochs):

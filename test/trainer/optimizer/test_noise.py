@@ -69,6 +69,7 @@ def test_one_draw_per_update_on_the_mean_of_its_batches():
     assert drawn[[3, 7]].std(axis=1) == pytest.approx([1.0, 1.0], rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_resumed_training_draws_the_same_noise(tmp_path):
     def params(directory, epochs):

@@ -373,6 +373,7 @@ def test_handlers_of_the_user_get_the_line(tmp_path: Path, capsys: pytest.Captur
     assert "Results of epoch 0001" in (tmp_path / "run" / "train.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_begins_with_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     with fresh_logging():

@@ -128,6 +128,7 @@ def test_accumulation_counts_updates(accum_steps: int) -> None:
     assert weights.values == pytest.approx([-rates[:n].sum() for n in updates], rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_accumulation_is_one_larger_batch() -> None:
     schedule = CosineDecayParams(0.5, **CONTINUOUS)
@@ -170,6 +171,7 @@ def state_of(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in checkpoint.glob("*.safetensors")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accum_steps", [1, pytest.param(3, marks=pytest.mark.backend)])
 def test_resume_is_exact_to_the_bit(accum_steps: int, tmp_path: Path) -> None:
     schedule = WarmupCosineDecayParams(0.1, warmup_epochs=1, **CONTINUOUS)

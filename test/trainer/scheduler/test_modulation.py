@@ -95,6 +95,7 @@ def test_a_modulation_scales_a_rule_and_listed_rates() -> None:
     assert weights.values == pytest.approx([moved(*rates[:n]) for n in (2, 4, 6, 8)], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_resume_within_an_epoch_is_exact(tmp_path: Path) -> None:
     params = params_with(

@@ -17,6 +17,7 @@ from tfaip.predict.params import PredictorParams
 from tfaip.trainer.stages.params import TrainStage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "values", "x", "fields", "expected"),
     [
@@ -53,6 +54,7 @@ def test_a_value_changes_between_epochs(
     check_live_value(target, values, x, fields, expected, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_time_warp_that_begins_in_the_second_epoch() -> None:
     # The gradient is the value in the middle of a ramp: 1, and between 1/4 and 7/4 where a warp of 3 moves it.
     def weights(*widths: float) -> list[float]:
@@ -82,6 +84,7 @@ def test_dropout_from_0_to_1_zeroes_the_activation(layer: str, rate: float) -> N
     assert [values["val_loss"] for values in logs] == [-2.0, -2.0]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_dropout_keeps_the_expectation() -> None:
     params = live_params(
@@ -115,6 +118,7 @@ def test_an_exported_model_has_the_value_of_its_validation(tmp_path: Path) -> No
     assert sample.outputs["y"].tolist() == [-6.0]
 
 
+@pytest.mark.slow
 def test_a_value_without_a_schedule_is_that_of_the_code(tmp_path: Path) -> None:
     # The gradient is the sharpness.
     first = live_params([1.0], step("graph.sharpness", 5.0), epochs=1, output_dir=tmp_path / "run", export_final=True)

@@ -17,6 +17,7 @@ from tfaip.trainer.weightrules import WeightPenaltyParams
 PENALTY = [WeightPenaltyParams("line/kernel")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "values", "x", "fields", "expected"),
     [

@@ -30,7 +30,7 @@ from tfaip.trainer.schedules import ScheduleParams
 @pytest.mark.parametrize(
     ("target", "values", "x", "fields", "expected"),
     [
-        ("optimizer.clip_value", (1.0, 0.5), 3.0, {}, [-1.0, -1.5]),
+        pytest.param("optimizer.clip_value", (1.0, 0.5), 3.0, {}, [-1.0, -1.5], marks=pytest.mark.slow),
         ("optimizer.clip_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5]),
         pytest.param("optimizer.clip_global_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5], marks=pytest.mark.backend),
         ("optimizer.weight_decay", (0.0, 0.1), 0.0, {"model": FROM_TWO}, [2.0, 1.8]),
@@ -59,6 +59,7 @@ def test_gradient_noise_that_begins_in_the_second_epoch() -> None:
     assert (first, abs(second)) == (0.0, 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_gradient_noise_has_the_deviation_of_its_update() -> None:
     # With a gradient of 0 a step is the noise: that of the second update, in the size of the schedule.
@@ -78,6 +79,7 @@ def test_beta_1_of_adam() -> None:
     np.testing.assert_allclose(weights_after(params), [-1.0, -1.0 - 4 / 3], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimizer", "number", "second"),
     [

@@ -23,6 +23,7 @@ from tfaip.trainer.weightrules import WeightPenaltyParams
 PENALTY = [WeightPenaltyParams("line/kernel")]
 
 
+@pytest.mark.slow
 def test_the_value_of_a_stage_takes_the_place_of_a_schedule_while_it_lasts() -> None:
     # The gradient is 3: clipped to 0.25 in the stage, then to what the schedule has come to.
     stages = {"own": TrainStage(epochs=2, overrides={"optimizer.clip_value": 0.25}), "last": TrainStage(epochs=1)}

@@ -88,6 +88,7 @@ def test_the_files_of_the_stages(grown: Path) -> None:
 
 
 # Which stage it is, the records decide: what a backend restores is the same for all.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small", pytest.param("middle", marks=pytest.mark.backend), "apply", "note", "main"])
 def test_a_run_repeats_from_a_stage(name: str, grown: Path, tmp_path: Path) -> None:
     run = _copy(grown, tmp_path)

@@ -25,6 +25,7 @@ def run(averaged_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(averaged_run, tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_exported_models(averaged_run: Path) -> None:
     for name in ("best", "export"):
         source = read_source(averaged_run / name)

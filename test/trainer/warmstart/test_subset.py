@@ -70,6 +70,7 @@ def test_a_wider_model_takes_the_leading_units(averaged_run: Path, logged: list[
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_training_goes_on_from_the_same_outputs(averaged_run: Path) -> None:
     """With new rows of 0 the first validation is that of the source; then all weights learn."""
@@ -149,6 +150,7 @@ def test_blocks_that_fit_nothing_name_the_flag() -> None:
         joined_head(blocks={"head": [2, 5]})
 
 
+@pytest.mark.slow
 def test_the_flags(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     copy_tiny(tmp_path)
     arrays = {

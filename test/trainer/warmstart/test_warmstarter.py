@@ -88,6 +88,7 @@ def test_random_states_are_not_loaded(averaged_run: Path) -> None:
     assert keras.ops.convert_to_numpy(state).tolist() == [1, 2]
 
 
+@pytest.mark.slow
 def test_include_and_exclude_choose_weights_of_the_new_model(averaged_run: Path) -> None:
     assert changed(started(averaged_run, include="encoder/conv"), fresh()) == CONV
     assert changed(started(averaged_run, exclude="encoder"), fresh()) == HEAD
@@ -175,6 +176,7 @@ def test_a_pattern_that_matches_nothing_is_refused(name: str, averaged_run: Path
         started(averaged_run, **{name: "conv"})
 
 
+@pytest.mark.slow
 def test_of_several_sources_the_first_that_fits_wins(averaged_run: Path, tmp_path: Path) -> None:
     params = net_params(tmp_path / "wide", epochs=1)
     params.scenario.model.units = 4
@@ -187,6 +189,7 @@ def test_of_several_sources_the_first_that_fits_wins(averaged_run: Path, tmp_pat
     assert changed(weights, old) == ["encoder/scale", "head/bias"]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_training_begins_with_the_loaded_weights(averaged_run: Path, tmp_path: Path) -> None:
     # Nothing moves with rate 0, so the validation is that of the loaded weights, averaged ones included.
@@ -200,6 +203,7 @@ def test_a_training_begins_with_the_loaded_weights(averaged_run: Path, tmp_path:
     assert logs["val_mse"] != train(net_params(**fields))[0]["val_mse"]
 
 
+@pytest.mark.slow
 def test_a_resumed_training_is_not_started_again(averaged_run: Path, tmp_path: Path) -> None:
     source = Path(shutil.copytree(averaged_run, tmp_path / "source"))
 
@@ -220,6 +224,7 @@ def test_nothing_is_written_if_the_warm_start_fails(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_weights_that_begin_equal_are_trained_apart(averaged_run: Path) -> None:
     """Two weights that were given one array share no memory."""
     fields = {"include": ".*/bias|.*gamma", "rename_targets": ["^encoder/conv/1/bias->encoder/conv/0/bias"]}

@@ -85,6 +85,7 @@ def test_drawn_values_are_a_function_of_seed_and_path() -> None:
     assert not np.isin(first["lstm/cell/kernel"], first["gru/cell/kernel"]).any()
 
 
+@pytest.mark.slow
 def test_a_training_begins_with_them_and_lists_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     rules = {"head/kernel": "0.25", "head/bias": "VarianceScaling(scale=2.0, mode='fan_out', distribution='uniform')"}
@@ -166,6 +167,7 @@ def test_what_is_one() -> None:
     assert initializer_of("Orthogonal(gain=2.0)").described() == "Orthogonal(gain=2.0)"
 
 
+@pytest.mark.slow
 def test_from_the_command_line(tmp_path: Path) -> None:
     copy_tiny(tmp_path)
     flags = ["tiny", "--trainer.epochs", "1", "--trainer.output_dir", "run", "--trainer.param_init"]
