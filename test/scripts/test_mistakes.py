@@ -14,7 +14,7 @@ import pytest
 from test.scripts.conftest import read_params
 from test.support.commands import CommandResult
 from test.support.runs import checkpoints, copy_tiny, files_below, run_well
-from tfaip.scripts import check_export, export, lav, predict, replay_learning_rate, resume_training
+from tfaip.scripts import export, lav, predict, replay_learning_rate, resume_training
 
 RunCommand = Callable[..., CommandResult]
 MODULES = {
@@ -234,7 +234,6 @@ def test_resume_of_a_run_that_lost_its_checkpoints(place: Path, whole: Path, run
     [
         (lav, ["--export_dir"]),
         (export, []),
-        (check_export, []),
         (predict, ["--export_dir"]),
         (resume_training, []),
         (replay_learning_rate, []),

@@ -401,8 +401,3 @@ def test_no_backend_is_imported(trained: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], cwd=trained, capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[-1] == "[]"
-
-
-def test_dry_run(trained: Path) -> None:
-    result = list_runs(trained.parent, "all", "--dry_run")
-    assert result.stdout == "dry run: would list 3 runs\nwould write no file; nothing was written\n"

@@ -35,7 +35,6 @@ SCENARIO is given as to tfaip-train, whose flags are taken, too. The files of it
 and its model is built; no data are read, nothing is written.
 
   --json                 print a JSON list of findings (file, line, kind, text, advice)
-  --dry_run              load the scenario, count the files that would be read, check nothing
 
 The exit code is 0 without findings, 1 with findings, and 2 if the scenario cannot be loaded."""
 
@@ -62,9 +61,6 @@ def main(name: str, flags: list[str]) -> None:
         findings = [_failure(error, scenario)]
         is_json = "--json" in flags
     else:
-        if args.dry_run:
-            _print_plan(scenario)
-            return
         findings, is_json = _check(scenario, args.trainer), args.json
     if is_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
@@ -96,13 +92,6 @@ def _failure(error: Exception, scenario: type) -> Finding:
 
     advice = "nothing else can be checked before"
     return shortened(finding_of_error(error, Kind.FAILS, scenario, "the params of the training fail", advice))
-
-
-def _print_plan(scenario: type) -> None:
-    from tfaip.scenario.checking.sources import package_name, read_package
-
-    package = package_name(scenario.__module__)
-    command.print_plan(f"check {scenario.__name__} and the {len(read_package(package))} files of {package}", "no file")
 
 
 def shortened(finding: Finding) -> Finding:

@@ -39,8 +39,7 @@ the runs are read, nothing is changed; runs may be training.
                          comparison their curves (default: the value that tells the best model)
   --json                 print JSON
   --csv                  print CSV: a line for each run, in a comparison for each value of an epoch
-  --png FILE             of a comparison: the curves as a picture (pip install 'tfaip[plot]')
-  --dry_run              find the runs, show nothing"""
+  --png FILE             of a comparison: the curves as a picture (pip install 'tfaip[plot]')"""
 
 _SORTS = ["name", "state", "epochs", "best", "seconds", "changed"]
 # Of the params that differ, they are shown only if nothing else does: what the table says anyway, and chance.
@@ -86,9 +85,6 @@ def _list(directories: Sequence[str], args: SimpleNamespace) -> None:
     if args.png is not None:
         raise UsageError(f"--png shows the curves of a comparison: {PROG} compare RUN RUN --png {args.png}")
     paths = dict.fromkeys(path for directory in directories for path in find_runs(Path(directory)))
-    if args.dry_run:
-        command.print_plan(f"list {len(paths)} runs", "no file")
-        return
     runs = _sorted([read_run(path) for path in paths], args.sort)
     params, values = _chosen_params(runs, args.params), _chosen_values(runs, args.values)
     if args.json:
@@ -106,9 +102,6 @@ def _compare(names: Sequence[str], args: SimpleNamespace) -> None:
     paths = dict.fromkeys(find_run(Path(name))[0] for name in names)
     if len(paths) < 2:
         raise UsageError(f"{PROG} compare needs two different runs or more, got {len(paths)}")
-    if args.dry_run:
-        command.print_plan(f"compare {len(paths)} runs", command.listed(args.png))
-        return
     runs = [read_run(path) for path in paths]
     for run in runs:
         if run.state is RunState.DAMAGED:

@@ -92,6 +92,7 @@ def _parser(prog: str, scenario: Any) -> TrainingParser:
     parser = TrainingParser(prog, f"Search for the best params of {described(scenario)}", scenario)
     for flag, (kind, default, text) in _OPTIONS.items():
         parser.add_option(f"--{flag}", type=kind, default=default, help=text)
+    parser.add_dry_run()
     return parser
 
 
