@@ -261,7 +261,6 @@ def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: 
         ("--gradient_clip_global_norm", "--optimizer.clip_global_norm"),
         ("--param_variational_noise", "--weight_noise.stddev"),
         ("--L2", "--weight_penalties"),
-        ("--forward_weights_init", "--trainer.param_init"),
         ("--partition_epoch", "--trainer.scale_epoch_size"),
         ("--train.partition_epoch", "--trainer.scale_epoch_size"),
         ("--cleanup_old_models.keep_last_n", "--trainer.keep_checkpoints"),

@@ -47,7 +47,7 @@ _CALLS_ANYWHERE = frozenset({"shape_assertion"})
 # Devices
 
 
-def configure_devices(gpu_memory: int | None, soft_placement: bool) -> None:
+def configure_devices(gpu_memory: int | None) -> None:
     """Do nothing: JAX reads environment variables (see `environment.py`)."""
 
 

@@ -37,12 +37,11 @@ _STEPS_PER_EXECUTION = 16
 # Devices
 
 
-def configure_devices(gpu_memory: int | None, soft_placement: bool) -> None:
+def configure_devices(gpu_memory: int | None) -> None:
     """Set up the devices, before they are used first.
 
     Args:
         gpu_memory: MiB to take of each GPU; None: as much as is needed.
-        soft_placement: run on the CPU what the GPU does not have.
     """
     for gpu in tf.config.list_physical_devices("GPU"):
         if gpu_memory is None:
@@ -50,7 +49,6 @@ def configure_devices(gpu_memory: int | None, soft_placement: bool) -> None:
         else:
             limit = tf.config.LogicalDeviceConfiguration(memory_limit=gpu_memory)
             tf.config.set_logical_device_configuration(gpu, [limit])
-    tf.config.set_soft_device_placement(soft_placement)
     logging.getLogger("tensorflow").addFilter(_is_no_new_step)
 
 

@@ -32,7 +32,6 @@ from tfaip.trainer.schedules.live import LiveSchedules
 from tfaip.trainer.schedules.targets import INPUT_GRADIENT, live_schedules
 from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.trainer.weightrules.initialisation import initialize
 from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
 from tfaip.util.logging import CONSOLE_TEXT, logger
 
@@ -67,7 +66,6 @@ def build_training_model(
     graph = scenario.graph
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     undo_freeze(graph)
-    initialize(params.param_init, graph, params.random_seed or 0)
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:

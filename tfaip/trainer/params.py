@@ -40,7 +40,7 @@ from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.stages.unrolling import check_stages
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams, check_rules
+from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
 from tfaip.util.oldnames import old_names
 
 if not TYPE_CHECKING:
@@ -131,15 +131,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     keep_checkpoints: int = option(2, "Number of checkpoints to keep, at least 2", low=2)
     export_best: bool = option(True, "Export the model whenever it is the best so far")
     export_final: bool = option(True, "Export the final model")
-    export_best_of: str | None = option(
-        None,
-        "Stage whose best model is exported (None: the one that runs, so in the end the last)",
-    )
-    keep_stage_states: bool = option(
-        True,
-        "Keep the checkpoint at the end of each stage, from which --from_stage repeats the next ones; needs the disk "
-        "space of a checkpoint per stage",
-    )
     history_file: str | None = option(
         None,
         "File of the rates and values of all epochs (None: history.json in output_dir); a fresh training uses "
@@ -197,11 +188,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         {},
         "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)",
         low=0,
-    )
-    param_init: dict[str, str] = option(
-        {},
-        "First values of weights by regex on their paths, e.g. '.*kernel=glorot_uniform' '.*forget.*bias=1'; the first "
-        "rule that matches counts",
     )
     weight_penalties: list[WeightPenaltyParams] = option(
         [], "L1 and L2 penalties on weights by regex on their paths; they add up", mode="ssnake"
@@ -295,7 +281,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
         self._check_directories()
-        check_rules(self.param_init)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 LIGHTNING_OPTIONS: Mapping[str, str] = {
     "accelerator": "device.gpus",
     "accumulate_grad_batches": "trainer.train_accum_steps",
-    "benchmark": "device.gpu_auto_tune",
     "check_val_every_n_epoch": "trainer.val_every_n",
     "default_root_dir": "trainer.output_dir",
     "detect_anomaly": "trainer.debug_nonfinite",

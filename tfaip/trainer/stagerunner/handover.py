@@ -151,7 +151,6 @@ def plan_weights(
         transfer.mode,
         structure() if is_cut else {},
         transfer.blocks,
-        transfer.new_rows,
     )
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
