@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
@@ -33,6 +35,9 @@ ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Le
 # Each return to Python costs time: a step of a tiny model takes 84 us alone, and 48 us if 10 are executed together.
 _STEPS_PER_EXECUTION = 16
 
+
+# In messages of `tf.debugging.enable_check_numerics`: the operation in a graph, else (eagerly) its kind.
+_CHECKED_NODE = re.compile(r"(?:Detected at node |executing op \"?)([^\s\"]+?)(?:/CheckNumericsV2)?[\s\"]")
 
 # Devices
 
@@ -254,28 +259,23 @@ def replica_number() -> Any:
     return number if is_whole is None else tf.where(is_whole, 0, number)
 
 
-def gradients(
-    loss: Callable[[], Tensor], weights: Sequence[keras.Variable], state: Sequence[tuple[keras.Variable, Tensor]]
-) -> list[Tensor | None]:
-    """Return the gradients of what a function computes now, not compiled; no variable changes.
+@contextlib.contextmanager
+def numerics_checked() -> Iterator[None]:
+    """Context in which the result of an operation that is not finite raises a FloatingPointError that names it.
 
-    Args:
-        loss: returns a scalar.
-        weights: variables.
-        state: all other variables that the function may assign, with their values.
-
-    Returns:
-        One per weight; None: it takes no part.
+    Only what is traced within it is checked, in every later call.
     """
-    with tf.GradientTape() as tape, keras.StatelessScope(state, collect_losses=True):
-        value = loss()
-    found = tape.gradient(value, [weight.value for weight in weights])
-    return [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in found]
-
-
-def is_computed(value: Tensor) -> bool:
-    """Return True if a tensor has numbers, False if it stands for those of a function that is compiled."""
-    return not tf.is_symbolic_tensor(value)
+    tf.debugging.enable_check_numerics()
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        text = str(error)
+        if "Detected Infinity or NaN" not in text:
+            raise
+        found = _CHECKED_NODE.search(text)
+        raise FloatingPointError(f"{found[1] if found else 'an operation'} gives NaN or infinity") from error
+    finally:
+        tf.debugging.disable_check_numerics()
 
 
 def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:

@@ -42,7 +42,7 @@ class TrainingLoop:
         self._params = setup.params
         self._progress = setup.state.progress
         self._table = setup.epoch_table()
-        self._not_finite = NonFiniteValues(setup.params)
+        self._not_finite = NonFiniteValues()
         self._callbacks = UserCallbacks(callbacks, setup.model, setup.params.epochs, setup.epoch_steps())
 
     def run(self) -> Logs:
@@ -140,7 +140,7 @@ class TrainingLoop:
         try:
             with setup.model.optimizer.with_averages():
                 measured = setup.evaluation.run(epoch.number, self._callbacks, stops_early)
-                self._not_finite.check(epoch.number, {**trained, **measured.values}, setup.evaluation.cause_not_finite)
+                self._not_finite.check(epoch.number, {**trained, **measured.values})
         except EvaluationStopped:
             epoch.save_checkpoint(before)
             epoch.stop_if_asked(saved=True)

@@ -212,6 +212,8 @@ def _input_gradient_penalty(scenario: Scenario, live: LiveSchedules) -> InputGra
 def _steps_per_execution(params: Params, devices: Devices) -> int:
     is_shared = devices.strategy is not None
     given, most = params.steps_per_execution, backend.most_steps_per_execution(is_shared)
+    if params.debug_nonfinite:
+        return 1  # the batch is known then
     if given is None:
         return 1 if params.force_eager else backend.steps_per_execution(is_shared)
     if most is not None and given > most:

@@ -158,8 +158,8 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     force_eager: bool = option(False, "Run eagerly, to debug the model in Python")
     debug_nonfinite: bool = option(
         False,
-        "If a loss or a value of the validation is not finite, compute its batch again and name the first layer, loss "
-        "or gradient that is not",
+        "End at the first operation whose result is not finite, and name it (tensorflow: NaN or infinite; jax: NaN); "
+        "training is slower",
     )
     skip_model_load_test: bool = option(False, "Skip exporting, loading and comparing the model before the first epoch")
     progress_bar_mode: ProgressBarMode = option(
