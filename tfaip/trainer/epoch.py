@@ -130,7 +130,6 @@ class TrainingEpoch(StepCallbacks):
         stage = "" if setup.events.stage is None else f" ({setup.events.stage})"
         setup.display.start(f"Epoch {self.number}/{setup.params.epochs}{stage}", self.steps, self._done_before)
         self.user_stops = bool(setup.model.stop_training)
-        setup.stop.begin_steps()
         try:
             with (
                 setup.feeder.feed(batches, lengths) as self._feed,
@@ -165,7 +164,6 @@ class TrainingEpoch(StepCallbacks):
         if time.monotonic() - self._polled >= POLL_EVERY_S:
             self._check_divergence()
         self._setup.output.check()
-        self._setup.stop.count_step()
         is_save_due = self._is_save_due(step)
         self._agree_on_stop(step)
         self._count_batches(step)
@@ -231,10 +229,7 @@ class TrainingEpoch(StepCallbacks):
         self._check_divergence()  # before anything is written
         progress, state = self._progress, self._setup.state
         progress.seconds = self.seconds()
-        with self._setup.stop.writing():
-            self._setup.output.save_checkpoint(
-                lambda buffer: state.capture(buffer, before), progress.epoch, progress.step
-            )
+        self._setup.output.save_checkpoint(lambda buffer: state.capture(buffer, before), progress.epoch, progress.step)
 
     def seconds(self) -> float:
         """Return the duration of the epoch, without the time between a stop and the resume."""

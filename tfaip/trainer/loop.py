@@ -67,8 +67,7 @@ class TrainingLoop:
                 logs = self._run_epoch(epoch)
                 metrics = None
                 if self._setup.is_finished() or model.stop_training:
-                    with self._setup.stop.writing():
-                        self._setup.output.wait()  # a signal that comes meanwhile still stops the run
+                    self._setup.output.wait()  # a signal that comes meanwhile still stops the run
                 epoch.stop_if_asked()
         self._callbacks.on_train_end(logs)
         return logs
@@ -94,8 +93,7 @@ class TrainingLoop:
         measured = self._evaluate(epoch, trained)
         measured.values = {**trained, **measured.values}
         measured.drawings = {**plots, **measured.drawings}
-        with setup.stop.writing():
-            return self._end_epoch(epoch, measured)
+        return self._end_epoch(epoch, measured)
 
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""

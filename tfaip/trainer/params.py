@@ -123,11 +123,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     checkpoint_every_s: float = option(
         0.0, "Write a checkpoint also when the last one is so many seconds old (0: never)", low=0
     )
-    stop_within_s: float = option(
-        30.0,
-        "Seconds after a signal in which a batch must end; else the training ends at once, without a checkpoint",
-        above=0,
-    )
     keep_checkpoints: int = option(2, "Number of checkpoints to keep, at least 2", low=2)
     export_best: bool = option(True, "Export the model whenever it is the best so far")
     export_final: bool = option(True, "Export the final model")

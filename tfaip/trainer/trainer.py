@@ -404,7 +404,7 @@ class Trainer(Generic[P]):
             self._progress = stages.progress  # also of a training that was interrupted
             self._runner = self._fits = None
         setup = stages.setup
-        with setup.model.optimizer.with_averages(), self._stop.writing():
+        with setup.model.optimizer.with_averages():
             setup.output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
             log_summary({"Best epoch": stages.describe_best(), **setup.output.summary()})
