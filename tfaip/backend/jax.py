@@ -276,7 +276,7 @@ def replica_number() -> Any:
 
 @contextlib.contextmanager
 def numerics_checked() -> Iterator[None]:
-    """Context in which the result of an operation that is NaN raises a FloatingPointError that names it."""
+    """Context in which the result of an operation, not compiled, that is NaN raises a FloatingPointError."""
     try:
         with jax.debug_nans(True):
             yield

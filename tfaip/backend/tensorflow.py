@@ -36,9 +36,6 @@ ADVICE_WITHOUT_COMPILATION = "XLA is off: these layers do not support it: %s. Le
 _STEPS_PER_EXECUTION = 16
 
 
-# In messages of `tf.debugging.enable_check_numerics`: the operation in a graph, else (eagerly) its kind.
-_CHECKED_NODE = re.compile(r"(?:Detected at node |executing op \"?)([^\s\"]+?)(?:/CheckNumericsV2)?[\s\"]")
-
 # Devices
 
 
@@ -261,19 +258,15 @@ def replica_number() -> Any:
 
 @contextlib.contextmanager
 def numerics_checked() -> Iterator[None]:
-    """Context in which the result of an operation that is not finite raises a FloatingPointError that names it.
-
-    Only what is traced within it is checked, in every later call.
-    """
+    """Context in which the result of an operation, not compiled, that is not finite raises a FloatingPointError."""
     tf.debugging.enable_check_numerics()
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
-        text = str(error)
-        if "Detected Infinity or NaN" not in text:
+        found = re.search(r'Detected Infinity or NaN in .* op "(\w+)"', str(error))
+        if found is None:
             raise
-        found = _CHECKED_NODE.search(text)
-        raise FloatingPointError(f"{found[1] if found else 'an operation'} gives NaN or infinity") from error
+        raise FloatingPointError(f"{found[1]} gives NaN or infinity") from error
     finally:
         tf.debugging.disable_check_numerics()
 

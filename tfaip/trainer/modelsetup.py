@@ -121,7 +121,7 @@ def built_from(
         "learning_rate": encode(rate) if rate.is_continuous() or rate.modulation is not None else None,
         "precision": devices.precision,
         "execution": [
-            params.force_eager,
+            params.force_eager or params.debug_nonfinite,
             params.jit_compile,
             params.steps_per_execution is None,
             _steps_per_execution(params, devices),
@@ -190,14 +190,15 @@ def _compile(
         )
     if params.optimizer.skip_nonfinite or devices.precision is Precision.MIXED_FLOAT16:
         model.forget_batches_that_are_not_finite(in_values=params.optimizer.skip_nonfinite > 0)
+    is_eager = params.force_eager or params.debug_nonfinite  # the backends name operations of compiled steps badly
     model.execution.is_automatic = params.steps_per_execution is None
     model.compile(
         optimizer=optimizer,
-        run_eagerly=params.force_eager,
+        run_eagerly=is_eager,
         steps_per_execution=_steps_per_execution(params, devices),
         auto_scale_loss=False,  # the optimizer does
         # Never "auto": that picks XLA on TensorFlow, which fails on graphs with CTC, sparse or text operations.
-        jit_compile=compiles_with_xla(model, params.force_eager, params.jit_compile),
+        jit_compile=compiles_with_xla(model, is_eager, params.jit_compile),
     )
 
 

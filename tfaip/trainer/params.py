@@ -153,8 +153,8 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     force_eager: bool = option(False, "Run eagerly, to debug the model in Python")
     debug_nonfinite: bool = option(
         False,
-        "End at the first operation whose result is not finite, and name it (tensorflow: NaN or infinite; jax: NaN); "
-        "training is slower",
+        "Run eagerly, and end at the first operation whose result is not finite, which the message names (tensorflow: "
+        "NaN or infinite; jax: NaN)",
     )
     skip_model_load_test: bool = option(False, "Skip exporting, loading and comparing the model before the first epoch")
     progress_bar_mode: ProgressBarMode = option(

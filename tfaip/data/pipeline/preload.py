@@ -161,7 +161,7 @@ def _processed(
     except _RandomnessUsed:
         raise
     except Exception as error:
-        failures.handle(FailedSample(error), (index,))
+        failures.handle(FailedSample(error))
         return [Sample().new_invalid()]
 
 
