@@ -11,12 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.params.names.trust import UntrustedName
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 MAX_RECORDS = 1000
 """Number of records; beyond it the oldest one is removed."""
 _MAX_BYTES = 2**16
-_RECORD = re.compile(rf"[0-9a-f]{{32}}\.json|{re.escape(TEMPORARY_PREFIX)}\w+", re.ASCII)
 
 log = logger(__name__)
 
@@ -72,7 +70,7 @@ def read_permission(params_file: Path) -> Permission:
         if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
             return Permission()
         return _permission_in(record)
-    except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
+    except (OSError, ValueError, TypeError, LookupError, RuntimeError, UsageError) as error:
         log.debug("no record of what was typed for %s: %s", params_file, error)
         return Permission()
 
@@ -94,23 +92,20 @@ def record_permission(
         packages = _needed_packages(params, scenario.declared_packages())
         path = _record_of(params_file)
         destinations = [place for place in (logger.destination() for logger in params.loggers) if place is not None]
-        if not packages and not destinations and permission.import_root is None and params.history_file is None:
+        history_file = params.history_file and os.path.abspath(params.history_file)
+        typed = Permission(tuple(packages), permission.import_root, history_file, tuple(destinations))
+        if typed == Permission():
             path.unlink(missing_ok=True)
             return
         checksums = [_sha256(params_text(params, params_file.parent).encode())]
         if is_resumed:
             with contextlib.suppress(OSError, ValueError):
                 checksums.append(_checksum(params_file))
-        record = {
-            "run": _run_of(params_file),
-            "params_sha256": checksums,
-            "packages": packages,
-            "import_root": permission.import_root,
-            "history_file": params.history_file and os.path.abspath(params.history_file),
-            "destinations": destinations,
-        }
+        record = {"run": _run_of(params_file), "params_sha256": checksums, **asdict(typed)}
         _write_private(path, json.dumps(record, indent=2) + "\n")
-        _forget_oldest(path.parent)
+        records = sorted(path.parent.glob("*.json"), key=lambda record: record.lstat().st_mtime)
+        for oldest in records[:-MAX_RECORDS]:
+            oldest.unlink(missing_ok=True)
     except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
         log.debug("what was typed for %s could not be recorded: %s", params_file, error)
 
@@ -130,24 +125,17 @@ def _needed_packages(params: Any, own: Sequence[str]) -> list[str]:
 
 def _permission_in(record: Mapping[str, Any]) -> Permission:
     """Return the permission in a record, if it has the right form."""
-    packages, destinations = record.get("packages"), record.get("destinations")
-    root, history_file = record.get("import_root"), record.get("history_file")
-    if not _are_texts(packages) or not all(name.isidentifier() for name in packages):
-        raise ValueError("packages is not a list of names")
-    if not _are_texts(destinations):
-        raise ValueError("destinations is not a list of texts")
-    if root is not None and not (isinstance(root, str) and root.isprintable() and os.path.isabs(root)):
-        raise ValueError("import_root is not an absolute path")
+    packages, destinations = record["packages"], record["destinations"]
+    root, history_file = record["import_root"], record["history_file"]
+    texts = [*packages, *destinations, *(path for path in (root, history_file) if path is not None)]
+    if not all(isinstance(value, list) for value in (packages, destinations)) or not all(map(str.isprintable, texts)):
+        raise ValueError("it is no list of texts, or a text cannot be printed")
+    if not all(map(str.isidentifier, packages)) or not all(map(os.path.isabs, filter(None, (root, history_file)))):
+        raise ValueError("it is no name of a package, or no absolute path")
     # A run that was stored there later must not become importable.
     if root is not None and (not os.path.isdir(root) or importpath.is_stored(root)):
         root = None
-    if history_file is not None and not (isinstance(history_file, str) and os.path.isabs(history_file)):
-        raise ValueError("history_file is not an absolute path")
     return Permission(tuple(packages), root, history_file, tuple(destinations))
-
-
-def _are_texts(value: Any) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _run_of(params_file: Path) -> str:
@@ -193,7 +181,7 @@ def _write_private(path: Path, text: str) -> None:
         path.parent.chmod(0o700)
     import tempfile  # 2 ms, as above
 
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY_PREFIX)  # mode 0600
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY_PREFIX, suffix=".json")  # mode 0600
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
@@ -201,13 +189,3 @@ def _write_private(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-
-
-def _forget_oldest(directory: Path) -> None:
-    ages: list[tuple[float, Path]] = []
-    for path in directory.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # of another process
-            if _RECORD.fullmatch(path.name):
-                ages.append((path.lstat().st_mtime, path))
-    for _, path in sorted(ages)[:-MAX_RECORDS]:
-        path.unlink(missing_ok=True)
