@@ -43,7 +43,6 @@ from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.run.removal import claim
 from tfaip.trainer.runparams import copy_for_run, logged_params, store_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
@@ -381,7 +380,7 @@ class Trainer(Generic[P]):
         repeat is stored before anything is removed.
         """
         if start is None:
-            claim(directory, self._params.overwrite, self.begins_again)
+            directory.claim(self._params.overwrite, self.begins_again)
         else:
             directory.clean_up()
         is_resumed = start is not None

@@ -257,6 +257,23 @@ def remove_directory(path: Path, root: Path, marks: Collection[str]) -> None:
         raise TfaipError(f"{shorten_text(str(path), 160)} cannot be removed: {reason}") from error
 
 
+def remove_entry(path: Path) -> None:
+    """Remove a file, a link but not its target, or a directory, which has a temporary name meanwhile.
+
+    Raises:
+        TfaipError: if it cannot be removed.
+    """
+    temporary = path if path.name.startswith(TEMPORARY_PREFIX) else _temporary(path)
+    try:
+        if temporary != path:
+            _remove_tree(temporary)
+            os.rename(path, temporary)
+        _remove_tree(temporary)
+    except OSError as error:
+        reason = shorten_text(error.strerror or str(error))
+        raise TfaipError(f"{shorten_text(str(path), 160)} cannot be removed: {reason}") from error
+
+
 def remove_temporaries(directory: Path, is_own_name: Callable[[str], bool]) -> None:
     """Remove the incomplete files of a killed process from `directory` (not recursive).
 

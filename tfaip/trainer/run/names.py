@@ -34,6 +34,8 @@ BEST_DIR = "best"
 STAGES_DIR = "stages"
 # What loggers write (`trainer.loggers`).
 LOGGERS_DIR = "loggers"
+# Within it, which run was logged, and the last epoch that was given to the loggers.
+LOGGED_FILE = "logged.json"
 # Within it, while a command removes what the run repeats.
 REPEAT_FILE = "repeat.json"
 # Within the directory of a stage.
@@ -47,6 +49,11 @@ EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|lav_l\d+", re.ASCII)
 EVENT_FILES = "events.out.tfevents."  # how the names of its files begin
 _OWN_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json")
 _EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
+
+
+def is_of_checkpoints(name: str) -> bool:
+    """Return True for the name of a checkpoint, and of the file beside them that names the newest one."""
+    return name == LATEST_FILE or CHECKPOINT_NAME.fullmatch(name) is not None
 
 
 def lav_events(index: int) -> str:
