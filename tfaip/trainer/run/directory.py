@@ -335,8 +335,12 @@ class RunDirectory:
 
 
 def _is_of_stages(path: Path) -> bool:
-    is_file = path.name == names.REPEAT_FILE
-    return is_file or path.name.startswith(TEMPORARY_PREFIX) or is_ours(path, STAGE_MARKS)
+    if path.name == names.REPEAT_FILE or path.name.startswith(TEMPORARY_PREFIX) or is_ours(path, STAGE_MARKS):
+        return True
+    if path.is_symlink() or not path.is_dir():
+        return False
+    # A process was killed before the mark had its name.
+    return all(final_name(entry) in STAGE_MARKS for entry in path.iterdir())
 
 
 def _is_of_events(path: Path, events: Path) -> bool:
