@@ -16,7 +16,6 @@ from typing import Any
 from tfaip.errors import TfaipError, UsageError
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.loggers.logger import LoggedRun, Logger, RunStatus
-from tfaip.trainer.run.names import LOGGED_FILE
 from tfaip.util.files import write_json
 from tfaip.util.logging import logger as log_of
 from tfaip.util.manifest import read_json_object
@@ -25,6 +24,8 @@ from tfaip.util.typing import Logs
 
 log = log_of(__name__)
 
+LOGGED_FILE = "logged.json"
+"""File in the directory of the loggers: id of the logged run, and the last epoch that was given to the loggers."""
 _ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 # A link with an absolute path that W&B makes and never writes to; it leads elsewhere when the run has been moved.
 _LOG_OF_WANDB = "wandb/*run-*/logs/debug-core.log"

@@ -10,6 +10,7 @@ from pathlib import Path
 from tfaip.components.formermodel import is_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.limits import FieldAdvice
+from tfaip.trainer.loggers.runloggers import LOGGED_FILE
 from tfaip.trainer.run import names
 from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
 from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_entry, remove_temporaries
@@ -184,7 +185,7 @@ class RunDirectory:
                 if entry not in files or not entry.is_file():
                     yield entry
             elif entry in models or entry == self.loggers:
-                if not is_ours(entry, (names.LOGGED_FILE,) if entry == self.loggers else MODEL_MARKS):
+                if not is_ours(entry, (LOGGED_FILE,) if entry == self.loggers else MODEL_MARKS):
                     yield entry
             elif entry == self.stages:
                 yield from (path for path in sorted(entry.iterdir()) if not _is_of_stages(path))

@@ -34,8 +34,6 @@ BEST_DIR = "best"
 STAGES_DIR = "stages"
 # What loggers write (`trainer.loggers`).
 LOGGERS_DIR = "loggers"
-# Within it, which run was logged, and the last epoch that was given to the loggers.
-LOGGED_FILE = "logged.json"
 # Within it, while a command removes what the run repeats.
 REPEAT_FILE = "repeat.json"
 # Within the directory of a stage.
