@@ -87,7 +87,7 @@ $(STAMP): pyproject.toml requirements.txt setup.py
 	  echo 'tfaip needs Python 3.11 or newer, $(PYTHON) is older or missing; try: make PYTHON=python3.12' >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo 'Installing into $(VENV) (some minutes the first time) ...'
-	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --editable '.[tutorial,jax,onnx,parquet,plot,profile,tfrecord,sweep,mlflow,wandb,docs,dev]'
+	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --editable '.[tutorial,jax,onnx,parquet,plot,profile,tfrecord,sweep,docs,dev]'
 	@touch $@
 
 clean:

@@ -21,13 +21,11 @@ from tfaip.params.root import RootParams
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.params.types.functions import FunctionName, expected_function
 from tfaip.trainer.earlystopping import EarlyStoppingParams
-from tfaip.trainer.loggers import LOGGERS, LoggerParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import (
     EXPORT_DIR,
-    LOGGERS_DIR,
     STAGES_DIR,
     check_directory_names,
     check_history_file,
@@ -264,11 +262,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "that they take",
         text=expected_function,
     )
-    loggers: list[LoggerParams] = option(
-        [],
-        "Tracking services that get the values of each epoch, besides TensorBoard, e.g. MLflow WandB",
-        choices=LOGGERS,
-    )
     stages: dict[str, StageParams] = option(
         {}, "Stages before the plain params, in order, by name: e.g. small=TrainStage", mode="ssnake"
     )
@@ -306,7 +299,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         """Raise unless the run writes to its own directory, and each kind of output to its own place in it."""
         best = self.early_stopping.best_model_name
         check_directory_names(self.checkpoint_sub_dir, best)
-        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR, LOGGERS_DIR)
+        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
         check_history_file(self.history_file, self.output_dir, replaced)
 
     def run_directory(self) -> RunDirectory | None:

@@ -19,7 +19,7 @@ LIGHTNING_OPTIONS: Mapping[str, str] = {
     "enable_progress_bar": "trainer.progress_bar_mode",
     "fast_dev_run": "dry_run",
     "gradient_clip_val": "optimizer.clip_global_norm",
-    "logger": "trainer.loggers",
+    "logger": "trainer.callbacks",
     "lr_scheduler": "learning_rate",
     "max_epochs": "trainer.epochs",
     "num_sanity_val_steps": "dry_run",
