@@ -84,7 +84,7 @@ OLD_NAMES = (
     OldName(".scenario.scenariobase:TTrainerPipelineParams", "TP", _OWN_TYPE),
     OldName(".trainer.callbacks.logger:result_line", ".trainer.reporting.progress:result_line"),
     OldName(".trainer.callbacks.logger_callback:LoggerCallback", ".compat.callbacks:LoggerCallback", _CALLBACK),
-    OldName(".trainer.callbacks.progress:ProgressBar", ".trainer.reporting.bars:ProgressBar"),
+    OldName(".trainer.callbacks.progress:ProgressBar", ".trainer.reporting.progress:ProgressBar"),
     OldName(".trainer.callbacks.progress:ProgressDisplay", ".trainer.reporting.progress:ProgressDisplay"),
     OldName(".trainer.callbacks.progress:ProgressLines", ".trainer.reporting.progress:ProgressLines"),
     OldName(".trainer.callbacks.tensor_board_callback:TensorBoardCallback", ".compat.callbacks:TensorBoardCallback", _CALLBACK),  # noqa: E501

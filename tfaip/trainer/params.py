@@ -174,13 +174,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "auto: a bar on a terminal and in notebooks, else lines; lines: a line per minute; plain: only the row per "
         "epoch (0, 1, 2: plain, auto, lines)",
     )
-    progress_table: int = option(
-        0,
-        "Show this many of the last epochs, with the best one, in a table above the bar on a terminal (0: a row for "
-        "each epoch)",
-        low=0,
-        high=1000,
-    )
     # Keras counts them in 32 bits.
     steps_per_execution: int | None = option(
         None,
