@@ -55,7 +55,6 @@ def _train_to_end(run: Path) -> None:
     train_grown(run)
 
 
-@pytest.mark.guard
 @pytest.mark.backend
 def test_stopped_everywhere_and_resumed(grown: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
