@@ -101,7 +101,6 @@ def test_regularisers_of_frozen_layers_add_nothing() -> None:
     assert train(net_params(epochs=1, no_train_scope=".*conv.*"))[0]["regularization"] == 0
 
 
-@pytest.mark.guard
 def test_a_run_with_frozen_layers_resumes_exactly(tmp_path: Path) -> None:
     def params(name: str, epochs: int, scope: str = "encoder/.*") -> object:
         return net_params(tmp_path / name, epochs=epochs, no_train_scope=scope, calc_ema=0.9)
