@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, Literal, get_args, get_origin
@@ -15,13 +16,13 @@ _GENERAL = ("--help", "--config", "--print_config", "--trust")
 
 def typed_words() -> list[str]:
     """Return the words before the cursor, without the program and without a flag whose values are being typed."""
-    from argcomplete import split_line
-
-    _, prefix, _, words, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
+    before = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+    words = shlex.split(before)
+    prefix = "" if before.endswith(" ") else words.pop()
     starts = [index for index, word in enumerate(words) if word.startswith("--")]
     if starts and not prefix.startswith("-"):
         words = words[: starts[-1]]
-    return list(words[1:])
+    return words[1:]
 
 
 def answer_shell(flags: Iterable[tuple[str, str, Sequence[str] | None]]) -> None:
