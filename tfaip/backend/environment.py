@@ -12,8 +12,6 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
-# A shell sets it for a command whose arguments it completes, through argcomplete.
-COMPLETION = "_ARGCOMPLETE"
 
 
 def set_variables(changes: Mapping[str, str]) -> None:

@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args, get_origin
 from tfaip.params.resolution.entries import Entry, Leaf
 from tfaip.params.types.kinds import is_subclass, is_union, members_of, strip
 
+# Set by a shell for the command whose line it completes.
+COMPLETION = "_ARGCOMPLETE"
 _GENERAL = ("--help", "--config", "--print_config", "--trust")
 
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from tfaip.backend.environment import COMPLETION
 from tfaip.errors import UsageError
 from tfaip.params.commandline.arguments import split_arguments
-from tfaip.params.commandline.completion import answer_shell, values_of
+from tfaip.params.commandline.completion import COMPLETION, answer_shell, values_of
 from tfaip.params.commandline.config_files import load_config
 from tfaip.params.commandline.config_output import config_lines
 from tfaip.params.commandline.help import HelpText

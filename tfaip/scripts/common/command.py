@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
-from tfaip.backend.environment import COMPLETION, has_reading_threads
+from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
 from tfaip.util.text import refuse_nul, shorten_text
 
@@ -55,7 +55,7 @@ def entry_point(
 
     def decorate(work: Callable[..., None]) -> Main:
         def start(argv: Sequence[str]) -> None:
-            if COMPLETION in os.environ:
+            if "_ARGCOMPLETE" in os.environ:  # set by a shell that completes the line
                 complete()
             else:
                 run(argv)
