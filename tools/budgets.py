@@ -36,10 +36,6 @@ class Source:
     tree: ast.Module
     nodes: list[ast.AST]
 
-    def summary(self) -> str:
-        """Return the first line of the docstring; empty if there is none."""
-        return (ast.get_docstring(self.tree) or "").partition("\n")[0]
-
 
 def read_sources(root: Path) -> dict[Path, Source]:
     """Read and parse all files below a directory once; return them by their path."""

@@ -112,7 +112,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
     from tfaip.scripts.common.storedtraining import load_trainer_params
     from tfaip.trainer.historyreading import read_history
     from tfaip.trainer.run.checkpoint import read_checkpoint
-    from tfaip.trainer.tools.returnnconfig import read_rate_config
     from tfaip.trainer.tools.runs import read_run
     from tfaip.util.manifest import read_manifest
 
@@ -129,9 +128,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
     (texts / "flags.json").write_text('{"trainer": {"epochs": 3}, "optimizer": "SGD", "model": {"units": 7}}')
     (texts / "table.csv").write_text('image,label\na.png,1\n"b,c",2\n"d""e",3\n')
     (texts / "list.txt").write_text("# files\na.png\nb.png\n\nc d.png\n")
-    (texts / "returnn.config").write_text(
-        "#!rnn.py\nlearning_rate = 0.001\nlearning_rate_control = 'newbob_abs'\nnum_epochs = 9\n"
-    )
     (texts / "learning_rates").write_text(
         "{1: EpochData(learningRate=0.001, error={'dev_score': 1.5}),\n2: EpochData(learningRate=0.0005, error={})}\n"
     )
@@ -170,7 +166,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
         "samples.tfrecord": lambda path: read_each(TFRecord(files=[str(path)], input_columns=["x"])),
         "example.pb": read_example,
         "list.txt": lambda path: len(ListsFileGeneratorParams(lists=[str(path)]).create(PipelineMode.TRAINING)),
-        "returnn.config": read_rate_config,
         "learning_rates": read_history,
         "samples.jsonl": lambda path: list(read_samples(path)),
         "samples.npz": lambda path: list(read_samples(path)),
