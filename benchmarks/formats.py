@@ -1,10 +1,10 @@
 """Samples of files: each generator against the reader of its format, which reads in the order of the file.
 
-    python benchmarks/formats.py [--only parquet hdf5 tar tfrecord images] [--samples 20000] [--repeat 7]
+    python benchmarks/formats.py [--only parquet tar tfrecord images] [--samples 20000] [--repeat 7]
 
 A sample is a vector of 750 float32 numbers (3 kB) and a class; of images, a PNG of 32x32 and a class. The
 generators read in order and, as a training does, in random order. The peers: pyarrow by batches of 1,000 rows,
-h5py row by row, `tarfile` and, if installed, webdataset, `tf.data.TFRecordDataset` with `parse_single_example`,
+`tarfile` and, if installed, webdataset, `tf.data.TFRecordDataset` with `parse_single_example`,
 Pillow.
 """
 
@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from tfaip.data.generators.arrow import Parquet
-from tfaip.data.generators.hdf5 import Hdf5
 from tfaip.data.generators.imagefolder import ImageFolder
 from tfaip.data.generators.tarshards import TarShards
 from tfaip.data.generators.tfrecord import TFRecord
@@ -70,22 +69,6 @@ def with_pyarrow(path: Path) -> Iterator[tuple[Any, int]]:
     for batch in parquet.ParquetFile(path).iter_batches(1000):
         vectors = batch.column("x").flatten().to_numpy().reshape(-1, SIZE)
         yield from zip(vectors, batch.column("y").to_pylist(), strict=True)
-
-
-def write_hdf5(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
-    import h5py
-
-    with h5py.File(path, "w") as file:
-        file["x"], file["y"] = vectors, classes
-
-
-def with_h5py(path: Path) -> Iterator[tuple[Any, int]]:
-    import h5py
-
-    with h5py.File(path) as file:
-        x, y = file["x"], file["y"]
-        for row in range(len(y)):
-            yield x[row], int(y[row])
 
 
 def write_tar(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
@@ -153,7 +136,6 @@ def with_pillow(path: Path) -> Iterator[tuple[Any, int]]:
 
 FORMATS = {
     "parquet": Format(write_parquet, lambda path: Parquet(**columns(path)), {"pyarrow": with_pyarrow}),
-    "hdf5": Format(write_hdf5, lambda path: Hdf5(**columns(path)), {"h5py": with_h5py}),
     "tar": Format(
         write_tar,
         lambda path: TarShards(files=[str(path)], input_columns=["x"], target_columns=["cls"]),

@@ -16,7 +16,6 @@ from tfaip.data.generators.csvfile import (
     CsvGeneratorParams as CsvGeneratorParams,
 )
 from tfaip.data.generators.dataset import DatasetGenerator as DatasetGenerator
-from tfaip.data.generators.hdf5 import Hdf5 as Hdf5
 from tfaip.data.generators.imagefolder import ImageFolder as ImageFolder
 from tfaip.data.generators.listsfile import (
     ListsFileGenerator as ListsFileGenerator,

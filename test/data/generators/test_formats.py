@@ -13,7 +13,6 @@ import pytest
 
 from test.data.support import epoch, make_pipeline
 from tfaip.data.generators.arrow import Parquet
-from tfaip.data.generators.hdf5 import Hdf5
 from tfaip.data.generators.tarshards import TarShards
 from tfaip.data.generators.tfrecord import TFRecord
 from tfaip.data.pipeline.datagenerator import DataGeneratorParams
@@ -36,14 +35,6 @@ def write_parquet(path: Path, rows: range, name: str = "a.parquet") -> str:
         with pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table, max_chunksize=3)
     return file
-
-
-def write_hdf5(path: Path, rows: range) -> str:
-    import h5py
-
-    with h5py.File(path / "a.h5", "w") as file:
-        file["x"], file["y"] = X[rows], list(rows)
-    return str(path / "a.h5")
 
 
 def write_tar(path: Path, rows: range) -> str:
@@ -77,7 +68,6 @@ WRITERS: dict[str, tuple[Callable[..., str], Callable[..., DataGeneratorParams]]
         lambda path, rows: write_parquet(path, rows, "a.arrow"),
         lambda files: Parquet(files=files, **COLUMNS),
     ),
-    "hdf5": (write_hdf5, lambda files: Hdf5(files=files, **COLUMNS)),
     "tfrecord": (write_tfrecord, lambda files: TFRecord(files=files, **COLUMNS)),
     "tar": (write_tar, lambda files: TarShards(files=files, decode={"x": "npy", "y": "npy"}, **COLUMNS)),
 }
@@ -128,15 +118,15 @@ def test_truncated_files_and_missing_columns_are_named(kind: str, tmp_path: Path
     end = len(content.rstrip(b"\0")) if kind == "tar" else len(content)  # an archive ends with zeros
     for size in (0, 10, end // 2, end - 3):
         Path(path).write_bytes(content[:size])
-        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|Hdf5|TarShards|TFRecord) file ") as caught:
+        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|TarShards|TFRecord) file ") as caught:
             read(make([path]))
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 320
     for name in (str(tmp_path), str(tmp_path / "missing.parquet")):
-        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|Hdf5|TarShards|TFRecord) file "):
+        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|TarShards|TFRecord) file "):
             read(make([name]))
     with pytest.raises(
-        UsageError, match=r"^no (Parquet|Hdf5|TarShards|TFRecord) file is given for the training: .* --train.files FILE"
+        UsageError, match=r"^no (Parquet|TarShards|TFRecord) file is given for the training: .* --train.files FILE"
     ):
         read(make([]))
 
@@ -178,43 +168,3 @@ def test_bytes_are_decoded_as_declared(tmp_path: Path) -> None:
     params.decode = {"x": "pickle"}
     with pytest.raises(UsageError, match=r"^decode\[x\] is .*, expected one of image, gray, npy, text, class, json"):
         read(params)
-
-
-def test_columns_of_hdf5_are_data_of_the_file_itself(tmp_path: Path) -> None:
-    import h5py
-
-    other = write_hdf5(tmp_path, range(3))
-    path = str(tmp_path / "b.h5")
-    with h5py.File(path, "w") as file:
-        file["group/x"] = X[:3]
-        file["text"] = ["ä", "b", "c"]
-        file["vector"] = h5py.Empty("f4")
-        file["long"] = [1, 2]
-        file["external"] = h5py.ExternalLink(other, "x")
-        file["soft"] = h5py.SoftLink("/group")
-        layout = h5py.VirtualLayout((3, 3), "f8")
-        layout[:] = h5py.VirtualSource(other, "x", (3, 3))
-        file.create_virtual_dataset("virtual", layout)
-        file.create_dataset("raw", (3,), "f8", external=[(other, 0, 24)])
-        file.create_dataset("references", (3,), h5py.ref_dtype)
-        file.create_dataset("huge", (3, 2**31), "f8", chunks=(1, 1024))
-
-    def params(*columns: str) -> Hdf5:
-        return Hdf5(files=[path], input_columns=list(columns))
-
-    sample = read(params("group/x", "text"))[0]
-    assert sample.inputs["text"] == "ä"
-    np.testing.assert_array_equal(sample.inputs["group/x"], X[0])
-    for columns, reason in (
-        (["external"], "external is a link"),
-        (["soft/x"], "soft/x is a link"),
-        (["virtual"], "virtual has its data in another file"),
-        (["raw"], "raw has its data in another file"),
-        (["references"], "references holds object, not numbers or texts"),
-        (["huge"], "huge has rows or chunks of more than 1024 MiB"),
-        (["group"], "group is no dataset with rows"),
-        (["vector"], "vector is no dataset with rows"),
-        (["text", "long"], "its columns differ in length"),
-    ):
-        with pytest.raises(UsageError, match=rf"^cannot read the Hdf5 file \S*b.h5: {reason}"):
-            read(params(*columns))

@@ -1,4 +1,4 @@
-"""Samples that are the rows of tables in files: what Parquet, Arrow and HDF5 have in common."""
+"""Samples that are the rows of tables in files: what Parquet and Arrow have in common."""
 
 from __future__ import annotations
 
