@@ -20,14 +20,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -99,7 +97,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
     from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
     from tfaip.data.generators.csvfile import CsvGeneratorParams
     from tfaip.data.generators.listsfile import ListsFileGeneratorParams
-    from tfaip.data.generators.tarshards import TarShards
     from tfaip.data.generators.tfrecord import TFRecord
     from tfaip.data.pipeline.definitions import PipelineMode, Sample
     from tfaip.export.modelloading import load_exported_params
@@ -141,11 +138,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
             for i in range(3):
                 x = rng.normal(size=(i + 1, 2)).astype("float32")
                 writer.write(Sample(inputs={"x": x}, outputs={"y": np.asarray(i)}, meta={"name": f"s{i}"}))
-    with tarfile.open(texts / "samples.tar", "w") as archive:
-        for name, text in [("1.json", '{"a": 1}'), ("1.cls", "1"), (f"{'n' * 120}.json", "{}"), ("2.cls", "2")]:
-            member = tarfile.TarInfo(name)
-            member.size = len(text)
-            archive.addfile(member, BytesIO(text.encode()))
     example = b"\n\x13\n\x11\n\x01x\x12\x0c\x1a\n\n\x08\x01\x02\x03\x04\x05\x06\x07\x08"  # x = [1, 2 ... 8]
     write_record(texts / "samples.tfrecord", example)
     (texts / "example.pb").write_bytes(example)
@@ -166,7 +158,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
         "flags.yaml": lambda path: load_config(str(path)),
         "flags.json": lambda path: load_config(str(path)),
         "table.csv": lambda path: list(CsvGeneratorParams(files=[str(path)]).create(PipelineMode.TRAINING).generate()),
-        "samples.tar": lambda path: read_each(TarShards(files=[str(path)], input_columns=["json", "cls"])),
         "samples.tfrecord": lambda path: read_each(TFRecord(files=[str(path)], input_columns=["x"])),
         "example.pb": read_example,
         "list.txt": lambda path: len(ListsFileGeneratorParams(lists=[str(path)]).create(PipelineMode.TRAINING)),

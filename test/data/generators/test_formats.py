@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 
 from test.data.support import epoch, make_pipeline
 from tfaip.data.generators.arrow import Parquet
-from tfaip.data.generators.tarshards import TarShards
 from tfaip.data.generators.tfrecord import TFRecord
 from tfaip.data.pipeline.datagenerator import DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
@@ -37,19 +34,6 @@ def write_parquet(path: Path, rows: range, name: str = "a.parquet") -> str:
     return file
 
 
-def write_tar(path: Path, rows: range) -> str:
-    with tarfile.open(path / "a.tar", "w") as archive:
-        for row in rows:
-            for extension, value in (("x", X[row]), ("y", np.int64(row))):
-                content = io.BytesIO()
-                np.save(content, value)
-                member = tarfile.TarInfo(f"{row:04}.{extension}")
-                member.size = content.tell()
-                content.seek(0)
-                archive.addfile(member, content)
-    return str(path / "a.tar")
-
-
 def write_tfrecord(path: Path, rows: range) -> str:
     pytest.importorskip("google_crc32c")
     import tensorflow as tf
@@ -69,7 +53,6 @@ WRITERS: dict[str, tuple[Callable[..., str], Callable[..., DataGeneratorParams]]
         lambda files: Parquet(files=files, **COLUMNS),
     ),
     "tfrecord": (write_tfrecord, lambda files: TFRecord(files=files, **COLUMNS)),
-    "tar": (write_tar, lambda files: TarShards(files=files, decode={"x": "npy", "y": "npy"}, **COLUMNS)),
 }
 
 
@@ -115,18 +98,17 @@ def test_truncated_files_and_missing_columns_are_named(kind: str, tmp_path: Path
     with pytest.raises(UsageError, match=r"^the file \S* has no column z: it has x, y$"):
         read(params)
     content = Path(path).read_bytes()
-    end = len(content.rstrip(b"\0")) if kind == "tar" else len(content)  # an archive ends with zeros
-    for size in (0, 10, end // 2, end - 3):
+    for size in (0, 10, len(content) // 2, len(content) - 3):
         Path(path).write_bytes(content[:size])
-        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|TarShards|TFRecord) file ") as caught:
+        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|TFRecord) file ") as caught:
             read(make([path]))
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 320
     for name in (str(tmp_path), str(tmp_path / "missing.parquet")):
-        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|TarShards|TFRecord) file "):
+        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|TFRecord) file "):
             read(make([name]))
     with pytest.raises(
-        UsageError, match=r"^no (Parquet|TarShards|TFRecord) file is given for the training: .* --train.files FILE"
+        UsageError, match=r"^no (Parquet|TFRecord) file is given for the training: .* --train.files FILE"
     ):
         read(make([]))
 
