@@ -1,11 +1,10 @@
 """Samples of files: each generator against the reader of its format, which reads in the order of the file.
 
-    python benchmarks/formats.py [--only parquet tfrecord images] [--samples 20000] [--repeat 7]
+    python benchmarks/formats.py [--only parquet images] [--samples 20000] [--repeat 7]
 
 A sample is a vector of 750 float32 numbers (3 kB) and a class; of images, a PNG of 32x32 and a class. The
 generators read in order and, as a training does, in random order. The peers: pyarrow by batches of 1,000 rows,
-`tf.data.TFRecordDataset` with `parse_single_example`,
-Pillow.
+and Pillow.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import numpy as np
 
 from tfaip.data.generators.arrow import Parquet
 from tfaip.data.generators.imagefolder import ImageFolder
-from tfaip.data.generators.tfrecord import TFRecord
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.util.terminal import print_table
 
@@ -67,25 +65,6 @@ def with_pyarrow(path: Path) -> Iterator[tuple[Any, int]]:
         yield from zip(vectors, batch.column("y").to_pylist(), strict=True)
 
 
-def write_tfrecord(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for vector, label in zip(vectors, classes, strict=True):
-            x = tf.train.Feature(float_list=tf.train.FloatList(value=vector))
-            y = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
-            writer.write(tf.train.Example(features=tf.train.Features(feature={"x": x, "y": y})).SerializeToString())
-
-
-def with_tensorflow(path: Path) -> Iterator[tuple[Any, int]]:
-    import tensorflow as tf
-
-    features = {"x": tf.io.FixedLenFeature([SIZE], "float32"), "y": tf.io.FixedLenFeature([], "int64")}
-    records = tf.data.TFRecordDataset(str(path)).map(lambda record: tf.io.parse_single_example(record, features))
-    for sample in records.as_numpy_iterator():
-        yield sample["x"], int(sample["y"])
-
-
 def write_images(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
     from PIL import Image
 
@@ -106,7 +85,6 @@ def with_pillow(path: Path) -> Iterator[tuple[Any, int]]:
 
 FORMATS = {
     "parquet": Format(write_parquet, lambda path: Parquet(**columns(path)), {"pyarrow": with_pyarrow}),
-    "tfrecord": Format(write_tfrecord, lambda path: TFRecord(**columns(path)), {"TensorFlow": with_tensorflow}),
     "images": Format(write_images, lambda path: ImageFolder(folder=str(path), channels=1), {"Pillow": with_pillow}),
 }
 

@@ -23,7 +23,6 @@ from tfaip.data.generators.listsfile import (
 )
 from tfaip.data.generators.mixed import Mixed as Mixed
 from tfaip.data.generators.sequence import SequenceGenerator as SequenceGenerator
-from tfaip.data.generators.tfrecord import TFRecord as TFRecord
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator as DataGenerator,
     Generator as Generator,

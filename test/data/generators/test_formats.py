@@ -11,12 +11,11 @@ import pytest
 
 from test.data.support import epoch, make_pipeline
 from tfaip.data.generators.arrow import Parquet
-from tfaip.data.generators.tfrecord import TFRecord
 from tfaip.data.pipeline.datagenerator import DataGeneratorParams
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.errors import UsageError
 
-X = np.random.default_rng(0).random((11, 3)).astype("float32")  # as TFRecord stores them
+X = np.random.default_rng(0).random((11, 3))
 COLUMNS: dict[str, Any] = {"input_columns": ["x"], "target_columns": ["y"]}
 
 
@@ -34,25 +33,12 @@ def write_parquet(path: Path, rows: range, name: str = "a.parquet") -> str:
     return file
 
 
-def write_tfrecord(path: Path, rows: range) -> str:
-    pytest.importorskip("google_crc32c")
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(path / "a.tfrecord")) as writer:
-        for row in rows:
-            x = tf.train.Feature(float_list=tf.train.FloatList(value=X[row]))
-            y = tf.train.Feature(int64_list=tf.train.Int64List(value=[row]))
-            writer.write(tf.train.Example(features=tf.train.Features(feature={"x": x, "y": y})).SerializeToString())
-    return str(path / "a.tfrecord")
-
-
 WRITERS: dict[str, tuple[Callable[..., str], Callable[..., DataGeneratorParams]]] = {
     "parquet": (write_parquet, lambda files: Parquet(files=files, cache_mb=0, **COLUMNS)),
     "arrow": (
         lambda path, rows: write_parquet(path, rows, "a.arrow"),
         lambda files: Parquet(files=files, **COLUMNS),
     ),
-    "tfrecord": (write_tfrecord, lambda files: TFRecord(files=files, **COLUMNS)),
 }
 
 
@@ -100,16 +86,14 @@ def test_truncated_files_and_missing_columns_are_named(kind: str, tmp_path: Path
     content = Path(path).read_bytes()
     for size in (0, 10, len(content) // 2, len(content) - 3):
         Path(path).write_bytes(content[:size])
-        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|TFRecord) file ") as caught:
+        with pytest.raises(UsageError, match=r"^cannot read the Parquet file ") as caught:
             read(make([path]))
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 320
     for name in (str(tmp_path), str(tmp_path / "missing.parquet")):
-        with pytest.raises(UsageError, match=r"^cannot read the (Parquet|TFRecord) file "):
+        with pytest.raises(UsageError, match=r"^cannot read the Parquet file "):
             read(make([name]))
-    with pytest.raises(
-        UsageError, match=r"^no (Parquet|TFRecord) file is given for the training: .* --train.files FILE"
-    ):
+    with pytest.raises(UsageError, match=r"^no Parquet file is given for the training: .* --train.files FILE"):
         read(make([]))
 
 
