@@ -119,6 +119,7 @@ def test_samples_have_the_order_of_the_files(generator: Generator) -> None:
         assert np.array_equal(np.stack([sample.inputs["x"] for sample in samples]), X)
 
 
+@pytest.mark.slow
 def test_batches_are_those_of_data_in_memory_with_workers_and_from_the_middle(generator: Generator) -> None:
     samples = [Sample(inputs={"x": x}, targets={"y": np.array([row])}) for row, x in enumerate(X)]
     options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0}
