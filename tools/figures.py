@@ -2,6 +2,8 @@
 
     python tools/figures.py [PACKAGE_DIR]          # default: tfaip
 
+`tools/budgets.toml` has the figures that are limited.
+
 Circles between files count every import: at load time, inside functions, for type checkers. Imports that the top
 package and `imports` do to offer public names are left out.
 """
@@ -12,10 +14,10 @@ import ast
 import re
 import statistics
 import sys
-import tokenize
 from pathlib import Path
 
 import grimp
+from budgets import read_sources
 
 QUESTION_WORD = re.compile(r"(What|Whether|Where|How|That|Who|Which|Why)\b")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -25,31 +27,24 @@ DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 def main() -> None:
     """Print the figures."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else "tfaip").resolve()
-    files = sorted(root.rglob("*.py"))
+    sources = list(read_sources(root).values())
     circles = find_circles(root)
     print(f"circles between files: {len(circles)} {[len(circle) for circle in circles]}")
     for circle in circles:
         print("   " + ", ".join(name.removeprefix(f"{root.name}.") for name in circle[:12]))
-    lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines()]
-    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-    print_sizes(files, nodes)
-    print_density(files, nodes, lines)
-
-
-def print_sizes(files: list[Path], nodes: list[ast.AST]) -> None:
-    """Print the sizes of files and functions; files of one line are not counted as files."""
-    sizes = [len(path.read_text(encoding="utf-8").splitlines()) for path in files]
-    total, sizes = sum(sizes), [size for size in sizes if size > 1]
+    lines = [line for source in sources for line in source.lines]
+    nodes = [node for source in sources for node in source.nodes]
     functions = [number_of_lines(node) for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    print(f"lines {total}, files {len(sizes)}, lines of a file: {spread(sizes)}")
+    print(f"lines of a file: {spread([len(source.lines) for source in sources if len(source.lines) > 1])}")
     print(f"lines of a function: {spread(functions)}")
+    print_density(nodes, lines)
 
 
-def print_density(files: list[Path], nodes: list[ast.AST], lines: list[str]) -> None:
+def print_density(nodes: list[ast.AST], lines: list[str]) -> None:
     """Print shares of the lines, and how docstrings begin."""
     total = len(lines)
     imports = sum(number_of_lines(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
-    comments = sum(count_comments(path) for path in files)
+    comments = sum(line.lstrip().startswith("#") for line in lines)
     print(f"imports {100 * imports / total:.1f} % of lines, comments {100 * comments / total:.1f} %")
     comprehensions = sum(isinstance(node, COMPREHENSIONS) for node in nodes)
     conditionals = sum(isinstance(node, ast.IfExp) for node in nodes)
@@ -74,13 +69,6 @@ def spread(sizes: list[int]) -> str:
 def number_of_lines(node: ast.AST) -> int:
     """Return the number of source lines of a statement."""
     return node.end_lineno - node.lineno + 1  # type: ignore[attr-defined]
-
-
-def count_comments(path: Path) -> int:
-    """Return the number of lines that hold only a comment."""
-    with tokenize.open(path) as file:
-        tokens = list(tokenize.generate_tokens(file.readline))
-    return sum(token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip() for token in tokens)
 
 
 def find_circles(root: Path) -> list[list[str]]:

@@ -63,6 +63,7 @@ def names(run: Path, lists: Path) -> list[str]:
     return [sample.outputs["name"] for sample in samples]
 
 
+@pytest.mark.slow
 def test_own_main_trains_with_processors_and_arguments_of_the_hooks(run: Path) -> None:
     values = [epoch["values"] for epoch in history(run).values()]
     assert len(values) == EPOCHS
@@ -137,6 +138,7 @@ def test_lav_gives_the_values_of_the_training(run: Path, lists: Path, names: lis
     assert results["acc"] == best["lav_l0_acc"]
 
 
+@pytest.mark.slow
 def test_cross_fold_trains_a_model_per_fold_and_they_vote(lists: Path, tmp_path: Path) -> None:
     from test.clients.words.main import main
     from test.clients.words.params import FilesParams

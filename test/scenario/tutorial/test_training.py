@@ -24,7 +24,7 @@ def validation_accuracies(output_dir: Path) -> list[float]:
 @pytest.mark.parametrize(
     "flags",
     [
-        pytest.param([], id="CNN", marks=pytest.mark.series),
+        pytest.param([], id="CNN", marks=pytest.mark.slow),
         pytest.param(["--model.graph", "MLP"], id="MLP", marks=pytest.mark.guard),
     ],
 )
@@ -49,7 +49,7 @@ def test_min_learns(tmp_path: Path, run_command: Callable[..., CommandResult]) -
     assert (tmp_path / "run" / "export" / "serve").is_dir()
 
 
-@pytest.mark.series
+@pytest.mark.slow
 def test_jax_needs_no_tensorflow(tmp_path: Path) -> None:
     flags = ["--trainer.epochs", "1", "--trainer.output_dir", str(tmp_path / "run"), "--scenario.export_serve", "False"]
     code = f"""
@@ -120,6 +120,7 @@ def test_mistakes_are_one_line(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_chosen_dataset_reaches_the_generators(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     nowhere = "http://127.0.0.1:9"
     proxies = {name: nowhere for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}

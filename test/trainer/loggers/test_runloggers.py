@@ -29,8 +29,6 @@ from tfaip.trainer.loggers.wandblogger import WandBMode
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.typing import Logs
 
-pytestmark = pytest.mark.backend
-
 WAIT_S = 60.0
 
 

@@ -193,6 +193,7 @@ def curve(server: str, run: Any, name: str) -> list[tuple[int, float]]:
     return [(int(metric["step"]), metric["value"]) for metric in reply.get("metrics", [])]
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_logged_within_its_directory(failed: Run) -> None:
     (result,) = failed.results
     assert (result.rc, "the third epoch fails" in result.stderr) == (1, True), result
@@ -220,6 +221,7 @@ def test_nothing_is_written_elsewhere(failed: Run) -> None:
     assert {path.name for path in place.iterdir()} - {"__pycache__"} == ours
 
 
+@pytest.mark.slow
 def test_a_killed_run_shows_each_epoch_once(killed: Run) -> None:
     result = killed.results[-1]
     assert result.rc == 0, result

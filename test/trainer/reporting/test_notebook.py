@@ -34,6 +34,7 @@ def printed(outputs: list[Any]) -> str:
     return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
 
 
+@pytest.mark.slow
 def test_a_training_in_a_notebook(tmp_path: Path) -> None:
     """4 epochs of 11 batches: the bar is one output, with the last epoch, and not that of the last validation."""
     trained, plotted, predicted = executed(

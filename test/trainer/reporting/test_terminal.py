@@ -59,6 +59,7 @@ def screen(written: str) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
+@pytest.mark.slow
 def test_the_table_of_the_last_epochs(tmp_path: Path) -> None:
     """Four epochs, each the best so far: of the table with two rows only the last one is left."""
     written = on_a_terminal(tmp_path / "run", "--trainer.progress_table", "2")
@@ -77,7 +78,7 @@ def test_the_table_of_the_last_epochs(tmp_path: Path) -> None:
     assert begin[place + 6].startswith("Best epoch")
 
 
-@pytest.mark.series
+@pytest.mark.slow
 def test_a_narrow_terminal_without_colours(tmp_path: Path) -> None:
     written = on_a_terminal(tmp_path / "run", COLUMNS="40", NO_COLOR="1")
     assert not re.search(r"\x1b\[[\d;]*m", written)

@@ -130,7 +130,7 @@ def _needed_packages(params: Any, own: Sequence[str]) -> list[str]:
 
 def _permission_in(record: Mapping[str, Any]) -> Permission:
     """Return the permission in a record, if it has the right form."""
-    packages, destinations = record.get("packages"), record.get("destinations", [])
+    packages, destinations = record.get("packages"), record.get("destinations")
     root, history_file = record.get("import_root"), record.get("history_file")
     if not _are_texts(packages) or not all(name.isidentifier() for name in packages):
         raise ValueError("packages is not a list of names")

@@ -1,0 +1,49 @@
+"""Each private name of another project that the package uses, and that `tools/budgets.toml` lists, exists."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TABLE = Path(__file__).parents[2] / "tools" / "budgets.toml"
+LISTED = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+ENTRIES = [*LISTED["private"], *LISTED["matched"]]
+# Each name; the classes of operations of one module together.
+NAMES = [
+    *((entry, [name]) for entry in LISTED["private"] for name in entry["names"].split()),
+    *((entry, entry["names"].split()) for entry in LISTED["matched"]),
+]
+
+
+@pytest.mark.parametrize(("entry", "names"), NAMES, ids=[f"{entry['of']}.{names[0]}" for entry, names in NAMES])
+def test_a_listed_name_exists(entry: dict[str, str], names: list[str]) -> None:
+    missing = [name for name in names if not exists(f"{entry['of']}.{name}")]
+    assert not missing, f"{entry['of']} has no {missing} any more: mend tfaip/{entry['used_in']} ({entry['reason']})"
+
+
+def exists(path: str) -> bool:
+    """Return True for a member of a module or class, also for one that only the instances of the class have."""
+    owner, _, name = path.rpartition(".")
+    found = pkgutil.resolve_name(owner)
+    return hasattr(found, name) or any(re.search(rf"(?<!\w){name}(?!\w)", source) for source in sources_of(found))
+
+
+@cache
+def sources_of(found: Any) -> list[str]:
+    """Return the source of a class and of its bases; of a module the texts in it, which may name another one."""
+    if inspect.ismodule(found):
+        return re.findall(r'"[\w.]+"', inspect.getsource(found))
+    return [inspect.getsource(cls) for cls in inspect.getmro(found) if cls.__module__ != "builtins"]
+
+
+def test_a_name_that_is_gone_is_found() -> None:
+    assert exists("keras.layers.Layer._layers")
+    assert not exists("keras.layers.Layer._gone")
+    assert not exists("keras.src.random.seed_generator.gone")

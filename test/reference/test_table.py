@@ -1,0 +1,65 @@
+"""Each test that `facts.toml` names exists, with the parameter that it names."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import tomllib
+from pathlib import Path
+
+from test.support.commands import REPOSITORY
+
+
+@functools.cache
+def parameters(file: Path) -> dict[str, set[str]]:
+    """Each test of a file, `name` or `Class::name`, with the texts in its decorators."""
+    found: dict[str, set[str]] = {}
+    parents: list[tuple[str, ast.Module | ast.ClassDef]] = [("", ast.parse(file.read_text()))]
+    for prefix, parent in parents:
+        for node in parent.body:
+            if isinstance(node, ast.ClassDef):
+                parents.append((f"{prefix}{node.name}::", node))
+            elif isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+                inside = [part for decorator in node.decorator_list for part in ast.walk(decorator)]
+                found[f"{prefix}{node.name}"] = {str(c.value) for c in inside if isinstance(c, ast.Constant)}
+    return found
+
+
+def is_gone(test: str, root: Path = REPOSITORY) -> bool:
+    """Look for `file::name`, or `file::name[text]` with one of its parameters."""
+    path, _, name = test.partition("::")
+    name, _, text = name.removesuffix("]").partition("[")
+    if not (root / path).is_file():
+        return True
+    tests = parameters(root / path)
+    return name not in tests or (text != "" and text not in tests[name])
+
+
+def test_every_named_test_exists() -> None:
+    documents = tomllib.loads(Path(__file__).with_name("facts.toml").read_text())
+    assert len(documents) == 5
+    gone = []
+    for document, sections in documents.items():
+        for section, facts in sections.items():
+            for fact, tests in facts.items():
+                gone += [f"{document}, {section}: {fact}: {test} is gone" for test in tests if is_gone(test)]
+                if not tests:
+                    gone.append(f"{document}, {section}: {fact}: no test")
+    assert not gone, "\n".join(gone)
+
+
+def test_what_is_gone_is_found(tmp_path: Path) -> None:
+    cases = "@pytest.mark.parametrize('flag', ['--a 1', '--b 2'])\n"
+    method = "class TestIt:\n    def test_method(self): pass\n"
+    (tmp_path / "test_a.py").write_text(f"{cases}def test_flags(flag): pass\n{method}def helper(): pass\n")
+    named = {
+        "test_a.py::test_flags": False,
+        "test_a.py::test_flags[--b 2]": False,
+        "test_a.py::test_flags[--b]": True,
+        "test_a.py::TestIt::test_method": False,
+        "test_a.py::test_method": True,
+        "test_a.py::helper": True,
+        "test_a.py": True,
+        "test_b.py::test_flags": True,
+    }
+    assert {test: is_gone(test, tmp_path) for test in named} == named
