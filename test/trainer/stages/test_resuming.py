@@ -104,7 +104,6 @@ def _copy(run: Path, directory: Path) -> Path:
 
 
 @pytest.mark.guard
-@pytest.mark.backend
 def test_sigterm_in_a_prediction(grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, count, apply = tmp_path / "run", 0, Jitter.apply
 
