@@ -1,33 +1,40 @@
-"""Contestants of the benchmarks: networks on synthetic images, trained by the toolkit and by bare `fit`."""
+"""Contestants of the benchmarks: networks on synthetic images, trained by the toolkit and by bare `fit`.
+
+Only public names of the toolkit: `guard.py` runs this file with older and newer checkouts.
+"""
 
 import functools
 import importlib.util
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pairs import Turn
 
-from tfaip.backend.selection import import_backend
-from tfaip.data.data import DataBase
-from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams
-from tfaip.data.generators.arrays import ArrayDataGenerator
-from tfaip.data.pipeline.definitions import Sample
-from tfaip.data.specs import TensorSpec
-from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params import pai_dataclass
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import ProgressBarMode, TrainerParams, TrainerPipelineParams
+from tfaip.imports import (
+    ArrayDataGenerator,
+    DataBase,
+    DataBaseParams,
+    DataGeneratorParams,
+    ModelBaseParams,
+    Sample,
+    ScenarioBase,
+    ScenarioBaseParams,
+    TensorSpec,
+    TrainerParams,
+    TrainerPipelineParams,
+)
+from tfaip.trainer.params import ProgressBarMode
 
-BACKEND = import_backend()
+BACKEND = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras  # noqa: E402  (after the backend is chosen)
 
-from tfaip.model.graphbase import GraphBase  # noqa: E402
-from tfaip.model.modelbase import ModelBase  # noqa: E402
+from tfaip.imports import GraphBase, ModelBase  # noqa: E402
 
 RATE = 0.001
 BATCH_SIZE = 16
@@ -45,13 +52,11 @@ def synthetic_images(samples: int, shape: tuple[int, ...] = (28, 28)) -> tuple[n
     return images, labels.astype(np.int32)[:, None]
 
 
-@pai_dataclass
-@dataclass
 class ImagesParams(DataGeneratorParams):
     """How many images, and of what shape."""
 
     samples: int = 60_000
-    shape: list[int] = field(default_factory=lambda: [28, 28])
+    shape: list[int] = [28, 28]
 
     @staticmethod
     def cls() -> type["Images"]:
@@ -66,12 +71,10 @@ class Images(ArrayDataGenerator[ImagesParams]):
         return Sample(inputs={"image": images}, targets={"label": labels})
 
 
-@pai_dataclass
-@dataclass
 class ImageDataParams(DataBaseParams):
     """The shape of an image."""
 
-    shape: list[int] = field(default_factory=lambda: [28, 28])
+    shape: list[int] = [28, 28]
 
     @staticmethod
     def cls() -> type["ImageData"]:
@@ -113,8 +116,6 @@ class NetworkModel(ModelBase["NetworkParams"]):
         return [self.accuracy(targets["label"], outputs["probabilities"])]
 
 
-@pai_dataclass
-@dataclass
 class NetworkParams(ModelBaseParams):
     """Which network."""
 
@@ -128,14 +129,10 @@ class NetworkParams(ModelBaseParams):
         return Network
 
 
-@pai_dataclass
-@dataclass
 class BenchmarkScenarioParams(ScenarioBaseParams[ImageDataParams, NetworkParams]):
     """Data and model."""
 
 
-@pai_dataclass
-@dataclass
 class BenchmarkTrainerParams(TrainerParams[BenchmarkScenarioParams, TrainerPipelineParams[ImagesParams, ImagesParams]]):
     """A training."""
 

@@ -19,6 +19,7 @@ EACH = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts, and a shared object that is loaded first")
 def test_a_row_of_each_kind() -> None:
     result = finish_command(start_python("-m", "test.fault_table", "--only", *EACH))

@@ -79,6 +79,6 @@ def test_no_backend_is_loaded(code: str) -> None:
     assert loaded_after(code) == []
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_a_model_class_loads_the_backend() -> None:
     assert "keras" in loaded_after("from tfaip.imports import ModelBase")

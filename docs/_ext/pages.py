@@ -36,7 +36,6 @@ CONTENTS = {
     "Development": [
         "CONTRIBUTING",
         "docs/architecture",
-        "docs/files",
         "docs/keras_notes",
         "benchmarks/README",
         "SECURITY",

@@ -43,6 +43,7 @@ def test_the_chosen_backend_is_imported() -> None:
     assert keras.backend.backend() == name == os.environ["KERAS_BACKEND"]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_import_prints_nothing() -> None:
     result = run_code(
@@ -51,6 +52,7 @@ def test_import_prints_nothing() -> None:
     assert (result.rc, result.stdout, result.stderr) == (0, f"{os.environ['KERAS_BACKEND']}\n", "")
 
 
+@pytest.mark.slow
 def test_jax_runs_without_tensorflow_and_collections_run_again() -> None:
     code = """
 import gc, sys

@@ -13,7 +13,6 @@ from test.support.runs import history
 from tfaip.imports import LAVParams, PredictorParams, Sample
 
 pytestmark = [
-    pytest.mark.backend,
     # Old names, which a program of that time uses.
     pytest.mark.filterwarnings("ignore:.* is (deprecated since tfaip|now called):DeprecationWarning"),
 ]
@@ -34,6 +33,7 @@ def run(trained: Any) -> Path:
     return Path(trained.params.output_dir)
 
 
+@pytest.mark.guard
 def test_second_training_goes_on_with_the_same_weights(trained: Any, run: Path) -> None:
     values = [epoch["values"] for epoch in history(run).values()]
     losses = [value["mse"] for value in values]
@@ -59,6 +59,8 @@ def test_hooks_give_data_and_model_their_arguments(trained: Any) -> None:
     assert trained.scenario.model.unit == "apples"
 
 
+@pytest.mark.guard
+@pytest.mark.backend
 def test_resumes_the_second_training(run: Path) -> None:
     from test.clients.sums.main import resume
 
@@ -70,6 +72,7 @@ def test_resumes_the_second_training(run: Path) -> None:
     assert list(after) == [*before, "6"]
 
 
+@pytest.mark.backend
 def test_predicts_and_evaluates(run: Path) -> None:
     from test.clients.sums.params import SumsGeneratorParams
     from test.clients.sums.scenario import SumsScenario
@@ -89,6 +92,7 @@ def test_predicts_and_evaluates(run: Path) -> None:
     np.testing.assert_allclose(results["mae"], np.mean(errors), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_classes_that_methods_return(tmp_path: Path) -> None:
     from test.clients.sums.params import SumsPipelineParams, SumsScenarioParams
     from test.clients.sums.scenario import SumsByHook

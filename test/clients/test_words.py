@@ -63,6 +63,7 @@ def names(run: Path, lists: Path) -> list[str]:
     return [sample.outputs["name"] for sample in samples]
 
 
+@pytest.mark.slow
 def test_own_main_trains_with_processors_and_arguments_of_the_hooks(run: Path) -> None:
     values = [epoch["values"] for epoch in history(run).values()]
     assert len(values) == EPOCHS
@@ -93,6 +94,7 @@ def test_log_has_the_results_and_lines_of_the_client(run: Path) -> None:
     assert "word a read as" in log
 
 
+@pytest.mark.guard
 def test_resumes_as_if_not_interrupted(run: Path, lists: Path, tmp_path: Path) -> None:
     from test.clients.words.main import main
     from tfaip.trainer.trainer import Trainer
@@ -117,6 +119,7 @@ def test_predicts_files_bare_inputs_and_one_by_one(run: Path, lists: Path, names
         assert read(paths[4]).outputs["name"] == names[4]
 
 
+@pytest.mark.guard
 def test_lav_gives_the_values_of_the_training(run: Path, lists: Path, names: list[str]) -> None:
     from test.clients.words.scenario import WordsScenario
 
@@ -135,6 +138,7 @@ def test_lav_gives_the_values_of_the_training(run: Path, lists: Path, names: lis
     assert results["acc"] == best["lav_l0_acc"]
 
 
+@pytest.mark.slow
 def test_cross_fold_trains_a_model_per_fold_and_they_vote(lists: Path, tmp_path: Path) -> None:
     from test.clients.words.main import main
     from test.clients.words.params import FilesParams

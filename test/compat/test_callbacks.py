@@ -1,4 +1,4 @@
-"""Callbacks of earlier versions in a real training and in `fit` of Keras."""
+"""Callbacks of tfaip 1.2 in a real training and in `fit` of Keras."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ class More(LoggerCallback):
         super().on_epoch_end(epoch, {**(logs or {}), "tenth": epoch / 10})
 
 
-@pytest.mark.backend
 def test_callbacks_in_a_training(tmp_path: Path) -> None:
     run = tmp_path / "run"
     params = line_params([1, 1], None, run, epochs=2)
@@ -44,7 +43,6 @@ def test_callbacks_in_a_training(tmp_path: Path) -> None:
     assert stored["__cls__"] == json.loads((run / "trainer_params.json").read_text())["__cls__"]
 
 
-@pytest.mark.backend
 def test_callbacks_in_fit(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="zeros")])
     model.compile("sgd", "mse")

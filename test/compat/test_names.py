@@ -1,4 +1,4 @@
-"""Names of earlier versions: all of them import, each warns once, and nobody pays for them."""
+"""Names of tfaip 1.2: all of them import, each warns once, and nobody pays for them."""
 
 from __future__ import annotations
 
@@ -136,6 +136,7 @@ def test_other_names_are_errors(statement: str, message: str) -> None:
         exec(statement, {})  # noqa: S102
 
 
+@pytest.mark.slow
 def test_nobody_else_pays() -> None:
     """No module of the package is loaded by the toolkit, by help texts or by data workers."""
     code = """

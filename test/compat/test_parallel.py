@@ -68,7 +68,7 @@ class Sums(ParallelGenerator):
         return range(7)
 
 
-@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize("processes", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_worker_is_set_up_once_in_its_process(processes: int) -> None:
     sums = Sums(processes)
     assert list(sums) == [(n + 10, -1) for n in range(7)]

@@ -1,4 +1,4 @@
-"""Small helpers of earlier versions."""
+"""Small helpers of tfaip 1.2."""
 
 from __future__ import annotations
 

@@ -52,7 +52,6 @@ def test_a_constructor_that_names_the_data_takes_them(cls: type, expected: bool)
     assert takes(cls, "data") is expected
 
 
-@pytest.mark.backend
 def test_hooks_for_arguments_get_what_they_name() -> None:
     seen: dict[str, Any] = {}
 
@@ -112,7 +111,6 @@ def test_hooks_for_arguments_get_what_they_name() -> None:
     assert seen == {"model": 14, "graph": "14 output", "evaluator": 14}
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
     "hook",
     [

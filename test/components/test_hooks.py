@@ -63,9 +63,8 @@ from tfaip.trainer.trainer import Trainer
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
 
-pytestmark = pytest.mark.backend
 
-
+@pytest.mark.slow
 def test_every_hook_is_called_on_a_run_and_on_its_models(tmp_path: Path) -> None:
     called.clear()
     HookScenario.create_trainer(hook_params(tmp_path / "run")).train()

@@ -73,7 +73,6 @@ def test_base_class_says_what_to_override() -> None:
         data.element_length_fn(Sample())
 
 
-@pytest.mark.backend
 def test_input_layers_have_a_batch_dimension() -> None:
     layers = odd(inputs={"x": TensorSpec([None, 3]), "n": TensorSpec([1], "int32")}).create_input_layers()
     assert {key: (tuple(layer.shape), layer.dtype, layer.name) for key, layer in layers.items()} == {

@@ -85,6 +85,7 @@ def short_pipeline(
     return params.create().create_pipeline(setup, source).with_seed(5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [0, 2])
 @pytest.mark.parametrize("buckets", [[], [2, 3]])
 @pytest.mark.parametrize("streams", [False, True])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import keras
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from test.device.support import GROUPS, STAGES, Case, Result, assert_same_curve, finish_cases, start_cases
 from test.device.train_cases import train
 
-pytestmark = [pytest.mark.backend, pytest.mark.series]
+pytestmark = [pytest.mark.backend, pytest.mark.slow]
 
 CASES: dict[str, Case] = {
     "plain": {"set": {}},
@@ -66,9 +65,9 @@ HALF: dict[str, Case] = {
 }
 
 
-def with_checkpoints(directory: Path, epochs: int, restore: bool = False, more: dict[str, Any] | None = None) -> Case:
+def with_checkpoints(directory: Path, epochs: int, restore: bool = False) -> Case:
     """A training that writes to, or goes on from, a directory."""
-    fields = {"output_dir": str(directory / "run"), "write_checkpoints": True, "epochs": epochs, **(more or {})}
+    fields = {"output_dir": str(directory / "run"), "write_checkpoints": True, "epochs": epochs}
     return {"set": {**CASES["all"]["set"], **fields}, "restore": restore}
 
 
@@ -76,7 +75,6 @@ def with_checkpoints(directory: Path, epochs: int, restore: bool = False, more: 
 def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Result]]:
     """Results by number of devices and name of the case; of one device in this process."""
     directory = tmp_path_factory.mktemp("devices")
-    left_rest = {"gen.setup.train.batch_drop_remainder": True}
     cases = {
         **CASES,
         **HALF,
@@ -84,15 +82,11 @@ def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Resu
         # Stopped right before the last batch of the first epoch, and at its end.
         "stopped after 3": {**with_checkpoints(directory / "3", 2), "stop": 3},
         "stopped after 4": {**with_checkpoints(directory / "4", 2), "stop": 4},
-        "first epoch, rest left": with_checkpoints(directory / "left", 1, more=left_rest),
-        "second epoch after it": with_checkpoints(directory / "left", 2, restore=True),
     }
     on_two = start_cases(directory, list(cases.values()), keras.backend.backend(), 2)
     one = {name: train(case) for name, case in {**CASES, **HALF}.items()}
     two = dict(zip(cases, finish_cases(*on_two), strict=True))
     one["second epoch"] = train(with_checkpoints(directory, 2, restore=True))
-    train(with_checkpoints(directory / "left on one", 1, more=left_rest))
-    one["second epoch after it"] = train(with_checkpoints(directory / "left on one", 2, restore=True))
     return {1: one, 2: two}
 
 
@@ -121,12 +115,6 @@ def test_what_two_devices_stopped_they_go_on_with_bit_for_bit(
     curves: dict[int, dict[str, Result]], batches: int
 ) -> None:
     assert curves[2][f"stopped after {batches}"] == curves[2]["all"]
-
-
-def test_a_checkpoint_that_left_the_rest_to_the_next_epoch_goes_on(curves: dict[int, dict[str, Result]]) -> None:
-    # As several devices did in earlier versions.
-    assert_same_curve(curves[2]["second epoch after it"], curves[1]["second epoch after it"])
-    assert len(curves[2]["second epoch after it"]["epochs"]) == 1
 
 
 def test_each_case_is_another_training(curves: dict[int, dict[str, Result]]) -> None:

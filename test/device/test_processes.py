@@ -68,7 +68,8 @@ def alone(alone_and_random: list[Result]) -> Result:
     return alone_and_random[0]
 
 
-@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.series)])
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_processes_train_as_one(alone: Result, alone_and_random: list[Result], tmp_path: Path, processes: int) -> None:
     run = {
         "output_dir": str(tmp_path / "run"),
@@ -97,7 +98,7 @@ def test_processes_train_as_one(alone: Result, alone_and_random: list[Result], t
     assert_same_curve(resumed, {**alone, "epochs": alone["epochs"][2:]})
 
 
-@pytest.mark.series
+@pytest.mark.slow
 def test_processes_train_stages_as_one(tmp_path: Path) -> None:
     stages = {**STAGES, "apply": {"class": "PredictStage", "fields": {"include_inputs": True}}}
     values = {"stages": stages, "epochs": 3, "write_checkpoints": True}
@@ -137,6 +138,7 @@ def started_together(
     return processes
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_all_and_one_goes_on(tmp_path: Path, start: Start) -> None:
     workplace, run = copy_tiny(tmp_path), tmp_path / "run"
     # Of 48 samples in an epoch it has 16: it dies in the second one.
@@ -159,6 +161,7 @@ def test_a_killed_process_ends_all_and_one_goes_on(tmp_path: Path, start: Start)
     assert latest(run) == "epoch_0004"
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_process_stops_all_at_the_same_batch(tmp_path: Path, start: Start) -> None:
     workplace, run = copy_tiny(tmp_path), tmp_path / "run"
     train = ["train", "tiny", "--trainer.output_dir", run, "--trainer.samples_per_epoch", "48", *FLAGS]
@@ -169,6 +172,7 @@ def test_a_signal_to_one_process_stops_all_at_the_same_batch(tmp_path: Path, sta
     assert checkpoints(run) == ["epoch_0001"]
 
 
+@pytest.mark.slow
 def test_other_params_in_one_process_are_refused(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     started = []
@@ -218,6 +222,7 @@ SLURM = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named_by", ["flags", "Slurm"])
 def test_a_taken_port_of_the_coordinator(
     named_by: str, run_command: Callable[..., CommandResult], tmp_path: Path
@@ -287,6 +292,7 @@ except TfaipError as error:
 """
 
 
+@pytest.mark.slow
 def test_the_first_process_works_longer_than_an_exchange_waits() -> None:
     address, env = f"127.0.0.1:{free_port()}", {"KERAS_BACKEND": "jax"}
     env["XLA_FLAGS"] = "--xla_cpu_collective_timeout_seconds=3"
@@ -300,6 +306,7 @@ def test_the_first_process_works_longer_than_an_exchange_waits() -> None:
     ], results
 
 
+@pytest.mark.slow
 def test_a_function_between_stages_is_called_once(tmp_path: Path) -> None:
     call = {"class": "CallStage", "fields": {"function": "test.device.train_cases:note"}}
     run = tmp_path / "run"

@@ -26,6 +26,7 @@ def run_without(packages: Path, *args: str | Path, cwd: Path | None = None, back
     return finish_command(start_python("-S", *args, cwd=cwd, env=env))
 
 
+@pytest.mark.slow
 def test_it_trains_validates_and_resumes(packages: Path, tmp_path: Path) -> None:
     assert "No module named 'tensorflow'" in run_without(packages, "-c", "import tensorflow").stderr
     workplace, run = copy_tiny(tmp_path), tmp_path / "run"
@@ -42,7 +43,12 @@ def test_it_trains_validates_and_resumes(packages: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("backend", "flags", "message"),
     [
-        ("jax", ["--scenario.export_serve", "True"], "exporting a SavedModel needs tensorflow, which is not installed"),
+        pytest.param(
+            "jax",
+            ["--scenario.export_serve", "True"],
+            "exporting a SavedModel needs tensorflow, which is not installed",
+            marks=pytest.mark.slow,
+        ),
         ("tensorflow", [], "the Keras backend 'tensorflow' cannot be imported"),
     ],
 )

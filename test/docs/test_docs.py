@@ -26,8 +26,8 @@ PAGES = [
     "optimizer.md",
     "params.md",
     "schedules.md",
-    pytest.param("sweeps.md", marks=pytest.mark.series),
-    *(pytest.param(page, marks=pytest.mark.series) for page in LONG_PAGES),
+    pytest.param("sweeps.md", marks=pytest.mark.slow),
+    *(pytest.param(page, marks=pytest.mark.slow) for page in LONG_PAGES),
 ]
 FILE_NAME = re.compile(r"# (\S+\.(?:py|yaml|txt))(?:: .*)?\n")
 
@@ -54,6 +54,7 @@ def commands(page: str) -> list[list[str]]:
     return [[name.removeprefix("tfaip-").replace("-", "_"), *arguments] for name, *arguments in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page(page: str, tmp_path: Path) -> None:
     write_files(page, tmp_path)
@@ -66,6 +67,7 @@ def test_commands_of_a_page(page: str, tmp_path: Path) -> None:
         assert result.rc == 0, f"{script}\n{result}"
 
 
+@pytest.mark.slow
 def test_the_session_of_the_python_page(tmp_path: Path) -> None:
     write_files("python.md", tmp_path)
     session = "\n".join(code for code in blocks("python.md", "python") if not FILE_NAME.match(code))
@@ -78,6 +80,7 @@ def test_the_session_of_the_python_page(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["mydigits", "session"]
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_page_about_tests(tmp_path: Path) -> None:
     write_files("testing.md", tmp_path)
     result = finish_command(start_python("-m", "pytest", "-q", "test_more_digits.py", "-k", "evaluator", cwd=tmp_path))
@@ -88,6 +91,7 @@ def test_the_tests_of_the_page_about_tests(tmp_path: Path) -> None:
     assert "Ran 1 test in " in result.stderr
 
 
+@pytest.mark.slow
 def test_commands_of_the_page_about_variable_lengths(tmp_path: Path) -> None:
     pytest.importorskip("tf2onnx")
     write_files("variable_length.md", tmp_path)

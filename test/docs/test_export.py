@@ -13,6 +13,7 @@ from test.support.commands import finish_command, run_several, start_python
 PAGE = "export.md"
 
 
+@pytest.mark.slow
 def test_commands_and_client(tmp_path: Path) -> None:
     pytest.importorskip("tf2onnx")
     write_files(PAGE, tmp_path)

@@ -47,6 +47,7 @@ def test_every_command_has_the_rates_of_its_table(tmp_path: Path, monkeypatch: p
     assert set(SCHEDULES) - {*FEEDBACK, FunctionParams} < used
 
 
+@pytest.mark.slow
 def test_a_run_has_the_rates_of_its_table(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     write_files(PAGE, tmp_path)
     flags, table = tables()[-1]  # a rule of one's own, in every update
@@ -57,6 +58,7 @@ def test_a_run_has_the_rates_of_its_table(tmp_path: Path, run_command: Callable[
     assert [record["lr"] for record in records.values()] == pytest.approx(table, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_commands_print_what_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,6 +76,7 @@ def test_commands_print_what_is_shown(
             assert ours == theirs or float(ours) == pytest.approx(float(theirs), rel=1e-4), line
 
 
+@pytest.mark.slow
 def test_all_other_commands_run(tmp_path: Path) -> None:
     write_files(PAGE, tmp_path)
     text = (DOCS / PAGE).read_text()

@@ -43,7 +43,7 @@ def shown(address: str, profile: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=180, check=True).stdout
 
 
-@pytest.mark.series
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")
 def test_a_browser_finds_a_word_without_a_server(site: Path, tmp_path: Path) -> None:
     page = shown(f"{(site / 'search.html').as_uri()}?q=preemption", tmp_path / "profile")
@@ -52,7 +52,7 @@ def test_a_browser_finds_a_word_without_a_server(site: Path, tmp_path: Path) -> 
     assert "docs/layers.html" not in results
 
 
-@pytest.mark.series
+@pytest.mark.slow
 def test_the_site_has_what_it_is_made_of(site: Path) -> None:
     assert 'url=README.html"' in (site / "index.html").read_text()
     front = (site / "README.html").read_text()

@@ -8,8 +8,6 @@ import pytest
 
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 
-pytestmark = pytest.mark.backend
-
 LABELS = [1, 1, 0, 1, 0, 0]
 SCORES = [1.0, 0.8, 0.6, 0.5, 0.25, 0.0]
 # At the thresholds 0, 1/4, 1/2, 3/4, 1.
@@ -41,6 +39,7 @@ def test_nothing_found_and_nothing_to_find() -> None:
     assert nobody.counts.tolist() == [[0] * 3] * 4
 
 
+@pytest.mark.backend
 def test_the_counts_of_a_metric_are_those_of_the_samples() -> None:
     metric = keras.metrics.AUC(num_thresholds=5, curve="PR")
     # No score lies on a threshold, where Keras takes a sample for negative.

@@ -32,6 +32,7 @@ def kernels_of(file: Path) -> list[np.ndarray]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_frozen_backbone_keeps_the_weights_of_its_file(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
@@ -52,7 +53,7 @@ def test_a_frozen_backbone_keeps_the_weights_of_its_file(tmp_path: Path) -> None
         assert any(np.array_equal(kernel, other) for other in found)
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_lines_are_read_by_a_vote(tmp_path: Path) -> None:
     copy = copy_of("lines", tmp_path)
     few = ["--train.size", "16", "--val.size", "4", "--train.bucket_boundaries", "128", "--model.filters", "4"]

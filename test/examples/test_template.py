@@ -21,7 +21,7 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_commands_of_the_readme(copied: Path) -> None:
     lines = re.findall(r"^tfaip-train (.*)$", (copied / "README.md").read_text(), re.MULTILINE)
     assert len(lines) == 3
@@ -32,6 +32,7 @@ def test_commands_of_the_readme(copied: Path) -> None:
     assert max(epoch["values"]["val_acc"] for epoch in history.values()) > 0.95
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_template(copied: Path) -> None:
     result = finish_command(start_python("-m", "unittest", cwd=copied))
     assert result.rc == 0, result

@@ -55,6 +55,7 @@ report("fine is written again", lambda: fine.write(directory / "again"))
 """
 
 
+@pytest.mark.slow
 def test_what_is_found_before_and_with_the_first_model() -> None:
     result = finish_command(start_python("-c", GRAPHS, env={"KERAS_BACKEND": "jax"}))
     assert result.rc == 0, str(result)
@@ -99,6 +100,7 @@ print("input without a layer passed")
 """
 
 
+@pytest.mark.slow
 def test_what_no_savedmodel_can_hold_is_refused_at_once() -> None:
     result = finish_command(start_python("-c", REFUSED, env={"KERAS_BACKEND": "jax"}))
     assert result.rc == 0, str(result)
@@ -125,6 +127,7 @@ LineScenario.create_trainer(params).train([Tell()])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("export_best", "skips_check", "val_every_n", "imported"),
     [

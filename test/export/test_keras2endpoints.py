@@ -14,15 +14,15 @@ from test.support.keras2 import example, keras_2_models
 from tfaip.data.specs import TensorSpec
 from tfaip.export.savedmodelloading import ServedModel
 
-pytestmark = pytest.mark.backend
-
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return keras_2_models(tmp_path_factory)
 
 
-@pytest.mark.parametrize("name", ["functional", "sequential", "subclassed", "wrapped"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("functional", marks=pytest.mark.backend), "sequential", "subclassed", "wrapped"]
+)
 def test_the_outputs_that_keras_2_computed(name: str, models: Path) -> None:
     model, inputs = ServedModel(models / name), example(models / name, "inputs")
     expected = example(models / name, "outputs")

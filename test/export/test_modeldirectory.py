@@ -21,8 +21,6 @@ from tfaip.params import pai_dataclass, pai_meta
 from tfaip.params.resource import Resource
 from tfaip.util.manifest import verify_files
 
-pytestmark = pytest.mark.backend
-
 
 @pai_dataclass
 @dataclass
@@ -113,6 +111,7 @@ def test_files_of_a_user_within_a_format_stay_or_are_named(tmp_path, caplog):
     assert message.endswith("were removed from " + str(best) + ": serve/assets.extra, serve/notes.txt")
 
 
+@pytest.mark.backend
 def test_a_model_is_replaced_later_with_the_weights_of_its_time(tmp_path):
     scenario = built(TinyScenario(TinyScenario.default_params()))
     scenario.params.export_serve = True

@@ -25,7 +25,6 @@ from tfaip.params import pai_dataclass
 from tfaip.util.manifest import write_manifest
 
 pytestmark = [
-    pytest.mark.backend,
     # The helper is not yet built when the prediction graph is.
     pytest.mark.filterwarnings("ignore:`build.*` was called on layer 'graph':UserWarning"),
 ]
@@ -90,6 +89,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Helped, Path]:
     return scenario, path
 
 
+@pytest.mark.backend
 def test_weights_of_the_training_graph_are_loaded_too(written: tuple[Helped, Path]) -> None:
     scenario, path = written
     loaded = load_exported(path)
@@ -103,6 +103,7 @@ def test_weights_of_the_training_graph_are_loaded_too(written: tuple[Helped, Pat
     np.testing.assert_array_equal(*outputs)
 
 
+@pytest.mark.backend
 def test_every_graph_of_the_model_is_exported_in_every_format(written: tuple[Helped, Path]) -> None:
     scenario, path = written
     hidden = ServedModel(path / "serve", "hidden")
@@ -127,7 +128,7 @@ def test_weights_that_do_not_fit(written: tuple[Helped, Path], tmp_path: Path) -
         save_arrays(file, changed)
         scenario = Helped(load_exported_params(path)[1])
         with pytest.raises(TfaipError, match=f"{file} does not fit the model: {message}"):
-            load_weights(scenario, tmp_path)  # without a manifest, as older versions wrote it
+            load_weights(scenario, tmp_path)  # without a manifest, as other programs write it
     save_arrays(file, arrays)
     write_manifest(tmp_path, {})
     load_weights(Helped(load_exported_params(path)[1]), tmp_path)

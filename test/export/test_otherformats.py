@@ -23,8 +23,6 @@ from tfaip.model.exportgraph import ExportGraphs
 from tfaip.trainer.modelexport import export_advice
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 on_tensorflow = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="ONNX is written on TensorFlow")
 
 
@@ -63,6 +61,8 @@ def graphs() -> ExportGraphs:
     return word_graphs()
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_plain_keras_on_the_other_backend_gives_the_same(
     graphs: ExportGraphs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +82,7 @@ def test_plain_keras_on_the_other_backend_gives_the_same(
     assert not {"WordGraph", "Encoder", "Scores"} & layers
 
 
+@pytest.mark.backend
 def test_every_format_writes_the_weights_of_the_moment(tmp_path: Path) -> None:
     graph, inputs = ScaleGraph(), keras_inputs({"x": (1,)})
     graph.predict(inputs)
@@ -126,6 +127,7 @@ class WeightGraph(ScaleGraph):
         return {"y": self.dense(inputs["x"]) + self.offset}
 
 
+@pytest.mark.backend
 def test_a_weight_of_no_layer_becomes_a_constant_or_is_refused(tmp_path: Path) -> None:
     graph = WeightGraph()
     graph.predict({"x": column([1.0, 2.0])})
@@ -167,6 +169,7 @@ def test_the_caller_says_what_to_do(advice: Advice, ending: str, tmp_path: Path)
     assert ("\n" in str(error.value), len(str(error.value)) <= 300) == (False, True)
 
 
+@pytest.mark.backend
 def test_a_layer_of_ours_is_called_in_inference_mode_when_inlined(tmp_path: Path) -> None:
     layer = Scores()
     layer(np.ones((1, 2), np.float32))
@@ -193,6 +196,7 @@ def test_code_in_a_keras_file_is_refused(tmp_path: Path) -> None:
     assert not Path(marker).exists()
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_onnxruntime_gives_the_same(graphs: ExportGraphs, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -208,6 +212,7 @@ def test_onnxruntime_gives_the_same(graphs: ExportGraphs, tmp_path: Path, capfd:
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_dimensions_of_onnx_files_have_names(graphs: ExportGraphs, tmp_path: Path) -> None:
     import onnx
@@ -269,6 +274,7 @@ def test_an_operation_that_onnx_has_not_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="there it works")
+@pytest.mark.backend
 def test_on_jax_onnx_says_what_to_do(graphs: ExportGraphs) -> None:
     with pytest.raises(UsageError, match="this is jax: .*KERAS_BACKEND=tensorflow tfaip-export DIR --format onnx"):
         OnnxExporter(graphs)
@@ -290,6 +296,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
             exporter.load(tmp_path, "serve")  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_onnxruntime_writes_nothing_into_the_home_directory(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     (home := tmp_path / "home").mkdir()

@@ -13,8 +13,6 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import TensorSpec
 from tfaip.export.trainingdata import TrainingDataParams, random_inputs, sample_inputs
 
-pytestmark = pytest.mark.backend
-
 
 class Gone(TinyGenerator):
     """Data that are on another machine."""

@@ -31,8 +31,6 @@ from tfaip.trainer.modelexport import export_advice
 from tfaip.util.files import commit_directory
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 # What a user of the SavedModel writes, who has neither this toolkit nor Keras.
 CLIENT = """
 import sys
@@ -85,6 +83,7 @@ def words(written: tuple[ExportGraphs, Path, Path]) -> tuple[ExportGraphs, Path]
     return written[:2]
 
 
+@pytest.mark.backend
 def test_plain_tensorflow_gives_the_outputs_of_every_graph(words: tuple[ExportGraphs, Path], tmp_path: Path) -> None:
     graphs, path = words
     np.savez(tmp_path / "batch.npz", **BATCH)
@@ -111,6 +110,7 @@ def test_signatures_have_the_names_and_shapes_of_the_scenario(words: tuple[Expor
     assert (list(encode.inputs), list(encode.outputs)) == (["x"], ["code"])
 
 
+@pytest.mark.backend
 def test_outputs_are_equal_for_any_batch_size_and_length(words: tuple[ExportGraphs, Path]) -> None:
     graphs, path = words
     served = ServedModel(path)
@@ -139,6 +139,7 @@ class WideGraph(ScaleGraph):
         self.dense = keras.layers.Dense(40_000, kernel_initializer="ones")
 
 
+@pytest.mark.backend
 def test_values_are_written_as_by_the_model(tmp_path: Path) -> None:
     graph = WideGraph()
     made, later = ServingExporter(scale_graphs(graph)), ServingExporter(scale_graphs(graph))
@@ -169,6 +170,7 @@ def read_fingerprint(directory: Path) -> Any:
     return tf.saved_model.experimental.read_fingerprint(str(directory))
 
 
+@pytest.mark.backend
 def test_statistics_are_those_of_the_moment(written: tuple[ExportGraphs, Path, Path]) -> None:
     graphs, present, other = written
     expected = outputs(graphs.by_name["encode"], BATCH)
@@ -184,6 +186,7 @@ class CountingGraph(ScaleGraph):
         return {"y": self.dense(inputs["x"]) * self.calls}
 
 
+@pytest.mark.backend
 def test_a_graph_that_depends_on_python_state_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(TfaipError, match="^graph 'serve' in serve/: .*other values for output 'y' .*random numbers.$"):

@@ -14,8 +14,6 @@ from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError, UsageError
 from tfaip.export.savedmodelloading import ServedModel, is_saved_model
 
-pytestmark = pytest.mark.backend
-
 X = np.array([[1.0, 2.0, 3.0, 4.0]], np.float32)
 
 

@@ -54,6 +54,7 @@ def two_graphs(tmp_path_factory):
     return run / "export", logs
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_the_values_are_exactly_those_of_the_training(tutorial, results):
     logged = best_values(tutorial)
@@ -64,8 +65,9 @@ def test_the_values_are_exactly_those_of_the_training(tutorial, results):
         assert results[name] == logged[f"val_{name}"]
 
 
-@pytest.mark.backend
-@pytest.mark.parametrize(("batch_size", "run_eagerly"), [(7, False), (360, False), (100, True)])
+@pytest.mark.parametrize(
+    ("batch_size", "run_eagerly"), [(7, False), (360, False), pytest.param(100, True, marks=pytest.mark.backend)]
+)
 def test_neither_the_batches_nor_the_compilation_matter(tutorial, results, batch_size, run_eagerly):
     others = results_of(tutorial / "best", batch_size, run_eagerly)
     assert scalar_results(others) == pytest.approx(scalar_results(results), rel=1e-5)
@@ -83,13 +85,13 @@ def test_a_model_may_be_scored_in_half_precision(tutorial, results):
     assert keras.config.dtype_policy().name == "float32"
 
 
-@pytest.mark.backend
 def test_a_moved_model_gives_the_same(tutorial, results, tmp_path):
     moved = tmp_path / "elsewhere"
     shutil.copytree(tutorial / "best", moved, ignore=shutil.ignore_patterns("serve"))
     assert results_of(moved) == results
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_the_other_backend_gives_the_same(tutorial, results):
     other = {"tensorflow": "jax", "jax": "tensorflow"}[os.environ["KERAS_BACKEND"]]
@@ -119,7 +121,7 @@ class Recorder(LAVCallback):
         self.ends.append((generator_params.samples, results))
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_every_generator_has_its_results(two_graphs, tmp_path):
     model, logs = two_graphs
     stored = load_training_data(model, LavScenario)
@@ -164,7 +166,6 @@ def test_samples_are_printed_up_to_the_limit(two_graphs, console, capsys):
         assert ("12 samples in" in out) == ("silent" not in kwargs)
 
 
-@pytest.mark.backend
 def test_the_scenario_is_found_by_its_params(two_graphs):
     model, _ = two_graphs
     lav = LAV(LAVParams(model_path=str(model), silent=True), LavScenario.params_from_path(model))
@@ -177,7 +178,6 @@ def test_no_model():
         next(LavScenario.create_lav(LAVParams(), LavScenario.default_params()).run([TinyGenerator()]))
 
 
-@pytest.mark.backend
 def test_damaged_weights(two_graphs, tmp_path):
     model = shutil.copytree(two_graphs[0], tmp_path / "model")
     weights = (model / "weights.safetensors").read_bytes()
@@ -186,7 +186,6 @@ def test_damaged_weights(two_graphs, tmp_path):
         next(lav_of(model, LavScenario).run([TinyGenerator()]))
 
 
-@pytest.mark.backend
 def test_weights_of_another_model(two_graphs, tutorial, tmp_path):
     model = shutil.copytree(two_graphs[0], tmp_path / "model")
     (model / "manifest.json").unlink()
@@ -201,7 +200,6 @@ def test_a_model_that_no_training_wrote_names_no_data(two_graphs, tmp_path):
     assert load_training_data(model, LavScenario) is None
 
 
-@pytest.mark.backend
 def test_scores_of_nothing_are_refused(two_graphs):
     lav = lav_of(two_graphs[0], LavScenario, silent=True)
     lav.params.pipeline.batch_size, lav.params.pipeline.batch_drop_remainder = 16, True

@@ -189,7 +189,7 @@ def test_values_are_those_of_the_prediction_graph_after_the_post_processing():
         assert f"lav_l{i}_list" not in logs[-1]
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_losses_are_those_of_all_samples_also_if_the_post_processing_stops_early():
     def last(*post):
         params = lav_params(epochs=1)
@@ -202,7 +202,7 @@ def test_losses_are_those_of_all_samples_also_if_the_post_processing_stops_early
     assert short["lav_l0_mse"] == whole["lav_l0_mse"]
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("every_n", "min_epoch", "expected"),
     [(0, 0, []), (1, 0, [1, 2, 3, 4, 5, 6, 7]), (3, 0, [1, 3, 6, 7]), (3, 4, [6, 7]), (100, 0, [1, 7]), (100, 7, [7])],
@@ -219,7 +219,6 @@ def test_lav_that_never_runs_is_said_with_its_flag(min_epoch, warnings, caplog):
     assert said == [f"LAV never runs: {warning}, after the last epoch" for warning in warnings]
 
 
-@pytest.mark.backend
 def test_by_default_lav_uses_the_validation_data_and_its_batches_do_not_matter():
     params = TinyScenario.default_trainer_params()
     params.epochs, params.random_seed, params.lav_every_n = 2, 7, 1
@@ -231,6 +230,7 @@ def test_by_default_lav_uses_the_validation_data_and_its_batches_do_not_matter()
     assert not any(name.startswith("lav_l1") for name in values)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_lav_sees_the_averaged_weights():
     still, _ = train(lav_params(learning_rate=ConstantParams(lr=0.0)))
@@ -240,6 +240,7 @@ def test_lav_sees_the_averaged_weights():
     assert averaged[-1]["mse"] < 0.9 * still[-1]["mse"]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_lav_does_not_change_the_training():
     with_lav, _ = train(lav_params())
@@ -247,7 +248,7 @@ def test_lav_does_not_change_the_training():
     assert [{n: v for n, v in epoch.items() if not n.startswith("lav_")} for epoch in with_lav] == without
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_the_best_model_and_early_stopping_follow_a_lav_value(tmp_path):
     params = lav_params(
         epochs=20,
@@ -263,7 +264,7 @@ def test_the_best_model_and_early_stopping_follow_a_lav_value(tmp_path):
     assert (tmp_path / "run" / "lav_l1").is_dir()
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 @pytest.mark.parametrize(("min_epoch", "expected"), [(0, [1, 4]), (5, [])])
 def test_the_epoch_after_which_a_training_stops_early_is_the_last_one(min_epoch, expected):
     stop = EarlyStoppingParams(n_to_go=4)
@@ -275,6 +276,7 @@ def test_the_epoch_after_which_a_training_stops_early_is_the_last_one(min_epoch,
     assert [epoch for epoch, values in enumerate(logs, start=1) if "lav_l0_mse" in values] == expected
 
 
+@pytest.mark.slow
 def test_an_unknown_lav_value_is_refused_with_the_known_ones():
     params = lav_params()
     params.scenario.model.monitor = "lav_l0_accuracy"
@@ -289,6 +291,7 @@ def test_following_a_lav_value_without_lav_is_refused():
         train(params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("generators", [[], [TinyGenerator(samples=5), TinyGenerator(samples=0)]])
 def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch, tmp_path):
     monkeypatch.setattr(TwoLavGenerators, "lav_gen", lambda self: generators)
@@ -300,7 +303,7 @@ def test_lav_without_data_is_refused_before_the_training(generators, monkeypatch
 
 class UnknownLength(DataGenerator[TinyGenerator]):
     def __len__(self):
-        raise NotImplementedError  # as generators of older versions do
+        raise NotImplementedError  # as generators of tfaip 1.2 do
 
     def generate(self):
         return TinyGenerator(samples=self.params.samples).create(self.mode).generate()
@@ -314,7 +317,7 @@ class UnknownLengthParams(TinyGenerator):
         return UnknownLength
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_lav_of_data_whose_length_is_not_known(monkeypatch):
     logs = []
     for cls in (TinyGenerator, UnknownLengthParams):
@@ -323,12 +326,14 @@ def test_lav_of_data_whose_length_is_not_known(monkeypatch):
     assert logs[0] == logs[1]
 
 
+@pytest.mark.slow
 def test_a_name_of_the_evaluator_that_a_metric_has_is_refused(monkeypatch):
     monkeypatch.setattr(Means, "result", lambda self: {"mae": 1.0})
     with pytest.raises(UsageError, match="the evaluator returns mae"):
         train(lav_params())
 
 
+@pytest.mark.slow
 def test_samples_are_printed_up_to_the_limit(tmp_path):
     def printed(name, **kwargs):
         params = lav_params(epochs=1, output_dir=str(tmp_path / name), **kwargs)
@@ -345,7 +350,7 @@ def test_samples_are_printed_up_to_the_limit(tmp_path):
     assert values["validated"] == values["not"]
 
 
-@pytest.mark.backend
+@pytest.mark.guard
 def test_a_signal_during_lav_is_obeyed_and_the_run_goes_on_exactly(tmp_path, monkeypatch):
     expected, _ = train(lav_params())
 

@@ -12,8 +12,6 @@ from tfaip.layers.ctcbeamsearch import ctc_beam_search
 from tfaip.layers.ctcdecoding import ctc_greedy_decode
 from tfaip.layers.ctcloss import ctc_loss
 
-pytestmark = pytest.mark.backend
-
 FRAMES = np.array([6, 6, 5, 4, 1, 6, 0, 3])
 
 
@@ -33,7 +31,7 @@ def found_by_search(x: np.ndarray, *arguments: int) -> list[list[tuple[float, tu
     return found
 
 
-@pytest.mark.parametrize("blank", [0, 3, -1])
+@pytest.mark.parametrize("blank", [0, pytest.param(3, marks=pytest.mark.backend), -1])
 def test_greedy_decoding_is_the_best_path(blank: int) -> None:
     x = logits()
     x[0, :] = [3, 1, 1, 0]  # the same class in all frames
@@ -55,7 +53,7 @@ def test_the_padding_can_be_chosen() -> None:
     assert (ops.convert_to_numpy(labels)[~inside] == 7).all()
 
 
-@pytest.mark.parametrize("blank", [0, 2, -1])
+@pytest.mark.parametrize("blank", [0, pytest.param(2, marks=pytest.mark.backend), -1])
 def test_a_wide_beam_finds_the_best_transcripts_of_all(blank: int) -> None:
     x = logits()
     for row, found in enumerate(found_by_search(x, 400, 5, blank)):
@@ -65,7 +63,7 @@ def test_a_wide_beam_finds_the_best_transcripts_of_all(blank: int) -> None:
         np.testing.assert_allclose([s for s, _ in found], [s for s, _ in best], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("width", "paths"), [(1, 1), (3, 3), (8, 2)])
+@pytest.mark.parametrize(("width", "paths"), [(1, 1), pytest.param(3, 3, marks=pytest.mark.backend), (8, 2)])
 def test_a_narrow_beam_is_that_of_plain_python(width: int, paths: int) -> None:
     for classes, frames, seed in [(3, 6, 2), (12, 6, 3)]:
         x = logits(classes, frames, seed)
@@ -75,6 +73,8 @@ def test_a_narrow_beam_is_that_of_plain_python(width: int, paths: int) -> None:
             np.testing.assert_allclose([s for s, _ in found], [s for s, _ in expected], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_prefixes_that_leave_the_beam_and_return() -> None:
     """Long samples of few classes, where the same prefixes are dropped and found again by other ways."""
     x = np.random.default_rng(5).normal(0, 1, (8, 30, 3)).astype("float32")
@@ -88,6 +88,7 @@ def test_prefixes_that_leave_the_beam_and_return() -> None:
         np.testing.assert_allclose(scores[row], [score for score, _ in expected], rtol=1e-5)
 
 
+@pytest.mark.backend
 def test_classes_that_are_impossible() -> None:
     x = logits()
     x[:, :, 2] = -np.inf

@@ -14,8 +14,6 @@ from keras import ops
 from test.layers.slowctc import all_transcripts
 from tfaip.layers.ctcloss import ctc_loss
 
-pytestmark = pytest.mark.backend
-
 FRAMES = np.array([6, 6, 5, 4, 1, 6, 0, 3, 6])
 TRANSCRIPTS = [[1, 2], [1, 1], [], [2, 1, 2], [1], [2, 2, 2], [], [1, 2, 1], [1, 2, 2, 1, 2]]
 CLASSES = 4
@@ -54,7 +52,7 @@ def value_and_gradient(function: Callable[[Any], Any], x: np.ndarray) -> tuple[n
     return values.numpy(), gradient.numpy()
 
 
-@pytest.mark.parametrize("blank", [0, 2, 3, -1])
+@pytest.mark.parametrize("blank", [0, 2, 3, pytest.param(-1, marks=pytest.mark.backend)])
 def test_the_loss_is_that_of_all_paths(blank: int) -> None:
     index = blank % CLASSES
     free = [label for label in range(CLASSES) if label != index]
@@ -73,6 +71,8 @@ def test_the_loss_is_that_of_all_paths(blank: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_gradients_are_those_of_all_paths() -> None:
     """By differences of the slow sum in float64; nothing reaches the padding."""
     x = logits()
@@ -89,7 +89,7 @@ def test_gradients_are_those_of_all_paths() -> None:
         assert gradient[row, frame, label] == pytest.approx((around[0] - around[1]) / 2e-4, abs=2e-5)
 
 
-@pytest.mark.parametrize("value", [0.0, 7.0, math.inf])
+@pytest.mark.parametrize("value", [0.0, 7.0, pytest.param(math.inf, marks=pytest.mark.backend)])
 def test_a_sample_without_alignment_takes_no_part(value: float) -> None:
     x = logits()[:4]
     labels, sizes = padded([[1, 2], [1, 1, 1, 1], [1, 2, 3], [1]], 0)
@@ -101,6 +101,7 @@ def test_a_sample_without_alignment_takes_no_part(value: float) -> None:
     assert np.abs(gradient[0]).max() > 0.1
 
 
+@pytest.mark.backend
 def test_forbidden_classes_have_the_logit_minus_infinity() -> None:
     x = logits()[:3]
     x[:, :, 3] = -np.inf
@@ -113,6 +114,7 @@ def test_forbidden_classes_have_the_logit_minus_infinity() -> None:
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.backend
 def test_batches_of_empty_transcripts() -> None:
     x = logits()[:2]
     losses = ops.convert_to_numpy(ctc_loss(np.zeros((2, 0), int), x, np.array([0, 0]), np.array([6, 4])))
@@ -120,7 +122,8 @@ def test_batches_of_empty_transcripts() -> None:
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.backend), 3])
 def test_batches_without_frames(batch: int) -> None:
     """No frames are an alignment of the empty transcript alone; also if the axes are empty."""
     none = np.zeros(batch, int)
@@ -133,6 +136,7 @@ def test_batches_without_frames(batch: int) -> None:
             np.testing.assert_array_equal(gradient, np.zeros_like(x))
 
 
+@pytest.mark.backend
 def test_improbable_alignments_are_alignments() -> None:
     """A blank of probability e^-2000 between equal labels: its cost is part of the loss."""
     x = np.zeros((1, 3, 3), "float32")
@@ -141,6 +145,8 @@ def test_improbable_alignments_are_alignments() -> None:
     assert losses[0] == pytest.approx(2000 + 3 * np.log(2), rel=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_long_sequences_keep_exact_gradients() -> None:
     """The gradient of a frame sums to 0 over the classes, and where all classes are equal it is known."""
     frames, labels = 1000, np.arange(100)[None] % 7 + 1
@@ -170,7 +176,7 @@ def forward_algorithm(scores: np.ndarray, labels: list[int]) -> float:
     return -float(np.logaddexp(alpha[-1], alpha[-2]))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", [pytest.param("float16", marks=pytest.mark.backend), "bfloat16"])
 def test_scores_of_16_bits_give_float32(dtype: str) -> None:
     x = ops.cast(logits()[:1], dtype)
     losses = ctc_loss(np.array([[1, 2]]), x, np.array([2]), np.array([6]))
@@ -179,6 +185,7 @@ def test_scores_of_16_bits_give_float32(dtype: str) -> None:
     assert ops.convert_to_numpy(losses)[0] == pytest.approx(-all_transcripts(rounded[0], 0)[1, 2], rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="JAX always compiles")
 def test_xla_compiles_the_step() -> None:
     import tensorflow as tf

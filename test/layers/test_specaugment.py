@@ -12,8 +12,6 @@ from keras import ops
 from test.layers.draws import mask_patterns, patterns, require_distribution, require_uniform
 from tfaip.layers.specaugment import SpecAugment
 
-pytestmark = pytest.mark.backend
-
 DRAWS = 10_000
 
 
@@ -30,7 +28,7 @@ def augmented(inputs: np.ndarray, lengths: Any = None, seed: int = 1, **sizes: A
     return np.asarray(call(inputs, [variable.value for variable in layer.non_trainable_variables]))
 
 
-@pytest.mark.parametrize(("count", "widest"), [(1, 4), (2, 3), (1, 7), (3, 1)])
+@pytest.mark.parametrize(("count", "widest"), [(1, 4), pytest.param(2, 3, marks=pytest.mark.backend), (1, 7), (3, 1)])
 def test_frequency_masks_are_those_of_the_paper(count: int, widest: int) -> None:
     batch = np.ones((DRAWS, 2, 7), "float32")
     masked = augmented(batch, freq_masks=count, freq_width=widest) == 0
@@ -38,7 +36,9 @@ def test_frequency_masks_are_those_of_the_paper(count: int, widest: int) -> None
     require_distribution(patterns(masked[:, 0]), mask_patterns(7, widest, count))
 
 
-@pytest.mark.parametrize(("count", "widest", "share"), [(1, 4, 1.0), (2, 3, 1.0), (1, 6, 0.5)])
+@pytest.mark.parametrize(
+    ("count", "widest", "share"), [(1, 4, 1.0), (2, 3, 1.0), pytest.param(1, 6, 0.5, marks=pytest.mark.backend)]
+)
 def test_time_masks_are_those_of_the_paper_for_each_length(count: int, widest: int, share: float) -> None:
     lengths = np.tile([8, 6], DRAWS)
     batch = np.ones((2 * DRAWS, 10, 1), "float32")
@@ -50,6 +50,7 @@ def test_time_masks_are_those_of_the_paper_for_each_length(count: int, widest: i
         require_distribution(patterns(rows[:, :length]), mask_patterns(length, limit, count))
 
 
+@pytest.mark.backend
 def test_padding_is_left_as_it_is() -> None:
     batch = np.random.default_rng(1).normal(size=(64, 20, 6)).astype("float32")
     lengths = np.arange(64) % 21
@@ -59,6 +60,7 @@ def test_padding_is_left_as_it_is() -> None:
     assert (result == 5).any(axis=(1, 2)).mean() > 0.8
 
 
+@pytest.mark.backend
 def test_lengths_come_as_a_column_or_as_a_mask_of_keras() -> None:
     batch = np.ones((500, 9, 3), "float32")
     lengths = np.arange(500) % 10
@@ -70,6 +72,7 @@ def test_lengths_come_as_a_column_or_as_a_mask_of_keras() -> None:
     np.testing.assert_array_equal(np.asarray(layer(batch, mask=mask, training=True)), expected)
 
 
+@pytest.mark.backend
 def test_the_warp_moves_a_point_and_stretches_the_rest() -> None:
     """Of a ramp, whose values are positions: the mapping itself can be read."""
     width, length, frames = 4, 21, 25
@@ -90,6 +93,7 @@ def test_the_warp_moves_a_point_and_stretches_the_rest() -> None:
     assert (source < 20 - width + 0.02).all()
 
 
+@pytest.mark.backend
 def test_point_and_distance_of_the_warp_are_uniform() -> None:
     """A warp of length 0 below the point and above: with W near its largest value both are known."""
     ramp = np.tile(np.arange(101, dtype="float32")[:, None], (DRAWS, 1, 1))
@@ -108,7 +112,7 @@ def test_short_samples_are_not_warped() -> None:
     assert (augmented(batch, np.full(50, 10), time_warp=4) != batch).any()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=pytest.mark.backend)])
 def test_extreme_sizes(dtype: str) -> None:
     """Masks wider than the input cover all of a sample in time; no masks, widths of 0 and no frames change nothing."""
     batch = np.random.default_rng(4).normal(size=(3, 4, 2)).astype(dtype) + 10
@@ -148,6 +152,7 @@ def test_further_axes_are_masked_as_a_whole() -> None:
     assert masked.any()
 
 
+@pytest.mark.backend
 def test_validation_changes_nothing_and_the_seed_decides() -> None:
     batch = np.random.default_rng(3).normal(size=(8, 200, 40)).astype("float32")
     layer, same, other = SpecAugment(seed=5), SpecAugment(seed=5), SpecAugment(seed=6)
@@ -163,7 +168,7 @@ def test_validation_changes_nothing_and_the_seed_decides() -> None:
     np.testing.assert_array_equal(np.asarray(other(batch, training=True)), third)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("bfloat16", marks=pytest.mark.backend)])
 def test_sixteen_bits_keep_positions_exact(dtype: str) -> None:
     layer = SpecAugment(0, 0, 2, 600, 1.0, 0, seed=1, dtype=dtype)
     batch = ops.ones((200, 5000, 1), dtype)
@@ -174,6 +179,7 @@ def test_sixteen_bits_keep_positions_exact(dtype: str) -> None:
     assert widths.max() <= 1200
 
 
+@pytest.mark.backend
 def test_a_width_that_is_a_variable_acts_in_a_compiled_step() -> None:
     width = keras.Variable(0.0, trainable=False, name="width")
     layer = SpecAugment(1, width, 0, 0, time_warp=0, seed=1)

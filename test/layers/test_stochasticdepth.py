@@ -11,8 +11,6 @@ from keras import ops
 
 from tfaip.layers.stochasticdepth import StochasticDepth, linear_survival
 
-pytestmark = pytest.mark.backend
-
 DRAWS = 20_000
 
 
@@ -22,7 +20,7 @@ def block(survival: Any, seed: int = 1) -> StochasticDepth:
     return StochasticDepth(dense, survival, seed=seed)
 
 
-@pytest.mark.parametrize("survival", [0.1, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize("survival", [0.1, pytest.param(0.5, marks=pytest.mark.backend), 0.8, 1.0])
 def test_the_mean_over_draws_is_the_output_of_inference(survival: float) -> None:
     layer, x = block(survival), np.ones((DRAWS, 1), "float32")
     assert np.asarray(layer(x)).tolist() == [[3.0]] * DRAWS
@@ -35,7 +33,9 @@ def test_the_mean_over_draws_is_the_output_of_inference(survival: float) -> None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize(("survival", "value"), [(0.0, 1.0), (-1.0, 1.0), (1.0, 3.0), (2.0, 3.0)])
+@pytest.mark.parametrize(
+    ("survival", "value"), [pytest.param(0.0, 1.0, marks=pytest.mark.backend), (-1.0, 1.0), (1.0, 3.0), (2.0, 3.0)]
+)
 def test_probabilities_of_0_and_1_leave_nothing_to_chance(survival: float, value: float, dtype: str) -> None:
     """As numbers and as variables, of which those beyond the limits count as the limit."""
     variable = keras.Variable(survival, trainable=False)
@@ -44,6 +44,7 @@ def test_probabilities_of_0_and_1_leave_nothing_to_chance(survival: float, value
         assert np.asarray(ops.cast(drawn, "float32")).tolist() == [[value]] * 100
 
 
+@pytest.mark.backend
 def test_one_decision_per_sample() -> None:
     layer = StochasticDepth(keras.layers.Conv1D(3, 3, padding="same"), 0.5, seed=2)
     x = np.random.default_rng(1).normal(size=(64, 7, 3)).astype("float32")
@@ -53,6 +54,7 @@ def test_one_decision_per_sample() -> None:
     np.testing.assert_allclose(drawn[~dropped] - x[~dropped], 2 * (whole - x)[~dropped], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.backend
 def test_a_probability_that_is_a_variable() -> None:
     """0: neither the branch nor its weights take part; the step is compiled once for all values."""
     survival = keras.Variable(1.0, trainable=False, name="survival")

@@ -24,8 +24,6 @@ from tfaip.model.kerasgraph import KerasGraph
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 BATCH = {
     "x": np.random.default_rng(0).normal(size=(3, 9, 4)).astype("float32"),
@@ -80,14 +78,19 @@ def require_same_outputs(name: str, graphs: ExportGraphs, directory: Path) -> No
 ON_ONNX = pytest.param("onnx", marks=pytest.mark.skipif(not ON_TENSORFLOW, reason="ONNX is written on TensorFlow"))
 
 
-@pytest.mark.parametrize("name", ["serve", "keras", ON_ONNX])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("serve", marks=pytest.mark.backend), pytest.param("keras", marks=pytest.mark.backend), ON_ONNX],
+)
 def test_greedy_decoding_is_in_every_format(name: str, tmp_path: Path) -> None:
     if name == "onnx":
         pytest.importorskip("tf2onnx")
     require_same_outputs(name, exported(is_greedy=True), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["serve", ON_ONNX])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [pytest.param("serve", marks=pytest.mark.backend), ON_ONNX])
 def test_beam_search_is_in_saved_models_and_onnx(name: str, tmp_path: Path) -> None:
     if name == "onnx":
         pytest.importorskip("tf2onnx")
@@ -99,6 +102,7 @@ def test_beam_search_cannot_be_in_files_of_keras(tmp_path: Path) -> None:
         FORMATS["keras"](exported(is_greedy=False)).write(tmp_path / "keras")
 
 
+@pytest.mark.backend
 def test_a_functional_model_with_our_layers_is_written_without_them(tmp_path: Path) -> None:
     dense = keras.layers.Dense(4, activation="tanh")
     layers = [
@@ -142,6 +146,8 @@ def noisy_params(output_dir: Path, **fields: Any) -> NetTrainerParams:
     return params
 
 
+@pytest.mark.guard
+@pytest.mark.backend
 def test_a_resumed_training_draws_the_same_masks_and_noise(tmp_path: Path) -> None:
     params = noisy_params(tmp_path / "run", epochs=3, keep_checkpoints=3)
     whole = NetScenario.create_trainer(params)

@@ -12,8 +12,6 @@ from keras import ops
 
 from tfaip.layers.weightnoise import WeightNoise
 
-pytestmark = pytest.mark.backend
-
 
 def fitted(layer: keras.layers.Layer, x: np.ndarray, rate: float = 1.0, **arguments: Any) -> tuple[float, keras.Model]:
     """One step of SGD on the sum of the outputs: the loss, and the model."""
@@ -26,7 +24,7 @@ def values(variable: keras.Variable) -> np.ndarray:
     return np.array(ops.convert_to_numpy(variable))
 
 
-@pytest.mark.parametrize("stddev", [0.5, 0.02])
+@pytest.mark.parametrize("stddev", [0.5, pytest.param(0.02, marks=pytest.mark.backend)])
 def test_the_variance_is_as_asked(stddev: float) -> None:
     """Inputs that are the rows of the identity show the kernel."""
     dense = keras.layers.Dense(200, use_bias=False)
@@ -44,6 +42,7 @@ def test_the_variance_is_as_asked(stddev: float) -> None:
     np.testing.assert_array_equal(values(dense.kernel), clean)
 
 
+@pytest.mark.backend
 def test_gradients_are_taken_at_the_noisy_weights() -> None:
     """The output is the square of the weight: the gradient at w + n is 2 (w + n)."""
 
@@ -107,6 +106,8 @@ def test_names_that_end_with_that_of_the_layer(layer: Callable[[], Any], paths: 
     assert sorted(noisy.path_below(weight) for weight in noisy.noisy_weights()) == paths
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_statistics_losses_and_random_states_of_the_layer_work_as_without_noise() -> None:
     """With noise of deviation 0, a training is what it is without the wrapper."""
 
@@ -131,6 +132,7 @@ def test_statistics_losses_and_random_states_of_the_layer_work_as_without_noise(
         np.testing.assert_allclose(without, with_noise, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.backend
 def test_a_recurrent_layer() -> None:
     layer = WeightNoise(keras.layers.GRU(5, return_sequences=True), 0.1, ".*kernel", seed=2)
     x = np.random.default_rng(1).normal(size=(3, 7, 2)).astype("float32")
@@ -139,6 +141,7 @@ def test_a_recurrent_layer() -> None:
     assert 0.001 < np.abs(clean - noisy).max() < 1
 
 
+@pytest.mark.backend
 def test_small_noise_is_not_lost_in_16_bits() -> None:
     dense = keras.layers.Dense(50, use_bias=False, kernel_initializer="ones", dtype="mixed_bfloat16")
     layer = WeightNoise(dense, 0.004, seed=1, dtype="mixed_bfloat16")

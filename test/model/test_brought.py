@@ -33,8 +33,6 @@ from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 
-pytestmark = pytest.mark.backend
-
 
 def train(params: BroughtTrainerParams, **resume: Any) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     trainer = BroughtScenario.create_trainer(params, **resume)
@@ -62,6 +60,7 @@ PATHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", PATHS)
 def test_weights_have_the_names_of_layers(network: str) -> None:
     for _ in range(2):  # another build, where Keras counts on
@@ -69,6 +68,7 @@ def test_weights_have_the_names_of_layers(network: str) -> None:
         assert sorted(weights) == PATHS[network]
 
 
+@pytest.mark.slow
 def test_same_weights_as_a_graph_class() -> None:
     logs, brought = train(brought_params("sequential", epochs=3))
     params = brought_params("sequential", epochs=3)
@@ -113,6 +113,7 @@ class GraphWithData(WrittenGraph):
         super().__init__(params, **kwargs)
 
 
+@pytest.mark.slow
 def test_a_graph_class_is_ignored_where_the_model_brings_its_network() -> None:
     params = brought_params("sequential", epochs=1)
     params.scenario.model = AlsoAGraphParams()
@@ -122,7 +123,9 @@ def test_a_graph_class_is_ignored_where_the_model_brings_its_network() -> None:
     assert_equal(weights, train(params)[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", PLAIN)
+@pytest.mark.backend
 def test_same_weights_and_values_as_plain_keras(network: str) -> None:
     first = FirstWeights()
     params = brought_params(network, epochs=3)
@@ -151,6 +154,8 @@ def test_same_weights_and_values_as_plain_keras(network: str) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6, err_msg=variable.path)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_masked_words_do_not_count() -> None:
     logs, weights = train(brought_params("tagged", epochs=1, learning_rate=ConstantParams(lr=0.0)))
     words = arrays()["words"]
@@ -160,7 +165,9 @@ def test_masked_words_do_not_count() -> None:
     assert logs["loss"] == pytest.approx(np.mean(batches), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["stateful", "functional", "subclassed"])
+@pytest.mark.backend
 def test_resumed_bit_for_bit(network: str, tmp_path: Path) -> None:
     params = brought_params(network, tmp_path / "run", epochs=3, keep_checkpoints=3)
     logs, expected = train(params)
@@ -169,6 +176,7 @@ def test_resumed_bit_for_bit(network: str, tmp_path: Path) -> None:
     assert resumed_logs == logs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 def test_exported_evaluated_and_predicted(network: str, tmp_path: Path) -> None:
     params = brought_params(network, tmp_path / "run", epochs=2, export_final=True, skip_model_load_test=False)
@@ -212,6 +220,7 @@ def test_frozen_by_the_name_of_a_layer() -> None:
     assert changed == ["form/kernel", "form/bias"]
 
 
+@pytest.mark.slow
 def test_a_part_of_the_weights_is_taken_over(tmp_path: Path) -> None:
     params = brought_params("sequential", tmp_path / "first", export_final=True)
     _, source = train(params)
@@ -222,6 +231,7 @@ def test_a_part_of_the_weights_is_taken_over(tmp_path: Path) -> None:
     assert not np.array_equal(taken["form/kernel"], source["form/kernel"])
 
 
+@pytest.mark.slow
 def test_a_group_of_weights_has_its_own_rate() -> None:
     params = brought_params("sequential", epochs=2)
     params.optimizer.groups = [OptimizerGroupParams(match="form/.*", lr_factor=0.0)]
@@ -233,6 +243,7 @@ def test_a_group_of_weights_has_its_own_rate() -> None:
     assert not np.array_equal(after["hidden/kernel"], first.weights[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["stateful", "subclassed"])
 def test_the_rate_of_a_dropout_is_scheduled(network: str, tmp_path: Path) -> None:
     """At rate 1 in the second epoch, the gradients of what the dropped units read and feed are 0."""
@@ -252,6 +263,8 @@ def test_the_rate_of_a_dropout_is_scheduled(network: str, tmp_path: Path) -> Non
     assert [layer.rate for layer in stored._flatten_layers() if isinstance(layer, keras.layers.Dropout)] == [0.3]
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_averages_are_validated_and_exported(tmp_path: Path) -> None:
     plain, weights = train(brought_params("sequential", epochs=2))
     params = brought_params("sequential", tmp_path / "run", epochs=2, calc_ema=0.9, export_final=True)

@@ -23,8 +23,6 @@ from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.types.objects import ObjectName
 
-pytestmark = pytest.mark.backend
-
 X = np.array([[1.0, 2.0], [3.0, -1.0]], "float32")
 A, B = np.array([[1.0], [0.0]], "float32"), np.array([[2.0], [1.0]], "float32")
 SHAPES: tuple[Shapes, Shapes] = ({"x": (2,)}, {"a": (1,), "b": (1,)})
@@ -93,7 +91,7 @@ BOTH = {"loss": 5.0, "a_loss": 4.0, "b_loss": 1.0}
         (keras.losses.MeanSquaredError, BOTH),
         (keras.losses.mean_squared_error, BOTH),
         (lambda y_true, y_pred: (y_true - y_pred) ** 2, BOTH),
-        (["mse", "mae"], BOTH),
+        pytest.param(["mse", "mae"], BOTH, marks=pytest.mark.backend),
         ({"a": "mse", "b": "mae"}, BOTH),
         ({"b": "mse", "a": None}, {"loss": 1.0, "b_loss": 1.0}),
         ({"a": Huber(delta=1.0), "b": None}, {"loss": 1.5, "a_loss": 1.5}),
@@ -170,6 +168,7 @@ def test_accuracy_is_chosen_by_the_shapes(network: Callable[[], Any], kind: str)
     assert type(metric).__name__ == f"{kind}Accuracy"
 
 
+@pytest.mark.slow
 def test_methods_and_params_declare_too() -> None:
     class Methods(Brought):
         def loss(self) -> Any:

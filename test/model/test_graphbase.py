@@ -17,8 +17,6 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import pai_dataclass
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 def constant_dense(value: float) -> keras.layers.Dense:
     return keras.layers.Dense(1, use_bias=False, kernel_initializer=keras.initializers.Constant(value))
@@ -174,6 +172,7 @@ def test_nested_graphs_inherit_training_and_leave_it_alone() -> None:
     assert noisy_outputs(graph.train(inputs, {})) == {"train_true"}
 
 
+@pytest.mark.backend
 def test_fit_trains_nested_graphs_with_training() -> None:
     model = training_model(FunctionModel(losses), Outer())
     seen = model.graph.inner.seen
@@ -188,6 +187,7 @@ def test_fit_trains_nested_graphs_with_training() -> None:
     assert set(seen) == {False}
 
 
+@pytest.mark.backend
 def test_dropout_without_training_argument_follows_the_call() -> None:
     class Graph(GraphBase[ModelBaseParams]):
         def __init__(self) -> None:

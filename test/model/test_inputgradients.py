@@ -20,8 +20,6 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.util.typing import Tensor, TensorDict
 
-pytestmark = pytest.mark.backend
-
 NAME = "input_gradient_regularization"
 
 
@@ -79,6 +77,7 @@ def output(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> Tens
     return {"loss": outputs["y"]}
 
 
+@pytest.mark.backend
 def test_penalty_and_its_gradient_in_a_training() -> None:
     trainer = train(with_penalty(square_params()))
     # Losses 25 and 1, both grow with x: at x + 1/2 they are 36 and 4. Penalties ((36 - 25) / 0.5)^2 = 484 and 36.
@@ -106,6 +105,7 @@ def test_without_a_gradient_there_is_no_penalty() -> None:
     assert (logs[NAME], logs["loss"]) == (0.0, 1.0)
 
 
+@pytest.mark.backend
 def test_the_step_goes_through_all_floating_point_inputs_together() -> None:
     def linear(inputs: TensorDict, scale: Tensor) -> Tensor:
         number = ops.cast(inputs["number"], "float32")
@@ -127,6 +127,7 @@ def test_the_step_goes_through_all_floating_point_inputs_together() -> None:
         assert float(model.graph.scale) == pytest.approx(1 - 40 - 10, rel=1e-5)
 
 
+@pytest.mark.backend
 def test_weights_of_losses_and_samples_count() -> None:
     def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
         return {"a": outputs["y"], "b": ops.concatenate([outputs["y"]] * 3, axis=-1)}
@@ -144,6 +145,7 @@ def test_a_scalar_loss_counts_for_every_sample() -> None:
     assert logged(fitted(FunctionModel(mean), ScaleGraph(), {"x": column([1, 5, 7])}))[NAME] == pytest.approx(4.0)
 
 
+@pytest.mark.backend
 def test_dropout_drops_the_same_before_and_after_the_step() -> None:
     class Graph(ScaleGraph):
         def __init__(self) -> None:
@@ -160,6 +162,8 @@ def test_dropout_drops_the_same_before_and_after_the_step() -> None:
     assert 16 < kept < 48
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_states_change_once_per_batch_as_without_it() -> None:
     # Statistics of a normalisation, dropout, losses of layers; a weight that is lost in rounding leaves the same run.
     plain, plain_weights = net.train(net.net_params(export_best=False, export_final=False))

@@ -1,4 +1,4 @@
-"""Objects of Keras as params: flags, JSON, names of older files, objects of users, and what a file may name."""
+"""Objects of Keras as params: flags, JSON, names of Keras, objects of users, and what a file may name."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_printed_config_gives_the_same_params(tmp_path: Path, capsys: pytest.C
     assert "'other.package:Scaled' is refused: other is not among the trusted" in message("--config", str(config))
 
 
-# Names that files of older versions hold.
+# Names that Keras and scenarios of tfaip 1.2 use.
 OLD_NAMES: list[tuple[type[KerasObject], str, KerasObject]] = [
     (Initializer, "glorot_uniform", GlorotUniform()),
     (Initializer, "GlorotUniform", GlorotUniform()),
@@ -279,6 +279,7 @@ def concrete(kind: type[KerasObject]) -> list[type[KerasObject]]:
     return [cls for cls in found if not issubclass(cls, CustomObject)]
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_the_installed_keras() -> None:
     result = finish_command(start_python(str(ROOT / "tools" / "keras_objects.py"), "--check"))
     assert (result.rc, result.stdout) == (0, ""), result
@@ -288,7 +289,6 @@ REQUIRED = {"num_classes": 3, "target_class_ids": [0]}
 REQUIRED |= dict.fromkeys(["recall", "precision", "specificity", "sensitivity"], 0.5)
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("kind", [Initializer, Regularizer, Constraint, Loss, Metric])
 def test_objects_have_the_defaults_of_keras(kind: type[KerasObject]) -> None:
     classes = [cls for cls in concrete(kind) if cls is not AccuracyByShape]
@@ -306,7 +306,6 @@ def without_name(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key not in ("name", "seed")}
 
 
-@pytest.mark.backend
 def test_activations_are_functions_or_layers() -> None:
     import keras
     import numpy as np
@@ -322,7 +321,6 @@ def test_activations_are_functions_or_layers() -> None:
             assert keras.ops.convert_to_numpy(cls().create()(x[None])).shape in ((1, 4), (1, 2)), cls
 
 
-@pytest.mark.backend
 def test_layers_take_the_params_themselves() -> None:
     import keras
     import numpy as np
@@ -331,7 +329,6 @@ def test_layers_take_the_params_themselves() -> None:
     assert keras.ops.convert_to_numpy(layer(np.array([[1.0, -3.0], [2.0, 3.0]], "float32"))).tolist() == [[-1], [5]]
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("name", ["initializer", "regularizer", "constraint"])
 def test_a_model_of_keras_needs_the_object_itself(name: str) -> None:
     import keras
@@ -349,7 +346,6 @@ def test_a_model_of_keras_needs_the_object_itself(name: str) -> None:
     assert stored["class_name"] == type(params[name]).__name__
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("name", [f"{OWN}:Scaled", "own_objects>Scaled"])
 def test_an_object_of_a_user_is_made(name: str) -> None:
     importlib.import_module(OWN)
@@ -358,7 +354,6 @@ def test_an_object_of_a_user_is_made(name: str) -> None:
     assert made.factor == 2.5
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
     ("params", "reason"),
     [

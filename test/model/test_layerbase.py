@@ -18,8 +18,6 @@ from tfaip.model.tensorboardwriter import TensorboardWriter, collect_tensorboard
 from tfaip.params import pai_dataclass
 from tfaip.util.typing import Tensor, TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 @pai_dataclass
 @dataclass
@@ -87,6 +85,7 @@ class ScaleGraph(GraphBase[ModelBaseParams]):
         return {"y": self.scale(inputs["x"])}
 
 
+@pytest.mark.backend
 def test_the_regularizer_joins_the_loss() -> None:
     graph = ScaleGraph(ScaleParams(kernel_initializer="ones", kernel_regularizer="l2"))
     model = training_model(FunctionModel(lambda inputs, targets, outputs: {"loss": outputs["y"]}), graph)
@@ -139,6 +138,7 @@ def test_a_collection_ends_with_an_error_too() -> None:
     Shown(TensorboardWriter(draw))(column([1]))
 
 
+@pytest.mark.backend
 def test_compiled_training_is_not_disturbed() -> None:
     class Graph(ScaleGraph):
         def __init__(self) -> None:

@@ -6,14 +6,11 @@ from typing import Any
 
 import keras
 import numpy as np
-import pytest
 
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import layers_by_path, variables_by_path
 from tfaip.util.typing import TensorDict
-
-pytestmark = pytest.mark.backend
 
 
 class Graph(GraphBase[ModelBaseParams]):

@@ -12,8 +12,6 @@ from keras import ops
 from test.model.support import FunctionModel, column, evaluate, logged, training_model
 from tfaip.util.typing import Tensor, TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 def output(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
     return {"loss": outputs["y"]}
@@ -37,6 +35,7 @@ def test_called_metrics_are_found_on_attributes_and_in_containers() -> None:
     assert logs == pytest.approx({"loss": 4.0, "mae": 2.0, "mse": 6.0, "rmse": 6**0.5})
 
 
+@pytest.mark.backend
 def test_an_evaluation_starts_anew() -> None:
     mae = keras.metrics.MeanAbsoluteError(name="mae")
     model = training_model(FunctionModel(output, call_all([mae]), mae=mae))
@@ -46,6 +45,7 @@ def test_an_evaluation_starts_anew() -> None:
     assert evaluate(model, [1], [0], batch_size=1) == first
 
 
+@pytest.mark.backend
 def test_a_metric_may_be_weighted_and_compute_from_anything() -> None:
     mean = keras.metrics.Mean(name="x_where_y")
 

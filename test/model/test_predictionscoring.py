@@ -13,8 +13,6 @@ from test.support.tiny.scenario import TinyScenario
 from tfaip.data.pipeline.batching import Batch
 from tfaip.model.predictionscoring import EvaluationModel, EvaluationStep, ScoringModel
 
-pytestmark = pytest.mark.backend
-
 X = np.random.default_rng(1).normal(size=(6, 4)).astype("float32")
 BATCH = Batch({"x": X}, {"y": X[:, :1]}, [None] * 6)
 
@@ -64,6 +62,7 @@ class Counted(TinyModel):
         return super()._loss(inputs, targets, outputs)
 
 
+@pytest.mark.backend
 def test_the_model_is_built_in_one_trace():
     params = TinyScenario.default_params()
     scenario, counted = TinyScenario(params), Counted(params.model)
@@ -93,6 +92,7 @@ def test_any_other_missing_key_is_an_error(model_cls):
         evaluated(model_cls)
 
 
+@pytest.mark.backend
 def test_given_outputs_are_scored():
     scenario = TinyScenario(TinyScenario.default_params())
     model = ScoringModel(scenario.model, scenario.graph)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-import pytest
 
 from tfaip.model.summary import summarize, summary_lines
 
@@ -79,7 +78,6 @@ def test_layers_come_in_the_order_of_their_definition_and_count_once() -> None:
     ]
 
 
-@pytest.mark.backend
 def test_layers_that_keras_has_made_of_others_are_one_row() -> None:
     recurrent = keras.layers.Bidirectional(keras.layers.LSTM(5, return_sequences=True))
     attention = keras.layers.MultiHeadAttention(2, 3)

@@ -14,14 +14,13 @@ from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 def output(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
     """The output, twice x, as the only loss."""
     return {"loss": outputs["y"]}
 
 
+@pytest.mark.backend
 def test_loss_per_sample_is_averaged_over_all_samples() -> None:
     # 2x for x = 1 2 3 4 6: batches of two have the means 3, 7 and 12; weighted by size: (2*3 + 2*7 + 12) / 5.
     logs = evaluate(training_model(FunctionModel(output)), [1, 2, 3, 4, 6], [0] * 5, batch_size=2)
@@ -37,6 +36,7 @@ def test_scalar_loss_is_weighted_by_the_size_of_the_batch() -> None:
     assert logs == {"loss": pytest.approx(7.2), "largest": pytest.approx(7.2)}
 
 
+@pytest.mark.backend
 def test_several_losses_are_weighted_and_summed() -> None:
     def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
         distance = outputs["y"] - targets["y"]
@@ -49,6 +49,7 @@ def test_several_losses_are_weighted_and_summed() -> None:
     )
 
 
+@pytest.mark.backend
 def test_sample_weights_multiply_the_loss_of_their_name_only() -> None:
     def losses(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
         row = ops.concatenate([outputs["y"], outputs["y"]], axis=-1)
@@ -62,6 +63,7 @@ def test_sample_weights_multiply_the_loss_of_their_name_only() -> None:
     assert evaluate(model, [1, 3], [0, 3], batch_size=2) == pytest.approx({"loss": 13.0, "a": 9.0, "b": 4.0})
 
 
+@pytest.mark.backend
 def test_sample_weight_zero_masks_a_sample_out_of_the_gradient() -> None:
     model = training_model(FunctionModel(output, sample_weights=lambda inputs, targets: {"loss": targets["y"]}))
     model.fit(({"x": column([1, 5])}, {"y": column([1, 0])}), batch_size=2, shuffle=False, verbose=0)
@@ -69,6 +71,7 @@ def test_sample_weight_zero_masks_a_sample_out_of_the_gradient() -> None:
     assert float(model.graph.dense.kernel[0, 0]) == pytest.approx(1.5)
 
 
+@pytest.mark.backend
 def test_losses_of_layers_join_the_loss_as_regularization() -> None:
     class Graph(GraphBase[ModelBaseParams]):
         def __init__(self) -> None:
@@ -219,6 +222,7 @@ def test_training_arrives_as_python_bool(run_eagerly: bool) -> None:
     assert seen == [True]
 
 
+@pytest.mark.backend
 def test_fit_trains_what_the_numbers_say() -> None:
     def square(inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> TensorDict:
         return {"square": ops.square(outputs["y"] - targets["y"])}

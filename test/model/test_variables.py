@@ -14,8 +14,6 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 class LayersGraph(GraphBase[ModelBaseParams]):
     """Holds the attributes that a function makes and calls them one after the other."""
@@ -151,6 +149,7 @@ def test_recurrent_cells() -> None:
     assert found["both/backward_layer/cell/recurrent_kernel"] == (4, 16)
 
 
+@pytest.mark.backend
 def test_batch_norm_statistics_and_seed_states() -> None:
     def make() -> dict[str, Any]:
         return {"norm": keras.layers.BatchNormalization(), "dropout": keras.layers.Dropout(0.5)}

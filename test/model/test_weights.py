@@ -17,8 +17,6 @@ from tfaip.errors import TfaipError
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import WEIGHTS_FILE, assign_arrays, load_arrays, save_arrays, variable_arrays
 
-pytestmark = pytest.mark.backend
-
 
 def test_arrays_of_every_kind_come_back(tmp_path: Path) -> None:
     arrays = {
@@ -91,6 +89,7 @@ def built_layer() -> keras.layers.Layer:
     return layer
 
 
+@pytest.mark.backend
 def test_a_second_build_takes_the_weights_of_the_first(tmp_path: Path) -> None:
     first, second = built_layer(), built_layer()
     first.bias.assign([1.0, 2.0])
@@ -100,6 +99,7 @@ def test_a_second_build_takes_the_weights_of_the_first(tmp_path: Path) -> None:
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(first(x)), keras.ops.convert_to_numpy(second(x)))
 
 
+@pytest.mark.backend
 def test_captured_arrays_are_copies() -> None:
     layer = built_layer()
     captured = variable_arrays(variables_by_path(layer))
@@ -186,6 +186,7 @@ def test_arrays_that_share_their_bytes(tmp_path: Path) -> None:
         load_arrays(with_header(tmp_path / WEIGHTS_FILE, shared, bytes(4)))
 
 
+@pytest.mark.backend
 def test_types_of_accelerators_and_complex_numbers_come_back(tmp_path: Path) -> None:
     arrays = {"b": np.ones(3, ml_dtypes.bfloat16), "c": np.full(2, 1j, np.complex64)}
     save_arrays(tmp_path / WEIGHTS_FILE, arrays)

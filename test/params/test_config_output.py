@@ -110,6 +110,7 @@ def test_strings_stay_strings_in_yaml(text: str) -> None:
     assert yaml.safe_load(document) == {text + "k": [text]}
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec="utf-8")),

@@ -26,7 +26,7 @@ from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.flags import flag_values, get_flag, set_flags
 from tfaip.params.limits import limits
-from tfaip.params.names import oldnames
+from tfaip.params.names import formernames
 from tfaip.params.root import RootParams
 from tfaip.params.values.flat import flat_flags
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -188,7 +188,7 @@ def test_limits_name_the_flag_and_everything_stays_as_it_was() -> None:
 
 
 def test_old_names_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(oldnames.RENAMED_FIELDS, "ChildParams", {"length": "size"})  # type: ignore[arg-type]
+    monkeypatch.setitem(formernames.RENAMED_FIELDS, "ChildParams", {"length": "size"})  # type: ignore[arg-type]
     params = HolderParams()
     with pytest.warns(DeprecationWarning, match=r"--child\.length is now called --child\.size"):
         params["child.length"] = 5

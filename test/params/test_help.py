@@ -199,15 +199,6 @@ def test_the_command_line_needs_no_heavy_module() -> None:
     assert result.stdout == "[]\n"
 
 
-def test_the_overview_shows_what_the_scenario_declares_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    command = "tfaip-train test.support.tiny"
-    result = finish_command(start_python("-m", "tfaip.scripts.train", "test.support.tiny", "--help"))
-    assert (result.rc, result.stderr) == (0, "")
-    golden = Path(__file__).parent / "overview.txt"
-    assert result.stdout == golden.read_text(), f"after a change that is meant: {command} --help > {golden}"
-
-
 def topic(capsys: pytest.CaptureFixture[str], *topics: str) -> list[str]:
     """Return the flags and headings of a part of the help."""
     # Without the notes on modules of other tests.

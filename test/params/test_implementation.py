@@ -165,7 +165,6 @@ def test_more_dots_name_packages_above() -> None:
         type("Wrong", (DataBaseParams,), {"__module__": __name__}, cls="....code:Code")
 
 
-@pytest.mark.backend
 def test_every_class_that_is_named_in_the_package_exists() -> None:
     for module in pkgutil.walk_packages(tfaip.__path__, "tfaip."):
         importlib.import_module(module.name)

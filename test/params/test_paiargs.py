@@ -94,6 +94,7 @@ def test_the_help_of_such_a_program_lists_all_flags() -> None:
     assert "--optimizer CLASS" in text
 
 
+@pytest.mark.slow
 def test_messages_of_our_parser() -> None:
     result = run_own("own parser", "--trainer.output_dir", "x", "--trainer.epochs", "many")
     assert (result.rc, result.stderr) == (2, "error: --trainer.epochs: expected int, got 'many'\n")
@@ -225,6 +226,7 @@ def words_of(value: Any) -> list[str]:
     return [str(plain)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", params_classes(), ids=lambda cls: cls.__name__)
 def test_each_flag_of_each_params_class(cls: Any) -> None:
     try:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from test.docs.test_docs import write_files
 from test.support.commands import REPOSITORY
 
@@ -78,10 +80,12 @@ def check(directory: Path, *targets: str) -> list[str]:
     return [f"{line.split(':')[1]} {line.rpartition('[')[2].rstrip(']')}" for line in lines]
 
 
+@pytest.mark.slow
 def test_a_right_declaration_has_no_errors(tmp_path: Path) -> None:
     assert errors_of(tmp_path, RIGHT) == []
 
 
+@pytest.mark.slow
 def test_wrong_types_names_and_limits_are_errors(tmp_path: Path) -> None:
     assert errors_of(tmp_path, WRONG) == [
         "6 assignment",
@@ -94,6 +98,7 @@ def test_wrong_types_names_and_limits_are_errors(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_has_no_errors_and_a_wrong_part_has(tmp_path: Path) -> None:
     write_files("scenario.md", tmp_path)
     assert check(tmp_path, "-p", "waves") == []

@@ -16,8 +16,6 @@ from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.device.devices import Devices
 from tfaip.predict.modelpass import BenchmarkResults, EvaluationStopped, run_pass, samples_of
 
-pytestmark = pytest.mark.backend
-
 Start = Callable[[Batch], dict[str, Any]]
 
 

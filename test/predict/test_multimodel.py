@@ -27,8 +27,6 @@ from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.graph import TutorialGraph
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
-pytestmark = pytest.mark.backend
-
 
 def voted(*outputs):
     return MeanVoter(TutorialData()).vote(Sample(outputs=list(outputs), meta=1)).outputs
@@ -212,6 +210,8 @@ def other_model(tutorial, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_models_of_a_scenario_vote_and_their_vote_is_scored(tutorial, other_model):
     paths = [tutorial / "best", other_model]
     params = PredictorParams(silent=True, include_targets=True)
@@ -286,6 +286,7 @@ def test_files_of_params_and_weights_elsewhere(tutorial, other_model):
         CountingPredictor.from_paths(files, params, TutorialScenario, model_paths=[other_model])
 
 
+@pytest.mark.slow
 def test_every_model_runs_once_per_batch(tutorial, other_model, monkeypatch):
     """Eagerly, so that a call is a run; each gives what it gives alone, in every bit, in the same pass."""
     runs = defaultdict(list)
@@ -348,6 +349,7 @@ class SecondPredictor(MultiModelPredictor):
         return Second(data_params)
 
 
+@pytest.mark.slow
 def test_a_vote_after_the_post_processing_is_scored_by_the_evaluator_alone(tutorial, other_model, monkeypatch):
     monkeypatch.setattr(TutorialScenario, "multi_predictor_cls", classmethod(lambda cls: SecondPredictor))
     paths = [tutorial / "best", other_model]

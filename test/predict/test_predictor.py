@@ -24,8 +24,6 @@ from tfaip.scenario.tutorial.full.data import TutorialGenerator
 from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
-pytestmark = pytest.mark.backend
-
 
 class DoubleParams(DataProcessorParams):
     """Pre-processing."""
@@ -223,6 +221,7 @@ def test_a_single_sample_that_becomes_two_is_refused(graph):
         predictor_of(graph, data_with([TwiceParams()])).raw()(Sample(inputs={"x": points(1)[0]}))
 
 
+@pytest.mark.backend
 def test_changed_weights_count_from_the_next_model_on(graph):
     predictor = predictor_of(graph)
     bias = np.array(graph.out.bias)
@@ -264,6 +263,7 @@ def test_no_model():
             use()
 
 
+@pytest.mark.backend
 def test_a_model_directory_and_its_saved_model(tutorial):
     generator = TutorialGenerator(part=Part.VAL)
     predictor = TutorialScenario.create_predictor(tutorial / "best", PredictorParams(silent=True, progress_bar=False))
@@ -293,6 +293,7 @@ def test_what_is_no_model(tutorial, tmp_path):
         load_exported(tmp_path)
 
 
+@pytest.mark.backend
 def test_half_precision_gives_outputs_in_float32(tutorial):
     probabilities = []
     for precision in (Precision.FLOAT32, Precision.MIXED_BFLOAT16):

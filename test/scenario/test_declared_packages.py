@@ -154,6 +154,7 @@ def test_defaults_that_fail_declare_nothing(packages: Path) -> None:
     assert Missing.declared_packages() == ["test"]
 
 
+@pytest.mark.slow
 def test_commands_on_a_model_with_parts_of_another_package(packages: Path) -> None:
     train = ["train", "mine", "--trainer.output_dir", "run"]
     result = run_several(

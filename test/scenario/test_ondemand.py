@@ -12,6 +12,7 @@ from test.support.commands import finish_command, start_python
 pytestmark = pytest.mark.filterwarnings("ignore:.* is deprecated since tfaip:DeprecationWarning")
 
 
+@pytest.mark.slow
 def test_made_trainer_params_are_read_by_another_process() -> None:
     from test.clients.words.scenario import WordsScenario
 

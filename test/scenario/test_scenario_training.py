@@ -36,6 +36,7 @@ def assert_equal(one: tuple[dict[str, float], list[np.ndarray]], other: tuple[di
     assert all(np.array_equal(a, b) for a, b in zip(one[1], other[1], strict=True))
 
 
+@pytest.mark.slow
 def test_both_declarations_train_alike_and_resume_the_run_of_the_other(tmp_path: Path) -> None:
     expected = train(OldScenario, params_of(OldScenario))
     assert {"val_acc", "lav_l0_sure", "crossentropy"} <= expected[0].keys()
@@ -48,6 +49,7 @@ def test_both_declarations_train_alike_and_resume_the_run_of_the_other(tmp_path:
         assert stored["scenario"]["scenario_id"] == second.scenario_id()
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_all_commands_with_workers(tmp_path: Path) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
@@ -88,6 +90,7 @@ class WavesScenario(NewScenario):
 """
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_its_scenario_has_been_converted(tmp_path: Path) -> None:
     run = tmp_path / "run"
     expected = train(OldScenario, params_of(OldScenario))
@@ -103,7 +106,7 @@ def test_a_run_goes_on_when_its_scenario_has_been_converted(tmp_path: Path) -> N
     assert history["2"]["values"]["val_loss"] == pytest.approx(expected[0]["val_loss"], rel=1e-6)
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_best_selects_the_best_model(tmp_path: Path) -> None:
     class Best(WavesScenario):
         best = "min lav_l0_sure"
@@ -119,7 +122,6 @@ def test_best_selects_the_best_model(tmp_path: Path) -> None:
         Wrong.create_trainer(params_of(Wrong)).train()
 
 
-@pytest.mark.backend
 def test_a_scenario_in_a_function_trains_but_writes_nothing(tmp_path: Path) -> None:
     class Local(WavesScenario):
         train = Waves(size=8)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from test.trainer.line import (
     LineData,
     LineDataParams,
@@ -26,8 +24,6 @@ from tfaip.evaluator.params import EvaluatorParams
 from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.trainer.trainer import Trainer
-
-pytestmark = pytest.mark.backend
 
 
 def test_classes_of_params_are_those_of_the_declaration() -> None:

@@ -26,7 +26,6 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(inputbenchmark, name, 0.1)
 
 
-@pytest.mark.backend
 @pytest.mark.usefixtures("_short")
 def test_it_shows_parts_limit_rate_and_advice(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([TINY, "--time_limit", "0.5", "--train.batch_size", "8", "--trainer.preload_data", "True"]) == 0
@@ -41,6 +40,7 @@ def test_it_shows_parts_limit_rate_and_advice(capsys: pytest.CaptureFixture[str]
     assert re.search(r"^(most of the time goes into|the pipeline is about as fast as)", out, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_short")
 def test_it_shows_the_load_of_workers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([TINY, "--time_limit", "1.5", "--train.num_processes", "1"]) == 0

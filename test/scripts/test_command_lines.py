@@ -41,6 +41,7 @@ def empty_place(tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "count", "runs"),
     [

@@ -26,6 +26,7 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "name", "complaint"),
     [
@@ -51,6 +52,7 @@ def test_the_previous_checkpoint_is_taken(
     assert_same_run(half, whole / "run")
 
 
+@pytest.mark.slow
 def test_one_checkpoint_is_chosen(half: Path, whole: Path, workplace: Path) -> None:
     """By a relative path; what is newer is forgotten."""
     path = os.path.relpath(half / "checkpoint" / BEFORE, workplace)
@@ -59,6 +61,7 @@ def test_one_checkpoint_is_chosen(half: Path, whole: Path, workplace: Path) -> N
     assert_same_run(half, whole / "run")
 
 
+@pytest.mark.slow
 def test_nothing_is_left_to_resume(half: Path, workplace: Path, run_command: RunCommand) -> None:
     store = half / "checkpoint"
     for checkpoint in store.glob("epoch_*"):

@@ -16,6 +16,7 @@ from test.support.runs import assert_same_run, fault, faulty, run_well
 WORKERS = ["--train.num_processes", "2", "--train.prefetch", "3", "--val.num_processes", "1"]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_training_with_workers_is_the_same_run_even_if_it_is_stopped(
     whole: Path, workplace: Path, tmp_path: Path, run_command: Callable[..., CommandResult]
@@ -30,6 +31,7 @@ def test_a_training_with_workers_is_the_same_run_even_if_it_is_stopped(
     assert_same_run(run, whole / "run")
 
 
+@pytest.mark.slow
 def test_an_error_in_a_worker_is_one_line_and_its_traceback(
     workplace: Path, tmp_path: Path, run_command: Callable[..., CommandResult]
 ) -> None:

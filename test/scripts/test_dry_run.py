@@ -12,8 +12,6 @@ import pytest
 from test.scripts.test_model_commands import Run, refused, well
 from test.support.runs import files_below
 
-pytestmark = pytest.mark.backend
-
 FULL = "tfaip.scenario.tutorial.full"
 # Command and arguments, then what the first line says, and what the second.
 CASES: dict[str, tuple[list[str], str, str]] = {
@@ -46,11 +44,6 @@ CASES: dict[str, tuple[list[str], str, str]] = {
         ["check_export", "RUN/best", "--out", "o.json"],
         "compare serve/ with the graph of RUN/best (TutorialScenario) on 16 samples",
         "o.json",
-    ),
-    "check_scenario": (
-        ["check_scenario", FULL],
-        "check TutorialScenario and the 9 files of tfaip.scenario.tutorial.full",
-        "no file",
     ),
     "preview_schedule": (
         ["preview_schedule", FULL, "--trainer.epochs", "3", "--learning_rate", "Constant"],
@@ -103,6 +96,7 @@ def test_two_lines_and_nothing_written(case: str, run: Run, tutorial: Path, plac
     assert sorted(path.name for path in place.rglob("*")) == ["here", "p.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["train", "train_from_params"])
 def test_a_training(command: str, run: Run, tutorial: Path, place: Path) -> None:
     what = FULL if command == "train" else str(tutorial / "trainer_params.json")

@@ -68,6 +68,7 @@ def check(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
     return run
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_a_good_model(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
     rc, text = check(model, "--out", tmp_path / "check.json", "--batch_size", "5")
@@ -100,7 +101,7 @@ def test_values_of_a_manifest_do_not_reach_the_terminal_as_they_are(
     assert any(line.startswith("?[2J ") for line in table)
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision(check: Callable[..., tuple[int, str]], precision: str, tmp_path: Path) -> None:
     # Convolutions and classes: what other programs compile differs by more than a float32 may.
@@ -123,6 +124,7 @@ def test_half_precision(check: Callable[..., tuple[int, str]], precision: str, t
     assert "the exported model gives other values" in text
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandResult], tmp_path: Path) -> None:
     result = run_command("check_export", model, "--out", tmp_path / "check.json", env={"KERAS_BACKEND": OTHER})
@@ -132,7 +134,6 @@ def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandRes
     assert max(graph["difference"] for graph in content["graphs"]) < 1e-5
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_commands_prefer_the_backend_that_wrote_the_model(
     model: Path, backend: str, monkeypatch: pytest.MonkeyPatch
@@ -206,7 +207,6 @@ def test_mistakes_of_the_check(
     assert message in line
 
 
-@pytest.mark.backend
 def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, str]], model: Path) -> None:
     weights = load_arrays(model / "weights.safetensors")
     weights["out/bias"] = weights["out/bias"] + np.float32(0.01)
@@ -219,7 +219,6 @@ def test_weights_of_another_training_are_seen(check: Callable[..., tuple[int, st
     assert check(model, "--tolerance", "0.5")[0] == 0
 
 
-@pytest.mark.backend
 def test_another_signature_is_seen(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -236,7 +235,6 @@ def test_another_signature_is_seen(check: Callable[..., tuple[int, str]], model:
     assert (rc, "has no endpoint 'serve'; it has ['other']" in text) == (1, True)
 
 
-@pytest.mark.backend
 def test_code_in_the_keras_file_is_not_executed(
     check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path
 ) -> None:
@@ -251,7 +249,7 @@ def test_code_in_the_keras_file_is_not_executed(
     assert not Path(marker).exists()
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_formats_are_added_to_a_finished_model(
     model: Path, capsys: pytest.CaptureFixture[str], check: Callable[..., tuple[int, str]]
 ) -> None:

@@ -191,8 +191,9 @@ def pickled(path: Path) -> None:
     path.write_bytes(pickle.dumps(Payload()))
 
 
-@pytest.mark.backend
-@pytest.mark.parametrize("write", [zip_bomb, hdf5_bomb, header_bomb, length_bomb, overflow, pickled])
+@pytest.mark.parametrize(
+    "write", [pytest.param(zip_bomb, marks=pytest.mark.slow), hdf5_bomb, header_bomb, length_bomb, overflow, pickled]
+)
 def test_weights_that_are_something_else(
     write: Callable[[Path], None], model: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +246,6 @@ def lambda_file(path: Path, marker: Path) -> Path:
     return path
 
 
-@pytest.mark.backend
 def test_a_lambda_layer_in_a_keras_file(model: Path, marker: Path) -> None:
     (model / "keras").mkdir()
     file = lambda_file(model / "keras" / "serve.keras", marker)
@@ -261,8 +261,7 @@ def test_a_lambda_layer_in_a_keras_file(model: Path, marker: Path) -> None:
     assert "hidden/kernel" in read_source(model).arrays
 
 
-@pytest.mark.backend
-@pytest.mark.parametrize("bomb", [zip_bomb, hdf5_bomb])
+@pytest.mark.parametrize("bomb", [pytest.param(zip_bomb, marks=pytest.mark.slow), hdf5_bomb])
 def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path) -> None:
     inputs = keras.Input((4,), name="x")
     keras.Model({"x": inputs}, {"y": keras.layers.Dense(1, name="hidden")(inputs)}).save(tmp_path / "good.keras")
@@ -288,7 +287,6 @@ def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path)
     assert peak < 64 << 20
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
     ("old", "new"),
     [('"Dense"', '"Unknown"'), ('"layers"', '"x"'), ('"units": 1', '"units": -1'), ('"units": 1', '"units": 1e999')],
@@ -307,7 +305,6 @@ def test_a_keras_file_whose_config_is_wrong_is_one_short_line(old: str, new: str
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.backend
 def test_the_program_of_a_saved_model_is_run_only_when_it_is_named(model: Path, marker: Path) -> None:
     module = tf.Module()
     module.weight = tf.Variable([1.0], name="weight")
@@ -328,7 +325,6 @@ def test_the_program_of_a_saved_model_is_run_only_when_it_is_named(model: Path, 
     marker.unlink()
 
 
-@pytest.mark.backend
 def test_a_model_of_the_scenario_is_loaded(model: Path) -> None:
     assert load_exported(model).params.words == Resource(model / "resources" / "words.txt")
     assert type(load_exported(model)) is Words

@@ -21,8 +21,6 @@ from tfaip.params.values.serialization import load_params
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.samplefile import read_samples
 
-pytestmark = pytest.mark.backend
-
 Run = Callable[..., tuple[int, str, str]]
 VALIDATION = WaveGeneratorParams(size=8, seed=2)
 # Values that fit the fields: 1.2 stored others.
@@ -43,18 +41,22 @@ def assert_predicted(samples: list[Any], expected: list[dict[str, Any]]) -> None
         np.testing.assert_allclose(values, [one[name] for one in expected], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("model", ["best", "export", "best/serve", "best/trainer_params.json"])
+@pytest.mark.parametrize(
+    "model", [pytest.param("best", marks=pytest.mark.backend), "export", "best/serve", "best/trainer_params.json"]
+)
 def test_models_predict_what_1_2_computed(model: str, former: Path) -> None:
     predictor = WaveScenario.create_predictor(former / model, PredictorParams(silent=True))
     assert_predicted(list(predictor.predict(VALIDATION)), expected_of(former)[model.partition("/")[0]])
 
 
+@pytest.mark.slow
 def test_the_saved_model_itself_has_the_names_of_the_author(former: Path) -> None:
     predictor = WaveScenario.create_predictor(former / "export", PredictorParams(silent=True))
     predictor.set_model(former / "export" / "serve")
     assert_predicted(list(predictor.predict(VALIDATION)), expected_of(former)["export"])
 
 
+@pytest.mark.guard
 def test_the_commands_take_runs_and_models(run: Run, former: Path) -> None:
     expected = expected_of(former)
     # The data are those that the training validated on.
@@ -73,6 +75,7 @@ def test_the_commands_take_runs_and_models(run: Run, former: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_new_training_starts_with_the_weights_and_writes_the_new_format(run: Run, former: Path) -> None:
     flags = ("--trainer.epochs", "1", "--trainer.output_dir", "new", "--warmstart.model", "run")
     code, out, err = run("train_from_params", "run/trainer_params.json", *flags)

@@ -82,6 +82,7 @@ def imported(marker: Path) -> list[str]:
     return marker.read_text().split() if marker.exists() else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STARTS)
 def test_no_command_imports_from_a_run_that_is_the_working_directory(
     how: str, hostile: Path, workplace: Path, marker: Path
@@ -97,6 +98,7 @@ def test_no_command_imports_from_a_run_that_is_the_working_directory(
     }, results
 
 
+@pytest.mark.slow
 def test_the_whole_work_imports_nothing_from_a_model_that_is_the_working_directory(
     hostile: Path, workplace: Path, marker: Path
 ) -> None:
@@ -124,6 +126,7 @@ def test_the_scenario_of_a_model_directory_is_not_imported(how: str, hostile: Pa
     assert "put the directory that holds tiny on the PYTHONPATH" in result.stderr
 
 
+@pytest.mark.slow
 def test_elsewhere_the_working_directory_comes_after_installed_packages(
     whole: Path, tmp_path: Path, marker: Path
 ) -> None:

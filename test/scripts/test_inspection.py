@@ -42,6 +42,7 @@ def test_help_of_a_command(command: str, tmp_path: Path) -> None:
     assert imported(command, "--help", cwd=tmp_path) == []
 
 
+@pytest.mark.slow
 def test_help_and_config_of_runs_import_no_backend(whole: Path, workplace: Path) -> None:
     run = str(whole / "run")
     assert imported("train", "tiny", "--help", cwd=workplace) == []
@@ -50,6 +51,7 @@ def test_help_and_config_of_runs_import_no_backend(whole: Path, workplace: Path)
     assert imported("train_from_params", f"{run}/trainer_params.json", "--help", cwd=workplace) == []
 
 
+@pytest.mark.slow
 def test_jax_trains_and_resumes_without_tensorflow(
     workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +80,7 @@ def test_a_reader_that_leaves_early(workplace: Path) -> None:
     assert (ended.returncode, ended.stderr) == (1, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_a_stream_that_was_closed_before(closed: str, workplace: Path, tmp_path: Path) -> None:
     """As some programs start others."""
@@ -116,7 +119,7 @@ def test_values_have_origins_and_are_a_config_file(tmp_path: Path, run_command: 
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_dry_run_writes_nothing(tmp_path: Path) -> None:
     copy_tiny(tmp_path)
     (tmp_path / "temporary").mkdir()

@@ -190,6 +190,7 @@ def test_a_trusted_package_may_be_named(place: Path, whole: Path, run_command: R
     assert any(re.fullmatch("train: .?mine:Mine.?  # default", line) for line in trusted.stdout.splitlines()), trusted
 
 
+@pytest.mark.slow
 def test_output_dir_of_another_run(place: Path, half: Path, workplace: Path, run_command: RunCommand) -> None:
     before = contents(half)
     result = run_command("train", "tiny", "--trainer.output_dir", half, cwd=workplace)

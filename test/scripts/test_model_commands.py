@@ -32,6 +32,7 @@ def table(out: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows if row}
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_the_best_model_proves_itself(run: Run, tutorial: Path, tmp_path: Path) -> None:
     """Training, LAV, and prediction with a later evaluation agree in every bit."""
@@ -62,6 +63,7 @@ def test_the_best_model_proves_itself(run: Run, tutorial: Path, tmp_path: Path) 
         np.testing.assert_allclose(one.outputs["prob"], other.outputs["prob"], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_flags_of_the_data_and_the_pipeline(run: Run, tutorial: Path) -> None:
     best = tutorial / "best"
     # `--lav.pipeline.*` is the former name.
@@ -82,6 +84,7 @@ def test_flags_of_the_data_and_the_pipeline(run: Run, tutorial: Path) -> None:
     assert "samples" not in before
 
 
+@pytest.mark.slow
 def test_all_samples_are_predicted_even_if_the_training_left_some_out(run: Run, model: Path) -> None:
     data = json.loads((model / "training_data.json").read_text())
     limits = {"limit": 250, "max_element_length": 7}
@@ -99,7 +102,7 @@ def test_all_samples_are_predicted_even_if_the_training_left_some_out(run: Run, 
     assert json.loads(Path("lav.json").read_text())["benchmark"]["samples"] == 200
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
     models = [tutorial / "best", tutorial / "export"]
     flags = ["--out", "multi.json", "--dump", "multi.jsonl"]
@@ -117,6 +120,7 @@ def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
     assert well(run("multi_lav", "--export_dirs", *models, *limited)).count(" sure)") == 10
 
 
+@pytest.mark.slow
 def test_every_name_of_a_model(run: Run, tutorial: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run means its best model, and `serve/` the model that it belongs to."""
     flags = ["--lav.silent", "True", "--pipeline.limit", "20", "--out", "lav.json"]
@@ -283,7 +287,7 @@ def test_damaged_and_foreign_models(run: Run, model: Path) -> None:
     refused(run("predict", "--export_dir", model), "'os:system'", "standard library")
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_a_model_that_does_not_name_its_data(run: Run, model: Path) -> None:
     (model / "training_data.json").unlink()
     refused(run("lav", "--export_dir", model), "which data?", "--data my.package:MyGeneratorParams")

@@ -21,7 +21,7 @@ def new(directory: Path, *arguments: str) -> CommandResult:
     return finish_command(start_command("new", *arguments, cwd=directory))
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["template", "wine", "tabular", "images", "lines", "text"])
 def test_a_new_scenario_trains_by_the_commands_of_its_readme(kind: str, tmp_path: Path) -> None:
     if kind in ("images", "lines"):
@@ -69,6 +69,7 @@ def test_nothing_names_the_example_any_more(kind: str, tmp_path: Path) -> None:
             assert (tmp_path / "red_plants" / named).is_file() or (tmp_path / "red_plants/red_plants" / named).is_file()
 
 
+@pytest.mark.slow
 def test_the_tests_of_a_new_scenario(tmp_path: Path) -> None:
     assert new(tmp_path, "plants").rc == 0
     result = finish_command(start_python("-m", "unittest", cwd=tmp_path / "plants"))

@@ -17,7 +17,6 @@ CHECKPOINT = ["manifest.json", "state.json", "state.safetensors", *(f"best/{name
 VALUES = ["loss", "loss/mean_epoch", "lr", "mae", "mse", "val_loss", "val_loss/mean_epoch", "val_mae", "val_mse"]
 
 
-@pytest.mark.backend
 def test_files_of_a_run(whole: Path) -> None:
     run = whole / "run"
     names = [re.sub(r"tfevents\..*", "tfevents", name) for name in files_below(run)]
@@ -34,7 +33,6 @@ def test_files_of_a_run(whole: Path) -> None:
     assert latest(run) == "epoch_0004"
 
 
-@pytest.mark.backend
 def test_what_is_stored(whole: Path) -> None:
     params = read_params(whole / "run")
     assert (params["epochs"], params["random_seed"]) == (4, 7)
@@ -55,7 +53,6 @@ out      Dense    1                9        9
 49 parameters in 3 layers""".splitlines()
 
 
-@pytest.mark.backend
 def test_lines_of_a_run(whole: Path) -> None:
     """One line per epoch in train.log, its values sorted by name and rounded; then where to look next."""
     stdout, run = without_durations((whole / "stdout").read_text()), whole / "run"
@@ -116,6 +113,7 @@ learning_rate: {__cls__: Constant, lr: 0.02}
 """
 
 
+@pytest.mark.slow
 def test_checkpoints_that_are_kept(half_original: Path, tmp_path: Path, workplace: Path) -> None:
     assert checkpoints(half_original / "run") == ["epoch_0001_step_000010", "epoch_0002"]
     (tmp_path / "flags.yaml").write_text(FLAGS)
@@ -131,6 +129,7 @@ def test_checkpoints_that_are_kept(half_original: Path, tmp_path: Path, workplac
     assert ["val_loss" in values for _, values in result_lines(run)] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_checkpoints_and_exports_can_be_left_out(tmp_path: Path, workplace: Path) -> None:
     off = ["--trainer.write_checkpoints", "False", "--trainer.export_best", "False", "--trainer.export_final", "False"]
     flags = ["--trainer.output_dir", tmp_path / "run", "--trainer.epochs", "1", "--trainer.val_every_n", "0"]

@@ -89,6 +89,7 @@ def resume(run: Path, code: Path, *flags: str, scenarios: bool = False) -> Comma
     return finish_command(start_command("resume_training", run, *flags, cwd=code / "project", env=env))
 
 
+@pytest.mark.slow
 def test_what_was_typed_once_is_not_asked_for_again(typed: Path, code: Path) -> None:
     result = resume(typed, code, "--trainer.epochs", "2")
     assert (result.rc, result.stderr) == (0, ""), result
@@ -122,6 +123,7 @@ def test_a_copied_run_brings_no_permission(typed: Path, code: Path) -> None:
     assert_refused(resume(copied, code, "--help", scenarios=True))
 
 
+@pytest.mark.slow
 def test_an_edited_run_is_asked_for_once(typed: Path, code: Path) -> None:
     (typed / "trainer_params.json").write_text(json.dumps({**read_params(typed), "epochs": 2}))
     assert_refused(resume(typed, code, "--help", scenarios=True))
@@ -135,6 +137,7 @@ def assert_refused(result: CommandResult) -> None:
     assert result.stderr.rstrip().endswith(("trust it: --trust my_rates", "trust it: --trust my_optimizers"))
 
 
+@pytest.mark.slow
 def test_a_run_without_names_of_its_own_leaves_no_record(whole: Path, tmp_path: Path, workplace: Path) -> None:
     run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
     env = state(tmp_path)
@@ -142,6 +145,7 @@ def test_a_run_without_names_of_its_own_leaves_no_record(whole: Path, tmp_path: 
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.slow
 def test_every_command_that_takes_a_config_file_takes_trust(
     typed: Path, whole: Path, code: Path, tmp_path: Path
 ) -> None:
@@ -189,6 +193,7 @@ def test_a_typed_root_never_shadows_installed_modules(typed: Path, code: Path, t
     assert (result.rc, "no module named 'tiny.scenario'" in result.stderr) == (2, True), result
 
 
+@pytest.mark.slow
 def test_a_history_outside_of_the_run_is_replaced_only_if_it_was_typed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

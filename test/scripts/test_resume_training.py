@@ -18,6 +18,7 @@ from test.support.runs import assert_same_run, final_state, history, latest, pri
 RunCommand = Callable[..., CommandResult]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Path) -> None:
     result = run_well("resume_training", half, "--trainer.epochs", "4", cwd=workplace)
@@ -35,7 +36,7 @@ def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Pa
     assert best[0] == best[1] != []
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_a_finished_run_stays_as_it_is(whole: Path, workplace: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
     result = run_well("resume_training", run, cwd=workplace)
@@ -46,6 +47,7 @@ def test_a_finished_run_stays_as_it_is(whole: Path, workplace: Path, tmp_path: P
     assert_same_run(run, whole / "run")
 
 
+@pytest.mark.slow
 def test_params_changed_in_the_file_are_printed(half: Path, whole: Path, workplace: Path) -> None:
     params = json.loads((half / "trainer_params.json").read_text())
     (half / "trainer_params.json").write_text(json.dumps({**params, "epochs": 4}))
@@ -62,6 +64,7 @@ def test_from_elsewhere_the_message_says_what_to_type(half: Path, workplace: Pat
     assert finish_command(start_command("resume_training", half, "--help", cwd=tmp_path, env=found)).rc == 0
 
 
+@pytest.mark.slow
 def test_stored_params_name_no_host_to_connect_to(half: Path, workplace: Path) -> None:
     with socket.socket() as host:
         host.bind(("127.0.0.1", 0))
@@ -103,7 +106,6 @@ def test_the_tutorial_without_a_seed_can_be_repeated_and_resumed(tmp_path: Path)
     assert_same_run(second, first)
 
 
-@pytest.mark.backend
 def test_runs_of_different_length_differ(half: Path, whole: Path) -> None:
     """The comparison of all these tests can tell runs apart."""
     ours, theirs = final_state(half), final_state(whole / "run")

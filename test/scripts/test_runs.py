@@ -67,6 +67,7 @@ def set_epochs(run: Path, epochs: int) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), "epochs": epochs}))
 
 
+@pytest.mark.slow
 def test_list(trained: Path) -> None:
     before = files_below(trained)
     listed = facts(trained.parent, "all", "--values", "loss", "--params", "optimizer", "*.lower_threshold")
@@ -131,6 +132,7 @@ def set_params(run: Path, group: str, **values: Any) -> None:
     file.write_text(json.dumps(stored))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rates", "shown"),
     [
@@ -164,6 +166,7 @@ def test_best_values_that_differ_look_different(trained: Path, tmp_path: Path) -
     assert rows[3] == ["best", MONITOR, "0.123457", MONITOR, "0.123460"]
 
 
+@pytest.mark.slow
 def test_a_run_that_an_error_ended_has_failed(runs: Path) -> None:
     copy_tiny(runs.parent)
     result = finish_command(
@@ -213,6 +216,7 @@ def test_only_seeds_differ(trained: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_states(runs: Path) -> None:
     set_epochs(runs / "adam", 5)
     shutil.rmtree(runs / "deep" / "sgd" / "export")  # killed before its final model
@@ -237,6 +241,7 @@ def test_states(runs: Path) -> None:
     assert (result.rc, result.stderr.count("\n")) == (2, 1), result
 
 
+@pytest.mark.slow
 def test_odd_names_take_one_line_and_no_control_characters(trained: Path, tmp_path: Path) -> None:
     for name in ("a\nb", "\033[31mred", "[bold]x"):
         shutil.copytree(trained / "adam", tmp_path / name)
@@ -256,6 +261,7 @@ def test_odd_names_take_one_line_and_no_control_characters(trained: Path, tmp_pa
     assert list(facts(tmp_path, ".")) == ["\033[31mred", "[bold]x", "a\nb"]
 
 
+@pytest.mark.slow
 def test_odd_facts_of_a_run_do_not_hide_the_others(trained: Path, tmp_path: Path) -> None:
     odd = {"huge": ("seconds", 10**400), "inf": ("seconds", math.inf), "nan": ("stage", math.nan)}
     for name, (fact, value) in odd.items():
@@ -310,6 +316,7 @@ def test_a_look_does_not_stop_a_training_from_locking(tmp_path: Path) -> None:
     assert not is_locked(tmp_path)
 
 
+@pytest.mark.slow
 def test_sort(trained: Path) -> None:
     values = {name: run["best"]["value"] for name, run in facts(trained.parent, "all").items()}
     assert list(facts(trained.parent, "all", "--sort", "best")) == sorted(values, key=lambda name: values[name])
@@ -328,6 +335,7 @@ def test_csv(trained: Path) -> None:
         assert line["optimizer"] == run["params"]["optimizer"]
 
 
+@pytest.mark.slow
 def test_compare(trained: Path) -> None:
     result = list_runs(trained, "compare", "adam", "deep/sgd", "--values", "val_loss", "lr*", "--json")
     assert result.rc == 2
@@ -343,6 +351,7 @@ def test_compare(trained: Path) -> None:
     assert found == [(name, e, MONITOR, value) for name, curve in expected.items() for e, value in curve]
 
 
+@pytest.mark.slow
 def test_picture(trained: Path, tmp_path: Path) -> None:
     picture = tmp_path / "curves.png"
     result = list_runs(trained, "compare", "adam", "deep/sgd", "early", "--png", str(picture))

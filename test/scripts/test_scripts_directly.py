@@ -16,7 +16,7 @@ pytestmark = pytest.mark.backend
 SCRIPTS = REPOSITORY / "tfaip" / "scripts"
 
 
-@pytest.mark.series
+@pytest.mark.slow
 def test_train_and_resume(workplace: Path, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     # Only the package itself is on the path; the scenario lies in the working directory.

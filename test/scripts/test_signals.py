@@ -17,7 +17,6 @@ from test.scripts.conftest import SEED
 from test.support.commands import REPOSITORY, CommandResult, environment, finish_command, start_python
 from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, printed_epochs, run_well
 
-pytestmark = pytest.mark.backend
 RunCommand = Callable[..., CommandResult]
 Start = Callable[..., "subprocess.Popen[str]"]
 FLAGS = ["--trainer.checkpoint_save_freq", "3"]
@@ -30,6 +29,7 @@ def stopped_line(result: CommandResult) -> str:
     return line
 
 
+@pytest.mark.slow
 def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand) -> None:
     run = tmp_path / "run"
     how = f"checkpoint written; continue with 'tfaip-resume-training {run}'"
@@ -59,6 +59,8 @@ def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_c
     assert_same_run(run, whole / "run")
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, run_command: RunCommand) -> None:
     run = tmp_path / "run"
     process = start("train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "1000000", cwd=workplace)
@@ -77,6 +79,7 @@ def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, ru
     assert stopped_line(result) in (run / "train.log").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="pending signals are read from /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_the_second_signal_ends_at_once(number: signal.Signals, workplace: Path, tmp_path: Path, start: Start) -> None:
@@ -109,6 +112,7 @@ def wait_for_line(process: subprocess.Popen[str], beginning: str) -> None:
     raise AssertionError(f"the command ended without a line {beginning!r}: {finish_command(process)}")
 
 
+@pytest.mark.slow
 def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_path: Path) -> None:
     """The batch script of the documents, with stand-ins for the commands of Slurm."""
     (script,) = re.findall(
@@ -164,6 +168,7 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
     assert_same_run(run, whole / "run")
 
 
+@pytest.mark.slow
 def test_results_are_written_however_long_it_takes(tmp_path: Path) -> None:
     """Here a callback of the user takes ten times the limit for that."""
     script = tmp_path / "slow.py"
@@ -189,6 +194,7 @@ LineScenario.create_trainer(params).train([Slow()])
     assert checkpoints(tmp_path / "run") == ["epoch_0001"]
 
 
+@pytest.mark.slow
 def test_data_that_never_come_hold_no_stop_up(workplace: Path, tmp_path: Path, whole: Path, start: Start) -> None:
     run = tmp_path / "run"
     hanging = faulty(fault("HANG", "tiny.sample", "training", 25))

@@ -130,7 +130,6 @@ def test_stages_that_cannot_work(flags: Sequence[str], message: str, run: Run, t
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.backend
 def test_what_fits_no_model_of_a_stage(run: Run, tmp_path: Path) -> None:
     """Known when the models of all stages are built for the first time."""
     wrong = {

@@ -73,6 +73,7 @@ def losses(run: Path) -> dict[int, float]:
     return {int(epoch): record["values"]["val_loss"] for epoch, record in records.items()}
 
 
+@pytest.mark.slow
 def test_trials_are_runs_and_continue_after_a_kill(space: Path) -> None:
     flags = ["--trials", "2", "--trainer.epochs", "3", "--pruner", "none", *MONITOR]
     process = start(space, *flags)
@@ -122,6 +123,7 @@ def test_the_table_rounds_params(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [trial["params"] for trial in json.loads(capsys.readouterr().out)] == params
 
 
+@pytest.mark.slow
 def test_a_storage_that_cannot_be_used_is_named_without_its_password(space: Path) -> None:
     result = sweep(space, "--storage", "nosuch://user:secret@localhost/sweeps", *MONITOR)
     assert result.rc == 2
@@ -138,6 +140,7 @@ def test_the_study_is_in_a_directory_of_any_name(tmp_path: Path) -> None:
     assert [path.name for path in directory.iterdir()] == ["study.db"]
 
 
+@pytest.mark.slow
 def test_failing_trials_end_the_sweep(space: Path) -> None:
     process = sweep(space, "--trials", "9", "--train.samples", "0", "--sampler", "random", *MONITOR)
     assert process.rc == 1
@@ -197,6 +200,7 @@ def test_a_changed_monitor_is_named(stored: str, given: str | None, change: str)
         require_same(old, new, Path("runs"))
 
 
+@pytest.mark.slow
 def test_another_sweep_is_refused_before_the_backend_is_imported(space: Path) -> None:
     entries = read_space(str(space / "space.yaml"))
     (space / "runs").mkdir()

@@ -26,8 +26,6 @@ from tfaip.scenario.tutorial.full.evaluator import TutorialEvaluator
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 from tfaip.scripts.common.command import run_command
 
-pytestmark = pytest.mark.backend
-
 
 @pai_dataclass
 @dataclass

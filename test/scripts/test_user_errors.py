@@ -11,8 +11,6 @@ import pytest
 
 from tfaip.scripts.train import main
 
-pytestmark = pytest.mark.backend
-
 IMPORTS = """
 import keras
 from test.support.tiny.model import TinyGraph, TinyModel
@@ -165,6 +163,7 @@ def line_of(file: Path) -> int:
     return next(number for number, line in enumerate(file.read_text().splitlines(), 1) if line.endswith("# HERE"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, message = CASES[name]

@@ -9,8 +9,6 @@ import pytest
 from test.support.commands import finish_command, start_python
 from test.support.runs import copy_tiny, printed_epochs
 
-pytestmark = pytest.mark.backend
-
 SCENARIO = """
 import logging
 from tfaip.imports import DataProcessorParams, MappingDataProcessor
@@ -49,11 +47,12 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
         pytest.param(["-m", "tfaip.scripts.train", "chatty"], id="command"),
-        pytest.param(["script.py"], id="script", marks=pytest.mark.series),
+        pytest.param(["script.py"], id="script", marks=pytest.mark.slow),
     ],
 )
 def test_messages_of_a_scenario(arguments: list[str], tmp_path: Path) -> None:

@@ -17,9 +17,8 @@ from tfaip.testing import ScenarioTests, SmallTraining, checks, small_trainer_pa
 from tfaip.trainer.stages.plan import plan_stages
 from tfaip.util.manifest import read_manifest, write_manifest
 
-pytestmark = pytest.mark.backend
 
-
+@pytest.mark.slow
 class TestTutorial(ScenarioTests):
     """With pytest alone: an exported SavedModel, an evaluator, post-processing, values of LAV."""
 
@@ -50,6 +49,8 @@ class TinyCase(ScenarioTests, unittest.TestCase):
     flags = FLAGS
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_unittest_runs_them_and_removes_the_run() -> None:
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(TinyCase).run(result)
@@ -75,6 +76,7 @@ def broken() -> Iterator[SmallTraining]:
     assert not training.run.parent.exists()
 
 
+@pytest.mark.slow
 def test_state_that_no_checkpoint_has(broken: SmallTraining) -> None:
     message = (
         r"^after a stop at epoch_0000_step_000001 and a resume \d+ of \d+ arrays differ: .*draw random numbers from"

@@ -29,8 +29,6 @@ from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.manifest import verify_files
 
-pytestmark = pytest.mark.backend
-
 TIMEOUT_S = 60
 
 
@@ -109,6 +107,7 @@ def fill_disk() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (9000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
+@pytest.mark.guard
 def test_a_full_disk_ends_the_training_within_the_next_epoch(tmp_path: Path) -> None:
     """The second epoch has 1000 batches: the checkpoint of the first one has failed long before its end."""
     batches: list[int] = []
@@ -182,6 +181,7 @@ def test_what_callbacks_find(tmp_path: Path) -> None:
     assert seen == [("epoch_0001_step_000004", 1), ("epoch_0002_step_000004", 2), ("epoch_0003", 3)]
 
 
+@pytest.mark.backend
 def test_the_best_model_is_that_before_the_callbacks(tmp_path: Path) -> None:
     """The model is written from the memory of the checkpoint, which has what the callback changes.
 

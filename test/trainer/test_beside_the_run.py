@@ -66,6 +66,7 @@ def place(trained: Path, tmp_path: Path) -> Iterator[Path]:
     assert after == before
 
 
+@pytest.mark.slow
 def test_a_run_that_is_trained_resumed_and_replaced(place: Path) -> None:
     run = place / "run"
     train(params_of(run, epochs=3), restore=True)

@@ -19,8 +19,6 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
-pytestmark = pytest.mark.backend
-
 
 def falling(run: Path, rates: list[float], **fields: Any) -> LineTrainerParams:
     """Every epoch lowers the weight, from 10 on, by its rate in two steps; the loss of the validation is the weight."""
@@ -62,6 +60,7 @@ def run(four_epochs: Path, tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.guard
 def test_an_abandoned_epoch_is_not_the_best_one(run: Path) -> None:
     resumed(run, "epoch_0002", [1.0, 1.0, 0.0])
     # Epoch 3 is as good as epoch 2, whose model is there again; that of epoch 4 was better, but is no more.
@@ -100,6 +99,7 @@ def test_without_a_best_epoch_there_is_no_best_model(run: Path) -> None:
     assert best_weight(run) == 9.0
 
 
+@pytest.mark.slow
 def test_an_epoch_without_a_finite_value_is_no_best_epoch(tmp_path: Path) -> None:
     run = tmp_path / "run"
     params = falling(run, [1.0])
@@ -183,6 +183,7 @@ def test_added_formats_are_written_again_for_a_new_best_model(run: Path, caplog:
     assert messages == [f"files of the previous model were removed from {run / 'best'}: notes.txt, quantized"]
 
 
+@pytest.mark.backend
 def test_a_format_that_cannot_be_written_again_is_named(run: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As ONNX, which was added on TensorFlow, while the training goes on with JAX."""
     best = run / "best"

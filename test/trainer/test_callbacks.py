@@ -11,8 +11,6 @@ import pytest
 
 from test.trainer.line import CallbackOf, LineScenario, Weights, line_params, train
 
-pytestmark = pytest.mark.backend
-
 TRAINING = {"loss", "loss/mean_epoch", "distance"}
 ALL = TRAINING | {f"val_{name}" for name in TRAINING}
 
@@ -183,6 +181,7 @@ def test_a_stop_of_the_user_does_not_outlive_its_run(tmp_path: Path) -> None:
     assert weights.values == [-2.0, -3.0]
 
 
+@pytest.mark.backend
 def test_what_a_callback_changes_is_in_the_checkpoint(tmp_path: Path) -> None:
     class Reset(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -204,6 +203,7 @@ def test_logs_are_the_callbacks_own_copy() -> None:
     assert set(logs) == TRAINING
 
 
+@pytest.mark.slow
 def test_an_error_in_a_callback_is_raised_and_leaves_the_run_resumable(tmp_path: Path) -> None:
     def fail(epoch: int, logs: dict[str, float]) -> None:
         if epoch == 1:

@@ -20,7 +20,6 @@ from tfaip.trainer.run.checkpoint import (
 from tfaip.util.manifest import MANIFEST_FILE
 
 # numpy and safetensors only, but the module knows Keras' version.
-pytestmark = pytest.mark.backend
 
 
 def checkpoint(number: int) -> Checkpoint:
@@ -52,6 +51,7 @@ def restored(store: CheckpointStore, name: str | None = None) -> Checkpoint:
     return content
 
 
+@pytest.mark.backend
 def test_save_and_restore(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path / "checkpoint")
     saved = Checkpoint({"a": np.array([1.5, -0.0]), "n": np.array(7)}, {"text": "ä", "none": None, "list": [1, 2]})

@@ -28,8 +28,6 @@ from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 IS_JAX = keras.backend.backend() == "jax"
 
 
@@ -93,6 +91,7 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> Iterator[str]:
     return (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
 
 
+@pytest.mark.backend
 def test_a_layer_that_is_not_compiled_is_named(caplog: pytest.LogCaptureFixture) -> None:
     TurnedScenario.create_trainer(trained_params(jit_compile=True)).train()
     (line,) = warnings_of(caplog)
@@ -104,6 +103,7 @@ def test_a_layer_that_is_not_compiled_is_named(caplog: pytest.LogCaptureFixture)
     assert messages.index(line) < next(i for i, m in enumerate(messages) if m.startswith("Results of epoch 0001"))
 
 
+@pytest.mark.backend
 def test_without_xla_it_matters_on_jax_alone(caplog: pytest.LogCaptureFixture) -> None:
     TurnedScenario.create_trainer(trained_params()).train()
     assert len(list(warnings_of(caplog))) == IS_JAX

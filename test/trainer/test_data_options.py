@@ -162,6 +162,7 @@ def test_batches_of_the_generator() -> None:
     assert weights_of(sums_params([], epochs=2, samples_per_epoch=3), CountParams(batch_size=5)) == [-6.0, -21.0]
 
 
+@pytest.mark.slow
 def test_endless_data_go_on_within_an_epoch(tmp_path: Path) -> None:
     def params(output_dir: Path | None) -> SumsTrainerParams:
         made = sums_params([], output_dir, epochs=3, samples_per_epoch=10, checkpoint_save_freq="1")
@@ -176,7 +177,6 @@ def test_endless_data_go_on_within_an_epoch(tmp_path: Path) -> None:
     assert resumed.values == weights_of(params(None))
 
 
-@pytest.mark.backend
 def test_a_training_with_buckets() -> None:
     # Buckets up to 3 and from 4: batches (5, 7), (1, 3) are full in the epoch of 3 batches, then the 2 is left over.
     params = sums_params([1, 5, 7, 3, 2], epochs=2)
@@ -187,7 +187,6 @@ def test_a_training_with_buckets() -> None:
     assert weights.values == [-10.0, -20.0]
 
 
-@pytest.mark.backend
 def test_each_bucket_has_its_size() -> None:
     params = sums_params([1, 5, 7, 3, 2, 3], samples_per_epoch=6)
     params.gen.setup.train.bucket_boundaries = [4]
@@ -230,6 +229,7 @@ class StopAt(keras.callbacks.Callback):
             raise ZeroDivisionError
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_a_bucketed_training_goes_on_within_an_epoch(tmp_path: Path) -> None:
     whole, resumed = Weights(), Weights()
@@ -251,7 +251,7 @@ def test_jax_compiles_once_for_each_bucket() -> None:
     assert compiled == ([(2, 4), (2, 8), (2, 16)] if JAX else [])
 
 
-@pytest.mark.backend
+@pytest.mark.guard
 def test_preloaded_data_are_processed_once(caplog: pytest.LogCaptureFixture) -> None:
     def run(**fields: Any) -> tuple[list[float], list[tuple[str, int]]]:
         READ.clear()

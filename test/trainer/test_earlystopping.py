@@ -132,6 +132,7 @@ VALUES = st.dictionaries(
 THRESHOLD = st.none() | st.sampled_from([-1.5, -1, -0.5, 0, 0.5, 1, 1.5])
 
 
+@pytest.mark.slow
 @settings(max_examples=1000)
 @given(
     values=VALUES,

@@ -22,7 +22,7 @@ from tfaip.data.pipeline.position import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.trainer.feed import Feeder
 
-pytestmark = [pytest.mark.backend, pytest.mark.usefixtures("_on_a_device")]
+pytestmark = pytest.mark.usefixtures("_on_a_device")
 
 Item = tuple[Batch, Position | None]
 BACKEND = keras.backend.backend()
@@ -108,6 +108,7 @@ def test_every_batch_once_and_in_order(count: int) -> None:
     assert source.closed
 
 
+@pytest.mark.backend
 def test_types_and_shapes_are_those_of_the_batches() -> None:
     ((inputs, targets),) = read(Source([batch(7, size=4, length=5)]).open())
     assert (inputs["x"].dtype, inputs["x"].shape) == (np.float32, (4, 5))
@@ -131,6 +132,7 @@ def test_large_batches_cross_in_small_chunks(monkeypatch: pytest.MonkeyPatch) ->
     assert [len(inputs["x"]) for inputs, _ in chunks] == [2, 2, 1]
 
 
+@pytest.mark.backend
 def test_position_is_that_of_the_batches_trained_not_of_those_read() -> None:
     source = Source([batch(number) for number in range(100)])
     with Feeder(Data(ROW, NUMBER)).feed(source.open()) as feed:
@@ -240,6 +242,7 @@ def test_what_ends_the_process_goes_through(kind: type[BaseException]) -> None:
         read(source.open())
 
 
+@pytest.mark.backend
 def test_jax_gets_few_shapes() -> None:
     lengths = [1, 4, 3, 5, 8, 9, 4]
     elements = read(Source([batch(9, length=length) for length in lengths]).open(), lengths=[4, 8])
@@ -250,6 +253,7 @@ def test_jax_gets_few_shapes() -> None:
         assert elements[0][0]["x"].tolist() == [[9, -1, -1, -1]] * 2
 
 
+@pytest.mark.backend
 def test_batches_are_on_the_device_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     if BACKEND != "jax":
         pytest.skip("TensorFlow has its own way")

@@ -18,8 +18,6 @@ from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.trainer import Trainer
 from tfaip.util.typing import Logs
 
-pytestmark = pytest.mark.backend
-
 SEEN: list[Any] = []
 
 
@@ -100,7 +98,8 @@ def stopping(epoch: int) -> Any:
     return CallbackOf(on_epoch_begin=on_epoch_begin)
 
 
-@pytest.mark.parametrize("epoch", [1, 2, 3, 5])
+@pytest.mark.slow
+@pytest.mark.parametrize("epoch", [1, pytest.param(2, marks=pytest.mark.backend), 3, 5])
 def test_a_run_with_two_calls_resumes_in_either(tmp_path: Path, epoch: int) -> None:
     with pytest.raises(TrainingInterrupted):
         run(params(tmp_path), TwiceScenario, stopping(epoch))
@@ -137,6 +136,7 @@ def listed(run: Path | None) -> LineTrainerParams:
     return made
 
 
+@pytest.mark.slow
 def test_rates_begin_again_with_the_count_of_epochs(tmp_path: Path) -> None:
     trainer, _ = run(listed(None), ThriceScenario)
     assert [trainer.history[epoch].lr for epoch in trainer.history.epochs] == [1, 0.5, 0.25, 1, 0.5, 0.25]
@@ -163,6 +163,7 @@ class GapScenario(LineScenario):
     trainer_cls = classmethod(lambda cls: GapTrainer)
 
 
+@pytest.mark.slow
 def test_a_call_that_trains_nothing_does_not_count(tmp_path: Path) -> None:
     interrupted = GapScenario.create_trainer(params(tmp_path))
     with pytest.raises(TrainingInterrupted):
@@ -225,6 +226,7 @@ class WiderScenario(LineScenario):
     trainer_cls = classmethod(lambda cls: WiderTrainer)
 
 
+@pytest.mark.slow
 def test_a_model_that_was_changed_in_place_is_built_anew() -> None:
     made = params(None)
     made.gen.train.x, made.gen.train.y = [1.0], [3.0]

@@ -25,8 +25,6 @@ from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_par
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.util.logging import ROOT
 
-pytestmark = pytest.mark.backend
-
 
 def run(
     flags: str, x: list[float], val_x: list[float] | None = None, output_dir: Path | None = None
@@ -60,7 +58,7 @@ def run(
         ("--trainer.train_accum_steps 2", -1.5),
         ("--trainer.samples_per_epoch 2", -1 - 2),
         ("--trainer.scale_epoch_size 2", -12),
-        ("--trainer.steps_per_execution 2", -6),
+        pytest.param("--trainer.steps_per_execution 2", -6, marks=pytest.mark.backend),
         ("--train.batch_size 3", -2),
         ("--train.limit 2", -3),
     ],
@@ -108,6 +106,7 @@ def test_rates(flags: str, rates: list[float]) -> None:
     assert moves == pytest.approx([-rate for rate in rates])
 
 
+@pytest.mark.backend
 def test_averages_are_validated_but_not_trained() -> None:
     weights, logs = run("--trainer.calc_ema 0.5", [2, 2], [1])
     # w is -2, then -4; the average 0, -1, then (-1 - 4) / 2.

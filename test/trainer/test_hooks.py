@@ -14,8 +14,6 @@ from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.stepcallbacks import StepCallbacks, ValidationSteps, has_batch_methods, python_logs
 from tfaip.util.typing import Logs
 
-pytestmark = pytest.mark.backend
-
 
 class Display:
     """Display that records what it is told."""
@@ -64,6 +62,7 @@ def fit(callbacks: Steps, batches: int) -> None:
     model.fit(data, batch_size=1, shuffle=False, verbose=0, callbacks=callbacks, steps_per_epoch=batches)
 
 
+@pytest.mark.backend
 def test_trained_batches_are_counted_also_in_a_partial_execution() -> None:
     callbacks = Steps(total=5)
     fit(callbacks, 5)

@@ -18,8 +18,6 @@ from tfaip.errors import SIGNAL_EXIT_CODES, TfaipError
 from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.signals import StopRequest, TrainingInterrupted
 
-pytestmark = pytest.mark.backend
-
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_is_a_flag(number: signal.Signals) -> None:
@@ -127,6 +125,7 @@ LineScenario.create_trainer(params).train([SlowSteps()])
 """
 
 
+@pytest.mark.slow
 def test_a_step_that_takes_longer_than_a_stop_may_take_is_waited_for(tmp_path: Path) -> None:
     script = SLOW.format(slow=(1, 2, 3), seconds=0.6)
     result = finish_command(start_python("-c", script, str(tmp_path / "run")))
@@ -135,6 +134,7 @@ def test_a_step_that_takes_longer_than_a_stop_may_take_is_waited_for(tmp_path: P
     assert (tmp_path / "run" / "checkpoint" / "epoch_0000_step_000004").is_dir()
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
     result = finish_command(start_python("-c", SLOW.format(slow=(3,), seconds=3000), str(tmp_path / "run")))
     assert result.rc == 143, result
@@ -220,14 +220,15 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return finished(directory)
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize(
     ("callback", "checkpoint"),
     [
         (lambda: SignalAtBatch(1), "epoch_0000_step_000002"),
-        (lambda: SignalAtBatch(5), "epoch_0001_step_000004"),
+        pytest.param(lambda: SignalAtBatch(5), "epoch_0001_step_000004", marks=pytest.mark.backend),
         # The validation ends at its first border; it is done anew.
         (lambda: SignalAtBatch(3), "epoch_0000_step_000005"),
-        (lambda: SignalAtTestBatch(1), "epoch_0000_step_000005"),
+        pytest.param(lambda: SignalAtTestBatch(1), "epoch_0000_step_000005", marks=pytest.mark.backend),
         (lambda: SignalAt("on_epoch_begin", 1), "epoch_0000_step_000002"),
         (lambda: SignalAt("on_epoch_end", 2), "epoch_0002"),
     ],
@@ -271,7 +272,7 @@ def test_checkpoints_within_an_epoch(tmp_path: Path, uninterrupted: Any) -> None
     assert finished(tmp_path / "run") == uninterrupted
 
 
-@pytest.mark.parametrize(("seconds", "steps"), [(1e-9, 4), (1e9, 0)])
+@pytest.mark.parametrize(("seconds", "steps"), [pytest.param(1e-9, 4, marks=pytest.mark.slow), (1e9, 0)])
 def test_checkpoints_by_their_age(seconds: float, steps: int, tmp_path: Path, uninterrupted: Any) -> None:
     """Those of 1e-9 s are due at each border of two batches, those of 30 years never."""
     params = params_of(tmp_path / "run")
@@ -286,6 +287,7 @@ def test_checkpoints_by_their_age(seconds: float, steps: int, tmp_path: Path, un
     assert finished(tmp_path / "run") == uninterrupted
 
 
+@pytest.mark.slow
 def test_resume_from_a_named_checkpoint_within_an_epoch(tmp_path: Path, uninterrupted: Any) -> None:
     params = params_of(tmp_path / "run")
     params.checkpoint_save_freq = "3"

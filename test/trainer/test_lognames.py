@@ -18,8 +18,6 @@ from tfaip.trainer.history import EpochRecord
 from tfaip.trainer.historyreading import read_history
 from tfaip.util.typing import Tensor, TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 @pai_dataclass
 @dataclass
@@ -65,6 +63,7 @@ def recorded(params: LineTrainerParams) -> EpochRecord:
     return read_history(Path(params.output_dir or "") / "history.json")[2]
 
 
+@pytest.mark.slow
 def test_what_is_added_renames_nothing(tmp_path: Path) -> None:
     narrow = line_params([1.0, 2.0], [1.0], tmp_path / "narrow", epochs=2)
     wide = line_params([1.0, 2.0], [1.0], tmp_path / "wide", epochs=2, loss_weights={"another": 0.0})

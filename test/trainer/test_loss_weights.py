@@ -13,8 +13,6 @@ from tfaip.errors import UsageError
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.trainer.schedules import ScheduleParams
 
-pytestmark = pytest.mark.backend
-
 
 def fitted(chosen, losses=None, **model_arguments):
     """A model after one batch with x = 1, and what it logged; the losses `a` and `b` are y = 2 and 3 y."""
@@ -41,12 +39,14 @@ def test_they_take_the_place_of_those_of_the_model():
     assert moved(model) == 5.5
 
 
+@pytest.mark.backend
 def test_a_loss_of_weight_0_is_only_logged():
     model, logs = fitted({"b": 0.0})
     assert logs == {"loss": 2.0, "a": 2.0, "b": 6.0}
     assert moved(model) == 1.0
 
 
+@pytest.mark.backend
 def test_a_loss_of_weight_0_need_not_be_finite():
     def losses(inputs, targets, outputs):
         return {"a": outputs["y"], "b": outputs["y"] + float("inf")}
@@ -67,6 +67,7 @@ def without_gradient(inputs, targets, outputs):
 
 
 @pytest.mark.parametrize("given", ["by the training", "by the model"])
+@pytest.mark.backend
 def test_the_gradient_of_a_loss_of_weight_0_need_not_be_finite(given):
     of_training, of_model = ({"b": 0.0}, None) if given == "by the training" else ({}, {"b": 0})
     model, logs = fitted(of_training, without_gradient, loss_weights=of_model)
@@ -79,6 +80,7 @@ def step_again(model):
     model.fit(({"x": column([1.0])}, {"y": column([0.0])}), shuffle=False, verbose=0)
 
 
+@pytest.mark.backend
 def test_a_weight_can_change_while_the_compiled_step_stays():
     model, _ = fitted({"b": 0.5})
     step = model.train_function

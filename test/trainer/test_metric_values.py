@@ -126,6 +126,7 @@ EXECUTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_every_metric_in_training_validation_and_lav(execution: str) -> None:
     line = line_params(X, X, lr=0.0, epochs=2, lav_every_n=1, **EXECUTIONS[execution])

@@ -11,8 +11,6 @@ from test.support.runs import copy_tiny, files_below
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import UsageError
 
-pytestmark = pytest.mark.backend
-
 CODE = """
 import keras
 
@@ -55,6 +53,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_named_callbacks_are_called_and_built_again_by_a_resume(project: Path) -> None:
     state = {"XDG_STATE_HOME": str(project / "state")}
     flags = ["--trainer.output_dir", "run", "--trainer.epochs", "1", "--trainer.callbacks", "mine:Tell", "mine:stopper"]

@@ -27,8 +27,6 @@ from tfaip.model.weights import load_arrays
 from tfaip.trainer.optimizer import AdamOptimizer
 from tfaip.trainer.scheduler import ConstantParams
 
-pytestmark = pytest.mark.backend
-
 
 @cache
 def initial() -> dict[str, np.ndarray]:
@@ -36,6 +34,7 @@ def initial() -> dict[str, np.ndarray]:
     return train(net_params(epochs=1, no_train_scope="encoder", learning_rate=ConstantParams(lr=0.0)))[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "frozen"),
     [
@@ -53,6 +52,7 @@ def test_frozen_layers_stay_and_all_others_move(pattern: str | None, frozen: lis
     assert changed(weights, initial()) == sorted(set(ENCODER + HEAD) - set(frozen))
 
 
+@pytest.mark.slow
 def test_another_training_of_the_same_scenario_freezes_anew() -> None:
     trainer = NetScenario.create_trainer(net_params(epochs=1, no_train_scope="encoder|head"))
     trainer.scenario.graph.encoder.conv[1].trainable = False  # by whoever wrote the scenario
@@ -66,6 +66,8 @@ def test_another_training_of_the_same_scenario_freezes_anew() -> None:
     assert changed(weights_of(trainer), before) == sorted({*ENCODER, *HEAD} - {*CONV[2:]})
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_frozen_weights_have_no_slots_but_are_stored_and_exported(tmp_path: Path) -> None:
     train(net_params(tmp_path / "run", no_train_scope="encoder", epochs=1))
     arrays = load_arrays(tmp_path / "run" / "checkpoint" / "epoch_0001" / "state.safetensors")
@@ -79,6 +81,8 @@ def test_frozen_weights_have_no_slots_but_are_stored_and_exported(tmp_path: Path
         np.testing.assert_array_equal(exported[path], initial()[path])
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_a_frozen_normalisation_runs_in_inference_mode() -> None:
     # Nothing is trained with rate 0, and training and validation data are the same: only the mode differs.
     def losses(pattern: str) -> tuple[float, float]:
@@ -96,11 +100,14 @@ def test_a_frozen_normalisation_runs_in_inference_mode() -> None:
     assert train_loss != pytest.approx(val_loss, rel=1e-2)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_regularisers_of_frozen_layers_add_nothing() -> None:
     assert train(net_params(epochs=1))[0]["regularization"] > 0
     assert train(net_params(epochs=1, no_train_scope=".*conv.*"))[0]["regularization"] == 0
 
 
+@pytest.mark.backend
 def test_a_run_with_frozen_layers_resumes_exactly(tmp_path: Path) -> None:
     def params(name: str, epochs: int, scope: str = "encoder/.*") -> object:
         return net_params(tmp_path / name, epochs=epochs, no_train_scope=scope, calc_ema=0.9)
@@ -137,6 +144,7 @@ def test_a_pattern_that_is_none_is_refused_before_anything_is_built() -> None:
         type(net_params())(no_train_scope="(")
 
 
+@pytest.mark.slow
 def test_from_the_command_line(tmp_path: Path) -> None:
     copy_tiny(tmp_path)
     flags = ["tiny", "--trainer.epochs", "1", "--trainer.output_dir", "run", "--trainer.no_train_scope"]

@@ -34,8 +34,6 @@ from tfaip.trainer.scheduler import NewbobAbsParams, ReduceOnPlateauParams
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.typing import Tensor, TensorDict
 
-pytestmark = pytest.mark.backend
-
 NAN, INF = float("nan"), float("inf")
 
 
@@ -161,6 +159,7 @@ def test_a_score_that_is_not_finite_lets_newbob_decay_the_rate(tmp_path: Path) -
     assert [record["values"]["val_loss"] for record in records.values()] == weights.values
 
 
+@pytest.mark.slow
 def test_a_resume_reads_such_a_score_as_the_whole_run_does(tmp_path: Path) -> None:
     train(falling(tmp_path / "run", (2.6, 3.5), newbob(), epochs=2))
     resumed = train(falling(tmp_path / "run", (2.6, 3.5), newbob()), restore=True)
@@ -202,7 +201,7 @@ def odd(kind: str, x: list[float], **fields: Any) -> LineTrainerParams:
     return params
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 16])
+@pytest.mark.parametrize("steps_per_execution", [1, pytest.param(16, marks=pytest.mark.backend)])
 def test_a_skipped_batch_leaves_statistics_and_logged_values(steps_per_execution: int) -> None:
     skip = {"optimizer": SGDOptimizer(skip_nonfinite=2), "steps_per_execution": steps_per_execution}
     bad = train(odd("norm", [1, 2, NAN, 7, INF, 7, 3, 4], **skip))
@@ -229,6 +228,7 @@ def test_skipped_updates_are_told(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
+@pytest.mark.backend
 def test_with_half_precision_the_loss_shows_what_was_no_matter_of_its_scale() -> None:
     params = odd("norm", [1, 2, NAN, 7, 3, 4])
     params.device.precision = Precision.MIXED_FLOAT16

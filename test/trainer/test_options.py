@@ -13,8 +13,6 @@ from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import ConstantParams
 
-pytestmark = pytest.mark.backend
-
 
 class Epochs(keras.callbacks.Callback):
     """Keeps the logs of every epoch."""
@@ -55,6 +53,7 @@ def values(logs, prefix):
     return [{name: v for name, v in epoch.items() if name.startswith("val_") == (prefix == "val_")} for epoch in logs]
 
 
+@pytest.mark.guard
 def test_an_average_changes_the_validation_but_not_the_training():
     plain, plain_weights = train(tiny_params())
     averaged, averaged_weights = train(tiny_params(calc_ema=0.9))
@@ -64,6 +63,8 @@ def test_an_average_changes_the_validation_but_not_the_training():
         np.testing.assert_array_equal(averaged_weights[name], weight)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_the_validation_of_an_average_is_that_of_the_averaged_weights(tmp_path):
     # With rate 0 of the optimizer all weights stay, and so does their average: both validations are equal.
     still = ConstantParams(lr=0.0)
@@ -72,7 +73,9 @@ def test_the_validation_of_an_average_is_that_of_the_averaged_weights(tmp_path):
     assert averaged == plain
 
 
+@pytest.mark.guard
 @pytest.mark.parametrize(("optimizer", "tolerance"), [(SGDOptimizer(), 1e-6), (AdamOptimizer(), 1e-5)])
+@pytest.mark.backend
 def test_three_batches_of_eight_are_one_of_twenty_four(optimizer, tolerance):
     # 24 of 30 samples per epoch: the sums run in another order, so float32 results differ in the last bits.
     accumulated = without_dropout(tiny_params(optimizer=optimizer, train_accum_steps=3, samples_per_epoch=24), 8)
@@ -84,6 +87,7 @@ def test_three_batches_of_eight_are_one_of_twenty_four(optimizer, tolerance):
         np.testing.assert_allclose(got_weights[name], weight, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.backend
 def test_a_remainder_of_micro_batches_goes_into_the_next_epoch():
     # 8 batches of 4 per epoch, 3 epochs: 24 batches make 4 updates of 5, and 4 wait.
     params = tiny_params(train_accum_steps=5, samples_per_epoch=32, epochs=3)
@@ -99,6 +103,7 @@ def test_a_remainder_of_micro_batches_goes_into_the_next_epoch():
     assert updates == [1, 3, 4]
 
 
+@pytest.mark.slow
 def test_early_stopping_ends_the_run_and_stays_ended(tmp_path):
     # Nothing improves with rate 0: the first epoch counts 1, the fourth 4.
     params = tiny_params(
@@ -113,6 +118,7 @@ def test_early_stopping_ends_the_run_and_stays_ended(tmp_path):
     assert resumed == []
 
 
+@pytest.mark.guard
 def test_the_status_of_early_stopping_can_be_read_and_survives_a_resume(tmp_path):
     def params(epochs):
         return tiny_params(

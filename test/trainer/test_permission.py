@@ -214,6 +214,7 @@ def test_the_number_of_records_is_bounded(tmp_path: Path, state: Path, monkeypat
     assert not left_over.exists()
 
 
+@pytest.mark.slow
 def test_writers_at_the_same_time(tmp_path: Path, state: Path) -> None:
     """Each of them leaves a whole record, and nothing else."""
     params = TinyScenario.default_trainer_params()

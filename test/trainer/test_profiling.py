@@ -12,8 +12,6 @@ import pytest
 from test.trainer.line import CallbackOf, LineScenario, LineTrainerParams, line_params, train
 from tfaip.errors import UsageError
 
-pytestmark = pytest.mark.backend
-
 
 def params_of(output_dir: Path | None, steps: list[int], batches: int = 8, **fields: Any) -> LineTrainerParams:
     """Executions of two batches."""
@@ -74,6 +72,8 @@ def test_a_run_that_trains_nothing_has_nothing_to_say(tmp_path: Path, caplog: py
     assert "nothing was profiled" not in caplog.text
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_the_trained_numbers_are_those_of_a_run_without_it(tmp_path: Path) -> None:
     plain = params_of(tmp_path / "plain", [3, 6])
     plain.profile = False

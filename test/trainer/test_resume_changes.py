@@ -22,8 +22,6 @@ from tfaip.errors import UsageError
 from tfaip.params import pai_dataclass
 from tfaip.trainer.signals import TrainingInterrupted
 
-pytestmark = pytest.mark.backend
-
 
 class StopAfter(keras.callbacks.Callback):
     """Sends SIGTERM to this process after a number of batches of an epoch."""
@@ -55,6 +53,8 @@ def newest_state(directory: Path) -> dict[str, Any]:
     return state
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_an_epoch_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(TrainingInterrupted):
@@ -71,6 +71,7 @@ def test_an_epoch_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
     assert (state["position"]["pass_index"], state["position"]["consumed"]) == (1, 14)
 
 
+@pytest.mark.slow
 def test_a_larger_batch_than_what_is_left_ends_the_epoch_in_one(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(TrainingInterrupted):
@@ -140,6 +141,7 @@ class PairLine(GeneratingDataProcessor[PairLineParams]):
             yield sample.new_invalid() if sample.inputs["x"][0] % 4 == 0 else sample
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processors", "on_error"),
     [([DropLineParams()], "skip"), ([DropLineParams(), PairLineParams()], "skip:1")],
@@ -168,6 +170,7 @@ def test_dropped_samples_are_counted_over_resumes(tmp_path: Path, processors: li
     assert counts == sorted(set(counts))
 
 
+@pytest.mark.slow
 def test_the_seconds_of_an_epoch_count_over_resumes(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with pytest.raises(TrainingInterrupted):
@@ -190,6 +193,7 @@ def test_values_that_cannot_work_name_the_flag(name: str, value: object, tmp_pat
         TinyScenario.create_trainer(params)
 
 
+@pytest.mark.slow
 def test_weights_that_do_not_fit_name_what_was_changed(tmp_path: Path) -> None:
     TinyScenario.create_trainer(tiny_params(tmp_path / "run")).train()
     params = tiny_params(tmp_path / "run", epochs=2)

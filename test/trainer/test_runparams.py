@@ -16,8 +16,6 @@ from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.runparams import copy_for_run
 from tfaip.trainer.scheduler import NewbobAbsParams
 
-pytestmark = pytest.mark.backend
-
 
 @pai_dataclass
 @dataclass
@@ -55,6 +53,7 @@ def test_a_run_does_not_change_the_params_of_the_caller(tmp_path: Path) -> None:
     assert not stored["overwrite"]
 
 
+@pytest.mark.slow
 def test_a_resume_takes_the_drawn_seed_from_the_checkpoint(tmp_path: Path) -> None:
     whole, first, second = Weights(), Weights(), Weights()
     trainer = LineScenario.create_trainer(params_of(tmp_path / "first", 1))

@@ -24,8 +24,6 @@ from tfaip.trainer.optimizer.build import build_optimizer
 from tfaip.trainer.state import METRICS, TrainState
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 ARRAYS = ({"x": column([1, 2, 3, 4])}, {"y": column([0, 1, 0, 1])})
 
 
@@ -75,6 +73,7 @@ class Training:
         return {name: array.tobytes() for name, array in self.state.capture().arrays.items()}
 
 
+@pytest.mark.backend
 def test_everything_is_captured() -> None:
     names = set(Training().state.capture().arrays)
     weights = {"dense/kernel", "dense/bias", "norm/gamma", "norm/beta"}
@@ -87,7 +86,9 @@ def test_everything_is_captured() -> None:
     assert metrics == {"loss", "square", "regularization", "distance"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0, 7])
+@pytest.mark.backend
 def test_a_restored_training_goes_on_bit_by_bit(step: int) -> None:
     first = Training(epochs=2)
     first.state.progress.step = step
@@ -110,6 +111,7 @@ def test_progress_is_restored() -> None:
     assert second.state.progress is not progress
 
 
+@pytest.mark.backend
 def test_a_captured_state_does_not_follow_the_training() -> None:
     training = Training(epochs=1)
     checkpoint = training.state.capture()
@@ -132,6 +134,8 @@ def test_random_numbers_of_python_and_numpy_go_on() -> None:
     assert (random.random(), np.random.standard_normal(), np.random.standard_normal()) == expected  # noqa: S311
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_metrics_are_restored_within_an_epoch_only() -> None:
     first = Training(epochs=1)
     stored = first.state.metric_arrays()
@@ -144,6 +148,7 @@ def test_metrics_are_restored_within_an_epoch_only() -> None:
         assert all(np.array_equal(array, expected[name]) for name, array in second.state.metric_arrays().items())
 
 
+@pytest.mark.backend
 def test_metrics_of_the_running_epoch_survive_an_evaluation() -> None:
     training = Training(epochs=1)
     before = training.state.evaluation_state()

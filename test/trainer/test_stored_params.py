@@ -25,8 +25,6 @@ from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams
 
-pytestmark = pytest.mark.backend
-
 
 @pai_dataclass
 @dataclass
@@ -68,6 +66,7 @@ def loose_params(run: Path | None) -> LooseTrainerParams:
     return params
 
 
+@pytest.mark.slow
 def test_values_that_fit_without_loss_are_converted_and_can_be_read_again(tmp_path: Path) -> None:
     params = loose_params(tmp_path / "run")
     params.force_eager, params.epochs, params.optimizer.clip_value = 0, 1.0, 2  # type: ignore[assignment]

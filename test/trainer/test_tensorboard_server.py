@@ -130,7 +130,7 @@ def curve(server: str, run: str, tag: str) -> dict[int, float]:
     return {step: value for _, step, value in read(server, "plugin/scalars/scalars", run=run, tag=tag)}
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_curves_are_those_of_the_history(run: Path, server: str) -> None:
     history = json.loads((run / "history.json").read_text())
     for kind, tag, name in [
@@ -147,7 +147,6 @@ def test_curves_are_those_of_the_history(run: Path, server: str) -> None:
     assert curve(server, "train", "lr") == pytest.approx({1: 0.01, 2: 0.01, 3: 0.005}, rel=1e-6)
 
 
-@pytest.mark.backend
 def test_histograms_of_the_weights_in_their_epochs(server: str) -> None:
     tags = read(server, "plugin/histograms/tags")["train"]
     assert "weights/hidden/kernel" in tags
@@ -157,7 +156,6 @@ def test_histograms_of_the_weights_in_their_epochs(server: str) -> None:
     assert sum(count for _, _, count in histogram[0][2]) == 32
 
 
-@pytest.mark.backend
 def test_precision_recall_curves(run: Path, server: str) -> None:
     runs = ["train", "validation", "lav_l0"]
     points = {kind: read(server, "plugin/pr_curves/pr_curves", run=kind, tag="pr")[kind] for kind in runs}
@@ -174,7 +172,6 @@ def test_precision_recall_curves(run: Path, server: str) -> None:
     assert [e["true_positives"] for e in points["lav_l0"]] == [e["true_positives"] for e in points["validation"]]
 
 
-@pytest.mark.backend
 def test_hyper_parameters_of_the_run(server: str) -> None:
     body = json.dumps({"experimentName": ""}).encode()
     request = urllib.request.Request(f"{server}data/plugin/hparams/experiment", data=body, method="POST")  # noqa: S310
@@ -189,7 +186,6 @@ def test_hyper_parameters_of_the_run(server: str) -> None:
     assert not {"early_stopping.monitor", "early_stopping.n"} & names  # these have no flag
 
 
-@pytest.mark.backend
 def test_the_trace_of_the_profiler(run: Path, server: str) -> None:
     traces = sorted(f"train/{path.name}" for path in (run / "train" / "plugins" / "profile").iterdir())
     assert len(traces) == 2  # the resumed run wrote one too
@@ -201,7 +197,6 @@ def test_the_trace_of_the_profiler(run: Path, server: str) -> None:
     assert [event["args"]["step_num"] for event in steps] == ["2", "4"]
 
 
-@pytest.mark.backend
 def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, started: Server) -> None:
     """The projector looks for a file of that name, when its page is asked for and whenever the list of pages is."""
     assert (run / "checkpoint").is_dir()
@@ -210,6 +205,7 @@ def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, started: S
     assert "heckpoint" not in started.new_messages()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")
 def test_the_page_in_a_browser(server: str, tmp_path: Path) -> None:
     assert CHROMIUM is not None, "chromium is not installed"

@@ -23,13 +23,12 @@ from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import ExponentialDecayParams
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 def history(output_dir: Path) -> dict[str, Any]:
     return json.loads((output_dir / "history.json").read_text())
 
 
+@pytest.mark.backend
 def test_sgd_step_by_step() -> None:
     weights = Weights()
     trainer = train(line_params([1, 2, 3], epochs=2), weights)
@@ -44,7 +43,7 @@ def test_clip_value_acts_on_every_gradient() -> None:
     assert weights.values == pytest.approx([-1.0, -2.5, -4.0])
 
 
-@pytest.mark.parametrize("force_eager", [True, False])
+@pytest.mark.parametrize("force_eager", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_eagerly_the_python_code_of_the_graph_runs_in_every_batch(force_eager: bool) -> None:
     runs: list[bool | None] = []
 
@@ -76,6 +75,7 @@ def test_the_rate_of_each_epoch_is_set(tmp_path: Path) -> None:
     assert weights.values == pytest.approx([-0.8, -1.6, -2.0, -2.4, -2.6])
 
 
+@pytest.mark.backend
 def test_logged_values_are_those_of_numpy(tmp_path: Path) -> None:
     x, val_x = [1.0, 2.0, 4.0], [3.0, 5.0, 1.0, 2.0, 7.0]
     params = line_params(x, val_x, tmp_path / "run", lr=0.01)
@@ -103,6 +103,8 @@ def test_logged_values_are_those_of_numpy(tmp_path: Path) -> None:
     assert history(tmp_path / "run")["1"]["values"] == logs
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_iterations_are_batches_for_every_number_of_steps() -> None:
     # Keras runs assigns of a partial execution once too often if it does not know the number of steps.
     params = line_params([1.0] * 40)
@@ -119,6 +121,7 @@ def test_iterations_are_batches_for_every_number_of_steps() -> None:
     assert float(model.graph.dense.kernel[0, 0]) == 2 - trained
 
 
+@pytest.mark.backend
 def test_epochs_that_are_no_multiple_of_an_execution() -> None:
     weights = Weights()
     train(line_params([1.0] * 19, epochs=3, steps_per_execution=16), weights)
@@ -133,6 +136,7 @@ def test_epochs_are_windows_on_the_stream() -> None:
     assert weights.values == pytest.approx([-3.0, -7.0, -12.0])
 
 
+@pytest.mark.backend
 def test_the_last_batch_of_an_epoch_may_be_smaller() -> None:
     params = line_params([1, 2, 6], epochs=1)
     params.gen.setup.train.batch_size = 2
@@ -187,6 +191,7 @@ def test_a_seed_is_drawn_and_stored(tmp_path: Path) -> None:
     assert all(0 <= seed < 2**31 for seed in seeds)
 
 
+@pytest.mark.slow
 def test_resume_goes_on_where_the_run_ended(tmp_path: Path) -> None:
     whole, parts = Weights(), Weights()
     optimizer = AdamOptimizer(clip_global_norm=2.0)
@@ -213,6 +218,7 @@ def test_resume_of_a_finished_run_returns_its_last_values(tmp_path: Path) -> Non
     assert weight(trainer) == -2.0
 
 
+@pytest.mark.slow
 def test_a_trainer_that_resumed_goes_on_from_its_own_checkpoint(tmp_path: Path) -> None:
     train(line_params([1], output_dir=tmp_path / "run"))
     trainer = LineScenario.create_trainer(line_params([1], output_dir=tmp_path / "run", epochs=3), restore=True)

@@ -22,8 +22,6 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.params import pai_dataclass
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 @pai_dataclass
 @dataclass
@@ -44,6 +42,8 @@ def noisy(epochs: int, output_dir: Path | None = None) -> LineTrainerParams:
     return params
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_equal_seeds_draw_equal_numbers_in_one_process() -> None:
     drawn: list[float] = []
 
@@ -56,6 +56,7 @@ def test_equal_seeds_draw_equal_numbers_in_one_process() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+@pytest.mark.guard
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="Keras refuses such layers on JAX")
 def test_a_resumed_training_draws_on(tmp_path: Path) -> None:
     whole, first, second = Weights(), Weights(), Weights()
@@ -69,6 +70,7 @@ def test_a_resumed_training_draws_on(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="works elsewhere")
 @pytest.mark.filterwarnings("ignore:.*unbuilt state:UserWarning")  # of Keras, on its way to the error
+@pytest.mark.backend
 def test_on_jax_it_is_refused_before_the_training(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="you should only use seeded random ops"):
         LineScenario.create_trainer(noisy(1, tmp_path / "run")).train()

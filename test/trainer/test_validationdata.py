@@ -20,8 +20,6 @@ from tfaip.lav.params import LAVParams
 from tfaip.params import pai_dataclass
 from tfaip.trainer.params import TrainerPipelineParamsBase
 
-pytestmark = pytest.mark.backend
-
 
 @pai_dataclass
 @dataclass

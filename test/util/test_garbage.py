@@ -26,6 +26,7 @@ def thawed() -> Iterator[None]:
     gc.freeze()
 
 
+@pytest.mark.slow
 def test_only_new_garbage_is_freed_in_it_and_all_before_and_after(thawed: None) -> None:
     before, old = Node(), Node()
     references = [weakref.ref(before), weakref.ref(old)]
@@ -43,6 +44,7 @@ def test_only_new_garbage_is_freed_in_it_and_all_before_and_after(thawed: None) 
     assert references[1]() is None
 
 
+@pytest.mark.slow
 def test_objects_that_somebody_froze_stay_so(thawed: None) -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()

@@ -32,7 +32,6 @@ from tfaip.scripts.common.storedtraining import load_trainer_params
 from tfaip.trainer.historyreading import read_history
 from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.tools.returnnconfig import read_rate_config
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
 Reader = Callable[[Path], Any]
@@ -51,7 +50,6 @@ READERS: dict[str, Reader] = {
     "scenario_params.json": lambda path: load_exported_params(path.parent),
     "training_data.json": lambda path: load_training_data(path.parent, TinyScenario),
     "history.json": read_history,
-    "my.config": read_rate_config,
     "manifest.json": lambda path: read_manifest(path.parent),
     "state.safetensors": lambda path: read_checkpoint(path.parent),
     "weights.safetensors": lambda path: load_weights_of(path.parent),
@@ -69,7 +67,6 @@ OPTIONAL = {"training_data.json"}
 KINDS: list[Callable[[Path], None]] = [make_pipe, make_endless, make_directory, make_circle, make_huge]
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("name", READERS)
 def test_no_reader_waits_or_fills_the_memory(name: str, make: Callable[[Path], None], tmp_path: Path) -> None:
@@ -90,7 +87,6 @@ def test_no_reader_waits_or_fills_the_memory(name: str, make: Callable[[Path], N
     assert peak < 160 << 20  # a line of samples, twice, is the most that any of them holds
 
 
-@pytest.mark.backend
 def test_a_pipe_among_the_files_of_a_saved_model(tmp_path: Path) -> None:
     (tmp_path / "variables").mkdir()
     (tmp_path / "variables" / "variables.index").touch()
@@ -117,7 +113,6 @@ def test_a_file_of_another_size_is_not_read_to_its_end(tmp_path: Path) -> None:
         verify_files(tmp_path)
 
 
-@pytest.mark.backend
 def test_files_of_good_content_are_read(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("a\nb\n")
     (tmp_path / "table.csv").write_text("\ufeffa,b\n1,2\n", encoding="utf-8")

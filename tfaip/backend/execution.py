@@ -16,26 +16,22 @@ class Execution:
 
     Args:
         is_automatic: the number of steps per execution was not chosen by the user.
-        may_loop: False: the training was begun by a version that knew only single calls.
         loops: True: every step runs in a compiled loop, which a call may run several times; False: each step is a call;
             None: it is not decided.
         platform: of the devices for which that was decided.
     """
 
     is_automatic: bool = True
-    may_loop: bool = True
     loops: bool | None = None
     platform: str | None = None
 
     def decided(self, platform: str) -> bool | None:
         """Return `loops` if it holds on a platform; None: it is to be decided."""
-        if not self.may_loop:
-            return False
         return self.loops if platform == self.platform else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a checkpoint stores."""
-        return {"may_loop": self.may_loop, "loops": self.loops, "platform": self.platform}
+        return {"loops": self.loops, "platform": self.platform}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Execution:
@@ -45,7 +41,7 @@ class Execution:
             KeyError: if a part is missing.
             TypeError: if a part has another type.
         """
-        may_loop, loops, platform = (stored[name] for name in ("may_loop", "loops", "platform"))
-        if not (isinstance(may_loop, bool) and isinstance(loops, bool | None) and isinstance(platform, str | None)):
+        loops, platform = stored["loops"], stored["platform"]
+        if not (isinstance(loops, bool | None) and isinstance(platform, str | None)):
             raise TypeError(f"execution is {dict(stored)}")
-        return cls(may_loop=may_loop, loops=loops, platform=platform)
+        return cls(loops=loops, platform=platform)

@@ -1,1 +1,1 @@
-"""Old names, and code that only programs of earlier versions need; nothing else imports this package."""
+"""Old names, and code that only programs of tfaip 1.2 need; nothing else imports this package."""

@@ -16,7 +16,7 @@ PACKAGE = "tfaip"
 
 @dataclass(frozen=True)
 class OldName:
-    """A name of an earlier version.
+    """A name of tfaip 1.2.
 
     Names are written as ".package.module:name" below `tfaip`, ":name" in `tfaip` itself, and "package.module:name"
     elsewhere.
@@ -82,13 +82,8 @@ OLD_NAMES = (
     OldName(".model.modelbase:TMP", "P", _OWN_TYPE),
     OldName(".scenario.scenariobase:TScenarioParams", "SP", _OWN_TYPE),
     OldName(".scenario.scenariobase:TTrainerPipelineParams", "TP", _OWN_TYPE),
-    OldName(".trainer.callbacks.logger:result_line", ".trainer.reporting.progress:result_line"),
     OldName(".trainer.callbacks.logger_callback:LoggerCallback", ".compat.callbacks:LoggerCallback", _CALLBACK),
-    OldName(".trainer.callbacks.progress:ProgressBar", ".trainer.reporting.progress:ProgressBar"),
-    OldName(".trainer.callbacks.progress:ProgressDisplay", ".trainer.reporting.progress:ProgressDisplay"),
-    OldName(".trainer.callbacks.progress:ProgressLines", ".trainer.reporting.progress:ProgressLines"),
     OldName(".trainer.callbacks.tensor_board_callback:TensorBoardCallback", ".compat.callbacks:TensorBoardCallback", _CALLBACK),  # noqa: E501
-    OldName(".trainer.callbacks.tensorboard:TensorBoardEvents", ".trainer.reporting.tensorboard:TensorBoardEvents"),
     OldName(".trainer.callbacks.train_params_logger:TrainerCheckpointsCallback", ".compat.callbacks:TrainerCheckpointsCallback", _CALLBACK),  # noqa: E501
     OldName(".trainer.optimizer.optimizers:LAMBOptimizer", "LambOptimizer"),
     OldName(".trainer.params:TDataGeneratorTrain", ".components.pipelineparams:TTrain", _OWN_TYPE),
@@ -139,7 +134,7 @@ def find_object(module: str, name: str) -> Any:
 
 @cache
 def is_old_module(name: str) -> bool | None:
-    """Return True for a package of earlier versions, False for another module of them, None if there was none."""
+    """Return True for a package of tfaip 1.2, False for another module of it, None if there was none."""
     modules = {module for module, _ in _rows()}
     if any(module.startswith(f"{name}.") for module in modules):
         return True

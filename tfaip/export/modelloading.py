@@ -45,16 +45,16 @@ def backend_of(path: Path) -> str | None:
     try:
         return read_manifest(path).get("backend")
     except TfaipError:
-        return None  # older directories have no manifest; damage is reported when the weights are read
+        return None  # models of tfaip 1.2 have no manifest; damage is reported when the weights are read
 
 
 def precision_of(path: Path) -> Precision:
-    """Return the precision in which the graph of a model directory computed; older ones do not say it.
+    """Return the precision in which the graph of a model directory computed.
 
     Raises:
         TfaipError: if the manifest is damaged.
     """
-    name = read_manifest(path).get("precision", Precision.FLOAT32)
+    name = read_manifest(path).get("precision")
     return Precision(name) if name in list(Precision) else Precision.FLOAT32
 
 

@@ -143,7 +143,7 @@ def _are_sizes(values: Any) -> bool:
 
 
 def load_weights_of(directory: Path) -> dict[str, np.ndarray]:
-    """Return the weights in a model directory, compared with its manifest if it has one (older ones have none).
+    """Return the weights in a directory, compared with its manifest (those of other programs have none).
 
     Raises:
         TfaipError: if they are missing or damaged.

@@ -32,7 +32,7 @@ class ParamsBase(metaclass=ParamsMeta):
 
     The annotated attributes of a subclass are its fields; decorators (`@dataclass`, or
     `@pai_dataclass` of `tfaip.params` or of `paiargparse` above it) are accepted. Attributes that
-    are not fields cannot be set. Names of older versions (`tfaip.params.names.oldnames`) are accepted with a
+    are not fields cannot be set. Names of tfaip 1.2 (`tfaip.params.names.oldnames`) are accepted with a
     `DeprecationWarning`; setting a field that was removed logs a warning and does nothing else. See
     `tfaip.params.declaration.bodies` for what a field may be, and `tfaip.params.declaration.generics`
     for fields whose class is selected by a type argument.

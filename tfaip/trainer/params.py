@@ -64,7 +64,7 @@ class ProgressBarMode(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ProgressBarMode | None:
-        """Return what a number of earlier versions means: 0 none, 1 a bar where there is a terminal, 2 lines."""
+        """Return what a number of tfaip 1.2 means: 0 none, 1 a bar where there is a terminal, 2 lines."""
         return {"0": cls.PLAIN, "1": cls.AUTO, "2": cls.LINES}.get(str(value))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import keras
 
@@ -16,11 +15,9 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import WeightsDoNotFit
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree.changes import ABSENT
-from tfaip.params.tree.nodes import packages_of
 from tfaip.params.tree.paths import is_hidden
 from tfaip.params.tree.places import flag_of
 from tfaip.params.values.flat import flat_params
-from tfaip.params.values.serialization import from_dict
 from tfaip.trainer.history import History
 from tfaip.trainer.historyreading import HistoryFile, read_history_file
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore, checkpoint_name, read_checkpoint
@@ -148,25 +145,13 @@ def changes_named(params: Params, restored: Checkpoint | None) -> Iterator[None]
 
 def _changes(params: Params, restored: Checkpoint) -> list[str]:
     """Return the differences from the params of the checkpoint as texts, such as `--trainer.epochs: 1 -> 2`."""
-    old, new = _as_of_today(restored.state["params"], params), flat_params(stored_params(params))
+    old, new = flat_params(restored.state["params"]), flat_params(stored_params(params))
     changes = []
     for path in dict.fromkeys([*old, *new]):
         before, after = old.get(path, ABSENT), new.get(path, ABSENT)
         if before != after and not is_hidden(params, path):
             changes.append(f"{flag_of(params, params.flag_root, path)}: {before} -> {after}")
     return changes
-
-
-def _as_of_today(stored: dict[str, Any], params: Params) -> dict[str, Any]:
-    """Return stored params by path, with the classes and the fields of today if they can be read."""
-    old = flat_params(stored)
-    try:
-        read = from_dict(type(params), stored, trusted=packages_of(params))
-    except UsageError:
-        return old
-    today = flat_params(stored_params(read))
-    # Not the values: resources are stored relative to the run.
-    return {path: now if path.endswith("__cls__") else old.get(path, now) for path, now in today.items()}
 
 
 def load_history(

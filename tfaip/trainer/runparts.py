@@ -33,7 +33,6 @@ class RunParts:
         root: its directory; None: nothing is written.
         output: writes checkpoints, history and models; in other processes than the chief, nothing.
         profiler: traces some batches; None: nothing is profiled.
-        may_loop: see `tfaip.backend.execution.Execution`.
     """
 
     params: Params
@@ -43,7 +42,6 @@ class RunParts:
     root: RunDirectory | None
     output: RunOutput
     profiler: Profiler | None = None
-    may_loop: bool = True
 
     @property
     def directory(self) -> RunDirectory | None:
@@ -78,7 +76,6 @@ def create_parts(
     directory: RunDirectory | None,
     devices: Devices,
     stop: StopRequest,
-    may_loop: bool = True,
 ) -> RunParts:
     """Return the parts of a run that all its stages share; see `RunParts`.
 
@@ -89,7 +86,7 @@ def create_parts(
         check_stage_name(params.export_best_of, plan)
     output = _create_output(params, directory, devices.is_chief)
     profiler = _create_profiler(params, directory if devices.is_chief else None)
-    return RunParts(params, plan, devices, stop, directory, output, profiler, may_loop)
+    return RunParts(params, plan, devices, stop, directory, output, profiler)
 
 
 def _create_output(params: Params, directory: RunDirectory | None, is_chief: bool) -> RunOutput:

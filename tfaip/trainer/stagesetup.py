@@ -121,9 +121,7 @@ def _new_model(
     run: RunParts, params: Params, scenario: Scenario, epoch_steps: int, warmstarter: WarmStarter | None
 ) -> TrainingModel:
     with timed(log, "building the model"):
-        model = build_training_model(params, scenario, epoch_steps, run.devices, warmstarter, run.weighted_losses())
-    model.execution.may_loop = run.may_loop
-    return model
+        return build_training_model(params, scenario, epoch_steps, run.devices, warmstarter, run.weighted_losses())
 
 
 def _choose_best_model(

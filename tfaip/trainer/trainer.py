@@ -56,7 +56,7 @@ from tfaip.trainer.stages.plan import plan_stages
 from tfaip.trainer.stages.planned import PlannedStage
 from tfaip.trainer.stages.records import check_work, find_place, further_records
 from tfaip.trainer.storedrun import params_of_run, restored_trainer
-from tfaip.trainer.trainingprogress import TrainingProgress, stored_execution
+from tfaip.trainer.trainingprogress import TrainingProgress
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.construction import construct
 from tfaip.util.garbage import collecting_new_objects
@@ -237,8 +237,7 @@ class Trainer(Generic[P]):
                 run_on_chief(devices, partial(self._check_free, directory))
             check_equal_params(self._params, devices)
             seed_run(self._params, self._scenario.scenario_id(), devices, restored)
-            may_loop = restored is None or stored_execution(restored.state).may_loop
-            run = create_parts(self._params, self._plan(), directory, devices, self._stop, may_loop)
+            run = create_parts(self._params, self._plan(), directory, devices, self._stop)
             self._callbacks = [*(callbacks or []), *named_callbacks(self._params, self._scenario)]
             if len(run.plan) > 1:  # the model of each stage is freed by a collection
                 stack.enter_context(collecting_new_objects())

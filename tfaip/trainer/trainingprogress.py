@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import keras
-
 from tfaip.backend.execution import Execution
 from tfaip.data.pipeline.position import Position
 from tfaip.errors import TfaipError
@@ -75,7 +73,7 @@ class TrainingProgress:
                 epoch=state["epoch"],
                 step=state["step"],
                 samples=state["samples"],
-                seconds=state.get("seconds", 0.0),
+                seconds=state["seconds"],
                 position=Position.from_dict(state["position"]),
                 history=History.from_dict(state["history"]),
             )
@@ -87,7 +85,7 @@ def require_state(state: Mapping[str, Any]) -> None:
     Raises:
         TfaipError: if one is missing or has another type; the message names it.
     """
-    seconds = state.get("seconds", 0.0)  # added later
+    seconds = state.get("seconds")
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not seconds >= 0:
         raise TfaipError(f"the state of the checkpoint has {shorten(seconds)} as seconds: it is damaged")
     for name, kind in _PARTS.items():
@@ -100,13 +98,9 @@ def require_state(state: Mapping[str, Any]) -> None:
 def stored_execution(state: Mapping[str, Any]) -> Execution:
     """Return how the steps of a run are executed, by the state of a checkpoint.
 
-    A run that was begun by a version that called each step stays so to its end: in a loop it would differ by rounding.
-
     Raises:
-        TfaipError: if that part of the state is damaged.
+        TfaipError: if that part of the state is missing or damaged.
     """
-    if "execution" not in state:
-        return Execution(may_loop=state["backend"] != keras.backend.backend())
     with damage_named():
         return Execution.from_dict(state["execution"])
 

@@ -15,8 +15,8 @@ def lazy_attributes(module: str, file: str) -> tuple[Callable[[str], Any], Calla
     """Build the `__getattr__` and `__dir__` of a module whose attributes are defined elsewhere.
 
     The attributes are those that the type stub beside the module imports (`from package.module import Name as Name`),
-    so type checkers and Python read the same list. They are also the `__all__` of the module. Names of earlier
-    versions are found, too.
+    so type checkers and Python read the same list. They are also the `__all__` of the module. Names of
+    tfaip 1.2 are found, too.
 
     Args:
         module: name of the module that offers the attributes (its `__name__`).

@@ -1,4 +1,4 @@
-"""Names of earlier versions in modules of today, and modules of earlier versions; found when they are first used.
+"""Names of tfaip 1.2 in modules of today, and modules of tfaip 1.2; found when they are first used.
 
 What they are called today is the table in `tfaip.compat.names`. It is imported only if a name or a module is missing:
 by name, since the package is above this one.
@@ -17,7 +17,7 @@ PACKAGE = "tfaip"
 
 
 def old_names(module: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module in which earlier versions had more names (PEP 562).
+    """Return the `__getattr__` of a module in which tfaip 1.2 had more names (PEP 562).
 
     Hide it from type checkers, which would accept any name otherwise: `if not TYPE_CHECKING`.
 
@@ -45,16 +45,16 @@ def old_name(module: str, name: str) -> Any:
 
 
 def find_old_modules() -> None:
-    """Let Python find modules of earlier versions; it asks only for those that are nowhere else."""
+    """Let Python find modules of tfaip 1.2; it asks only for those that are nowhere else."""
     if not any(isinstance(finder, OldModules) for finder in sys.meta_path):
         sys.meta_path.append(OldModules())
 
 
 class OldModules:
-    """Finder and loader of modules of earlier versions: empty ones, whose names are in the table."""
+    """Finder and loader of modules of tfaip 1.2: empty ones, whose names are in the table."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
-        """Return the spec of a module of an earlier version; None: there was none of this name."""
+        """Return the spec of a module of tfaip 1.2; None: there was none of this name."""
         if not name.startswith(f"{PACKAGE}.") or name.startswith(f"{PACKAGE}.compat."):
             return None
         has_modules = _table().is_old_module(name)
@@ -67,7 +67,7 @@ class OldModules:
 
     def exec_module(self, module: ModuleType) -> None:
         """Give an empty module its old names."""
-        module.__doc__ = f"Names of an earlier version; `{PACKAGE}.compat.names` has what they are called today."
+        module.__doc__ = f"Names of tfaip 1.2; `{PACKAGE}.compat.names` has what they are called today."
         module.__dict__["__getattr__"] = old_names(module.__name__)
 
 

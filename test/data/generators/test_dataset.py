@@ -87,7 +87,16 @@ EXPECTED = [row(value).new_meta({"row": value}) for value in range(9)]
 
 
 @pytest.mark.parametrize(
-    "dataset", [Rows(), Pairs(), IterableDataset(), Stream(), LIST, EXPECTED, [(item["x"], item["y"]) for item in LIST]]
+    "dataset",
+    [
+        pytest.param(Rows(), marks=pytest.mark.slow),
+        pytest.param(Pairs(), marks=pytest.mark.slow),
+        IterableDataset(),
+        Stream(),
+        LIST,
+        EXPECTED,
+        [(item["x"], item["y"]) for item in LIST],
+    ],
 )
 def test_equal_samples_with_any_number_of_workers_and_from_any_position(dataset: Any) -> None:
     options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0}
@@ -99,7 +108,7 @@ def test_equal_samples_with_any_number_of_workers_and_from_any_position(dataset:
     assert rest == expected[3:]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_item_that_fails_costs_one_sample(workers: int) -> None:
     pipeline = make_pipeline(
         DatasetGenerator(dataset=Rows(damaged=4), **COLUMNS),
@@ -195,6 +204,7 @@ class GivenScenario(Scenario):
     }
 
 
+@pytest.mark.slow
 def test_a_run_is_continued_with_the_data_set_given_again(tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=(20, 4)).astype("float32")
 

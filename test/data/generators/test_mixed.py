@@ -60,7 +60,7 @@ def test_sources_that_can_only_be_iterated_come_in_turns() -> None:
     assert values(sources=[stream, SMALL]) == [0, 1, 2, 3, 4, 5, 0, 1, 2]
 
 
-@pytest.mark.parametrize("source", [LARGE, IterableRowsParams(count=6)])
+@pytest.mark.parametrize("source", [pytest.param(LARGE, marks=pytest.mark.slow), IterableRowsParams(count=6)])
 def test_batches_and_resume_with_any_number_of_workers(source: DataGeneratorParams) -> None:
     params = Mixed(sources=[Numbers(first=10), source], weights=[1.0, 1.0])
     options: dict[str, Any] = {"batch_size": 4, "worker_start_s": 0.0, "on_error": "skip"}

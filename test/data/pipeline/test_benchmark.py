@@ -89,7 +89,6 @@ def test_throughput_reads_pass_after_pass() -> None:
     assert done.samples_per_s > 0
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("boundaries", [[], [2, 3]])
 def test_the_ceiling_is_that_of_batches_that_are_there(boundaries: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []

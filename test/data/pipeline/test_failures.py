@@ -83,6 +83,7 @@ def test_a_sample_that_fails_in_every_pass_is_one_sample(source: Any, params: di
         train(pipeline(2, source, **params), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "params"), SOURCES)
 def test_what_failed_before_a_restart_counts(source: Any, params: dict[str, Any]) -> None:
     half = train(pipeline(3, source, **params), 2)

@@ -40,7 +40,7 @@ def pipeline(*processors: Any, data: type[RowData] = EvenData, size: int = 10, *
     return make_pipeline(rows(size), list(processors), data=data, batch_size=6, **params)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_rows_together_are_the_whole_batches(workers: int) -> None:
     # Batches of 6 from passes of 10: they begin anywhere in a pass.
     whole = epoch(pipeline(NoiseParams()), UNSHARDED)

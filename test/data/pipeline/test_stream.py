@@ -96,6 +96,7 @@ PROCESSORS = [*MAPPING, RepeatParams(), PairParams()]
 processor_lists = st.lists(st.sampled_from(PROCESSORS), max_size=4)
 
 
+@pytest.mark.slow
 @given(
     processors=processor_lists,
     count=st.integers(25, 40),
@@ -152,7 +153,7 @@ def test_resume_at_any_position_gives_the_remaining_batches(
     assert [behind.dropped for _, behind in rest] == [behind.dropped for _, behind in whole[stop + 1 :]]
 
 
-@pytest.mark.parametrize("processes", [0, 1])
+@pytest.mark.parametrize("processes", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_epochs_that_follow_each_other_process_a_pass_once(processes: int) -> None:
     # Behind a generating processor nobody can begin in the middle of a pass. One of 10 000 rows has 2 500 samples.
     processors = [DropParams(every=2), PairParams()]

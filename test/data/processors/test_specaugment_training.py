@@ -17,8 +17,6 @@ from tfaip.scenario.scenario import Scenario
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 # Meta and masked elements of each sample of a batch.
 Masks = list[tuple[int, bytes]]
 

@@ -103,6 +103,7 @@ def test_flags_choose_classes_and_reach_all_parts() -> None:
     assert params.scenario.evaluator.ignore == "b"
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(folder: str) -> None:
     logs = []
     for processes in (0, 2):
@@ -118,6 +119,7 @@ def test_workers_change_nothing(folder: str) -> None:
     assert {"loss", "acc", "val_ce"} <= logs[0].keys()
 
 
+@pytest.mark.slow
 def test_preloaded_data_give_the_same_training(folder: str) -> None:
     plain, preloaded = small(folder), small(folder)
     preloaded.preload_data = True
@@ -141,7 +143,7 @@ def test_data_that_do_not_fit_are_named_before_anything_is_built(folder: str) ->
         LineScenario(params.scenario)
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_files_of_a_run_hold_no_copies_and_nothing_that_code_stored(trained: Path) -> None:
     for name in ("run/trainer_params.json", "run/best/scenario_params.json"):
         text = (trained / name).read_text()
@@ -153,6 +155,7 @@ def test_files_of_a_run_hold_no_copies_and_nothing_that_code_stored(trained: Pat
     assert json.loads(text)["gen"]["train"] == {"__cls__": "lines:OtherLines", "size": 30, "brightness": 2.0}
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_an_exported_model_works_in_other_processes(trained: Path, tmp_path: Path) -> None:
     predict = ["predict", "--export_dir", "run", "--predict.include_targets", "True", "--dump"]

@@ -89,7 +89,6 @@ def test_without_validation_lists_there_is_no_validation(lists):
     assert list(params.gen.lav_gen()) == []
 
 
-@pytest.mark.backend
 def test_a_training_on_lists(lists):
     params = NumbersScenario.default_trainer_params()
     params.scenario.export_serve = False
@@ -111,7 +110,6 @@ def test_a_training_on_lists(lists):
     assert logs["lav_l0_mse"] != pytest.approx(logs["val_mse"], rel=1e-6)
 
 
-@pytest.mark.backend
 def test_a_list_without_a_sample_is_an_error(tmp_path, lists):
     params = NumbersScenario.default_trainer_params()
     params.random_seed = 1
@@ -122,7 +120,6 @@ def test_a_list_without_a_sample_is_an_error(tmp_path, lists):
         NumbersScenario.create_trainer(params).train()
 
 
-@pytest.mark.backend
 def test_a_training_without_any_list_says_what_to_set():
     params = NumbersScenario.default_trainer_params()
     params.random_seed = 1

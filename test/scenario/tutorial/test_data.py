@@ -49,6 +49,7 @@ def test_specs_follow_the_dataset(dataset: Dataset, size: int) -> None:
     assert data.target_layer_specs()["label"].dtype == "int32"
 
 
+@pytest.mark.slow
 def test_without_network_one_line_says_what_to_do(tmp_path: Path) -> None:
     code = """
 from tfaip.errors import UsageError

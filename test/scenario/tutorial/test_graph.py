@@ -19,8 +19,6 @@ from tfaip.scenario.tutorial.full.modelparams import (
 )
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
-pytestmark = pytest.mark.backend
-
 
 @pytest.mark.parametrize(
     ("graph", "size", "weights"),
@@ -47,6 +45,7 @@ def test_outputs_and_number_of_weights(graph: GraphParams, size: int, weights: i
     assert built.count_params() == weights
 
 
+@pytest.mark.backend
 def test_dropout_acts_in_training_only() -> None:
     built = TutorialModelParams(graph=MLPGraphParams(dropout=0.5)).create_graph()
     images = {"img": np.random.default_rng(0).random((4, 8, 8, 1), "float32")}

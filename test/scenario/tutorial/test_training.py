@@ -20,9 +20,12 @@ def validation_accuracies(output_dir: Path) -> list[float]:
     return [epoch["values"]["val_acc"] for epoch in history.values()]
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
-    "flags", [pytest.param([], id="CNN", marks=pytest.mark.series), pytest.param(["--model.graph", "MLP"], id="MLP")]
+    "flags",
+    [
+        pytest.param([], id="CNN", marks=pytest.mark.slow),
+        pytest.param(["--model.graph", "MLP"], id="MLP", marks=pytest.mark.guard),
+    ],
 )
 def test_full_reaches_97_percent(flags: list[str], tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     output_dir = tmp_path / "run"
@@ -35,6 +38,7 @@ def test_full_reaches_97_percent(flags: list[str], tmp_path: Path, run_command: 
     assert accuracies[-1] >= 0.96
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_min_learns(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     flags = ["--trainer.epochs", "10", "--trainer.random_seed", "1"]
@@ -44,7 +48,7 @@ def test_min_learns(tmp_path: Path, run_command: Callable[..., CommandResult]) -
     assert (tmp_path / "run" / "export" / "serve").is_dir()
 
 
-@pytest.mark.series
+@pytest.mark.slow
 def test_jax_needs_no_tensorflow(tmp_path: Path) -> None:
     flags = ["--trainer.epochs", "1", "--trainer.output_dir", str(tmp_path / "run"), "--scenario.export_serve", "False"]
     code = f"""
@@ -115,6 +119,7 @@ def test_mistakes_are_one_line(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_chosen_dataset_reaches_the_generators(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     nowhere = "http://127.0.0.1:9"
     proxies = {name: nowhere for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}

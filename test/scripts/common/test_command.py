@@ -32,12 +32,14 @@ sys.exit(run_command(work))
 """
 
 
+@pytest.mark.slow
 def test_a_reader_of_data_does_not_keep_a_command_that_failed() -> None:
     result = finish_command(start_python("-c", READING, "fail", env={"TF_CPP_MIN_LOG_LEVEL": "3"}))
     assert (result.rc, result.stdout) == (1, "thread\nexit function\n"), result
     assert "error: ValueError: broken" in result.stderr
 
 
+@pytest.mark.slow
 def test_nor_one_that_succeeded() -> None:
     result = finish_command(start_python("-c", READING, env={"TF_CPP_MIN_LOG_LEVEL": "3"}))
     assert (result.rc, result.stdout) == (0, "thread\nexit function\n"), result

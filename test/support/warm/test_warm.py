@@ -15,7 +15,6 @@ from test.support.processes import list_processes
 from test.support.runs import fault, faulty
 from test.support.warm.client import WarmServer, start_warm
 
-pytestmark = pytest.mark.backend
 PROBE = "test.support.warm.probe"
 
 
@@ -105,6 +104,7 @@ def test_what_an_import_may_read_needs_a_cold_start(name: str, tmp_path: Path) -
     assert start_warm(PROBE, ["0"], tmp_path, environment({name: "other"})) is None
 
 
+@pytest.mark.slow
 def test_the_end_of_a_server_ends_no_command_and_is_told(tmp_path: Path) -> None:
     before = take_snapshot()
     server = WarmServer(environment())

@@ -10,8 +10,6 @@ from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.build import build_optimizer
 
-pytestmark = pytest.mark.backend
-
 
 def number(variable):
     return float(keras.ops.convert_to_numpy(variable.value))
@@ -44,6 +42,7 @@ def test_the_automatic_rate_keeps_three_quarters_over_an_epoch(updates_per_epoch
     assert AverageRate.of(-1, updates_per_epoch) == AverageRate(rate, ramp=True)
 
 
+@pytest.mark.backend
 def test_the_automatic_rate_ramps_up():
     rate = AverageRate(0.9, ramp=True)
     got = [float(keras.ops.convert_to_numpy(rate.after(n))) for n in (1, 8, 80, 81)]
@@ -51,6 +50,7 @@ def test_the_automatic_rate_ramps_up():
     np.testing.assert_allclose(got, [2 / 11, 0.5, 0.9, 0.9], rtol=1e-6)
 
 
+@pytest.mark.backend
 def test_worked_out_average():
     weight, optimizer, average = averaged(AverageRate(0.75, ramp=False))
     assert number(average) == 1  # starts at the weight
@@ -62,6 +62,7 @@ def test_worked_out_average():
     assert values == [0, 1.25]
 
 
+@pytest.mark.backend
 def test_averages_in_place_and_back():
     weight, optimizer, average = averaged(AverageRate(0.75, ramp=False))
     optimizer.apply([keras.ops.convert_to_tensor(np.float32(4))], [weight])

@@ -51,6 +51,7 @@ def assert_close(
         np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=tolerance, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 @pytest.mark.parametrize("case", CASES)
 def test_two_devices_give_what_one_gives(found: Found, backend: str, case: str) -> None:

@@ -51,7 +51,6 @@ FOR_ALL |= {"ema_momentum", "ema_overwrite_frequency", "loss_scale_factor", "gra
 FOR_ALL |= {"adam_weight_decay", "exclude_layers", "muon_a", "muon_b", "muon_c"}
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("cls", OPTIMIZERS)
 def test_arguments_and_defaults_are_those_of_keras(cls: Any) -> None:
     params = cls()

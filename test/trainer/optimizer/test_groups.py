@@ -18,8 +18,6 @@ from tfaip.trainer.optimizer import (
 )
 from tfaip.trainer.optimizer.averaging import AverageRate
 
-pytestmark = pytest.mark.backend
-
 STARTS = {"encoder/kernel": 0.0, "encoder/bias": 0.0, "head/kernel": 0.0}
 
 
@@ -27,6 +25,7 @@ def group(match, lr_factor=1.0, optimizer=None):
     return OptimizerGroupParams(match=match, lr_factor=lr_factor, optimizer=optimizer)
 
 
+@pytest.mark.backend
 def test_a_group_has_a_factor_on_its_rate():
     training = Training(SGDOptimizer(groups=[group("encoder", 0.5)]), STARTS)
     assert training.step(1, 2, 4) == [-0.5, -1.0, -4.0]
@@ -50,6 +49,7 @@ def test_a_group_has_an_optimizer_of_its_own():
     assert {name for name in training.state() if "/head" in name} == {"momentum/head/kernel", "velocity/head/kernel"}
 
 
+@pytest.mark.backend
 def test_the_weight_decay_of_a_group_is_that_of_its_optimizer():
     params = SGDOptimizer(
         weight_decay=0.5,
@@ -58,6 +58,7 @@ def test_the_weight_decay_of_a_group_is_that_of_its_optimizer():
     assert Training(params, {"a/kernel": 8.0, "a/bias": 8.0, "b": 8.0}).step(0, 0, 0) == [6.0, 8.0, 4.0]
 
 
+@pytest.mark.backend
 def test_clips_are_for_all_weights_together():
     params = SGDOptimizer(clip_global_norm=1.0, groups=[group("b", 10.0)])
     # The norm of (3, 4) is 5.
@@ -65,6 +66,7 @@ def test_clips_are_for_all_weights_together():
 
 
 @pytest.mark.parametrize("params", [cls() for cls in OPTIMIZERS], ids=lambda params: type(params).__name__)
+@pytest.mark.backend
 def test_a_group_of_any_class_moves_as_an_optimizer_alone_would(params):
     training = Training(SGDOptimizer(groups=[group("a", optimizer=params)]), {"a": [[1.0, 2.0]], "b": [1.0]})
     alone = Training(params, {"a": [[1.0, 2.0]]})
@@ -106,6 +108,8 @@ def test_a_group_that_cannot_work_is_refused(fields, message):
         OptimizerGroupParams(**fields)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_a_training_with_groups_resumes(tmp_path):
     def params(directory, epochs):
         chosen = SGDOptimizer(groups=[group("line", 0.5, AdamOptimizer())])
@@ -118,6 +122,7 @@ def test_a_training_with_groups_resumes(tmp_path):
     assert -3.0 < weight(straight) < -2.8
 
 
+@pytest.mark.slow
 def test_moments_are_reset_after_every_n_epochs():
     weights = Weights()
     # Momentum 1/2, gradient 1: velocities 1 1.5 | 1 1.5 | 1 1.5 with a reset after every epoch, else 1 1.5 1.75 ...
@@ -129,6 +134,7 @@ def test_moments_are_reset_after_every_n_epochs():
     assert weights.values == [-2.5, -6.125, -8.625]
 
 
+@pytest.mark.backend
 def test_adam_begins_anew_with_its_bias_correction():
     training = Training(AdamOptimizer(), {"w": 0.0})
     for _ in range(50):
@@ -152,6 +158,7 @@ def test_after_a_reset_the_state_is_that_of_a_new_optimizer(params: OptimizerPar
     assert changed == {"iteration", "updates_before_moments"}
 
 
+@pytest.mark.backend
 def test_a_reset_leaves_waiting_gradients_and_averages_as_they_are():
     rate = AverageRate(0.5, ramp=False)
     training = Training(AdamOptimizer(), {"w": 0.0}, accum_steps=2, average_rate=rate)
@@ -166,6 +173,8 @@ def test_a_reset_leaves_waiting_gradients_and_averages_as_they_are():
     assert training.state()["average/w"] == training.values()[0]
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_a_reset_is_repeated_by_a_resumed_training(tmp_path):
     def params(directory, epochs):
         optimizer = AdamOptimizer(reset_every_n_epochs=2)

@@ -31,6 +31,7 @@ def test_a_gradient_too_small_for_float16_arrives() -> None:
     assert weight(train(params)) == 2.0**-27
 
 
+@pytest.mark.slow
 def test_an_overflow_halves_the_scale_until_the_gradient_fits(tmp_path: Path) -> None:
     # 60000 * 2^15 is beyond float16, whose largest number is 65504: 15 updates are skipped until the scale is 1.
     params = half_params([60000.0] * 10, output_dir=tmp_path, lr=2.0**-30, epochs=2)

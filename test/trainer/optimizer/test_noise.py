@@ -9,8 +9,6 @@ from test.trainer.line import line_params, train, weight
 from test.trainer.optimizer.training import Training
 from tfaip.trainer.optimizer import GradientNoiseParams, SGDOptimizer
 
-pytestmark = pytest.mark.backend
-
 
 def noise(stddev=1.0, gamma=0.0, **fields):
     return SGDOptimizer(gradient_noise=GradientNoiseParams(stddev=stddev, gamma=gamma), **fields)
@@ -22,6 +20,7 @@ def moves(training, size, steps):
     return -np.diff(values, axis=0)
 
 
+@pytest.mark.backend
 def test_mean_and_deviation():
     (drawn,) = moves(Training(noise(stddev=2.0), {"w": np.zeros(40_000)}, seed=5), 40_000, 1)
     # Of n normal numbers the mean has a deviation of 2 / sqrt(n) = 0.01, the deviation one of 2 / sqrt(2 n) = 0.007.
@@ -30,6 +29,7 @@ def test_mean_and_deviation():
     assert np.mean(np.abs(drawn) > 4.0) == pytest.approx(0.0455, abs=0.005)
 
 
+@pytest.mark.backend
 def test_noise_is_annealed_with_the_updates():
     drawn = moves(Training(noise(stddev=1.0, gamma=0.55), {"w": np.zeros(10_000)}), 10_000, 4)
     # 1 / (1 + update)^0.55
@@ -38,6 +38,7 @@ def test_noise_is_annealed_with_the_updates():
     assert constant.std(axis=1) == pytest.approx([1.0, 1.0], rel=0.03)
 
 
+@pytest.mark.backend
 def test_no_two_numbers_share_their_noise():
     training = Training(noise(), {"a": np.zeros((2, 3)), "b": np.zeros(6), "c": 0.0})
     a, b, c = training.step(np.zeros((2, 3)), np.zeros(6), 0.0)
@@ -52,6 +53,7 @@ def test_equal_seeds_give_equal_noise():
     assert not np.any(first == other)
 
 
+@pytest.mark.backend
 def test_noise_comes_before_the_clips():
     training = Training(noise(stddev=100.0, clip_value=0.5), {"w": np.zeros(8)})
     drawn = moves(training, 8, 3)
@@ -59,6 +61,7 @@ def test_noise_comes_before_the_clips():
     assert set(np.abs(drawn).ravel()) == {0.5}
 
 
+@pytest.mark.backend
 def test_one_draw_per_update_on_the_mean_of_its_batches():
     training = Training(noise(), {"w": np.zeros(1000)}, accum_steps=4)
     drawn = moves(training, 1000, 8)
@@ -66,6 +69,8 @@ def test_one_draw_per_update_on_the_mean_of_its_batches():
     assert drawn[[3, 7]].std(axis=1) == pytest.approx([1.0, 1.0], rel=0.1)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_a_resumed_training_draws_the_same_noise(tmp_path):
     def params(directory, epochs):
         return line_params([1, 1, 1], output_dir=tmp_path / directory, epochs=epochs, optimizer=noise(gamma=0.55))

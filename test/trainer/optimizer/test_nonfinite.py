@@ -12,8 +12,6 @@ from tfaip.trainer.nonfinite import TrainingDiverged
 from tfaip.trainer.optimizer import AdamOptimizer, GradientNoiseParams, SGDOptimizer
 from tfaip.trainer.optimizer.averaging import AverageRate
 
-pytestmark = pytest.mark.backend
-
 NAN, INF = float("nan"), float("inf")
 
 
@@ -26,7 +24,7 @@ def stopped(params):
 
 
 @pytest.mark.parametrize("bad", [NAN, INF, -INF])
-@pytest.mark.parametrize("steps_per_execution", [1, 4, 16])
+@pytest.mark.parametrize("steps_per_execution", [1, 4, pytest.param(16, marks=pytest.mark.backend)])
 def test_the_first_loss_that_is_not_finite_ends_the_training(bad, steps_per_execution):
     # The gradient is x: the weight moves by -1 per batch, until the third.
     params = line_params([1, 1, bad, 1, 1, 1], steps_per_execution=steps_per_execution)
@@ -59,6 +57,7 @@ def test_no_checkpoint_is_written_of_what_was_stopped(tmp_path):
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 16])
+@pytest.mark.backend
 def test_a_skipped_update_is_as_if_it_had_not_been(steps_per_execution):
     def params(x, optimizer):
         return line_params(x, epochs=2, lr=0.1, optimizer=optimizer, steps_per_execution=steps_per_execution)
@@ -88,19 +87,29 @@ def test_a_row_goes_on_in_the_next_epoch():
     assert left == -2.0
 
 
+@pytest.mark.backend
 def test_a_loss_that_is_not_finite_counts_whatever_the_clips_make_of_its_gradient():
     # The gradient of an infinite loss is infinite here, which clip_value would make 1.5.
     _, left = stopped(line_params([1, INF], optimizer=SGDOptimizer(clip_value=1.5)))
     assert left == -1.0
 
 
-@pytest.mark.parametrize("clip", [{}, {"clip_value": 1.0}, {"clip_norm": 1.0}, {"clip_global_norm": 1.0}])
+@pytest.mark.parametrize(
+    "clip",
+    [
+        pytest.param({}, marks=pytest.mark.backend),
+        {"clip_value": 1.0},
+        {"clip_norm": 1.0},
+        pytest.param({"clip_global_norm": 1.0}, marks=pytest.mark.backend),
+    ],
+)
 def test_no_clip_hides_a_gradient_that_is_not_a_number(clip):
     training = Training(SGDOptimizer(skip_nonfinite=1, **clip), {"a": [2.0, 2.0], "b": 1.0})
     assert training.step([NAN, 0.5], 0.5) == [[2.0, 2.0], 1.0]
     assert training.step([0.25, 0.25], 0.5) == [[1.75, 1.75], 0.5]
 
 
+@pytest.mark.backend
 def test_nothing_of_the_optimizer_moves_with_a_skipped_update():
     params = AdamOptimizer(skip_nonfinite=3, weight_decay=0.1, clip_norm=1.0)
     training = Training(params, {"w": [1.0, 2.0]}, average_rate=AverageRate(0.5, ramp=False))
@@ -114,6 +123,7 @@ def test_nothing_of_the_optimizer_moves_with_a_skipped_update():
     assert training.optimizer.updates == 2
 
 
+@pytest.mark.backend
 def test_the_latch_stays():
     training = Training(SGDOptimizer(skip_nonfinite=1), {"w": 0.0})
     for gradient in (1, NAN, NAN, 1, NAN, 1, 1):
@@ -122,6 +132,7 @@ def test_the_latch_stays():
     assert training.optimizer.stopped_at() == (1, 2)
 
 
+@pytest.mark.backend
 def test_noise_goes_on_after_a_skipped_update():
     params = SGDOptimizer(skip_nonfinite=1, gradient_noise=GradientNoiseParams(stddev=1.0))
     training = Training(params, {"w": 0.0})

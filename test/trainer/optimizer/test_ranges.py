@@ -48,7 +48,6 @@ def test_every_number_of_every_optimizer_has_a_range(cls: type, name: str) -> No
     assert limits.ends() != (None, None)
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
     ("cls", "name"), [(cls, name) for cls, name in FIELDS if cls in OPTIMIZERS and name not in numbers(OptimizerParams)]
 )
@@ -67,7 +66,6 @@ def test_a_border_that_is_allowed_gives_finite_weights(cls: type, name: str) -> 
         assert all(bool(ops.all(ops.isfinite(ops.convert_to_tensor(v)))) for v in values), value
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
     ("cls", "fields"), [(AdamOptimizer, {"epsilon": 0.0}), (FtrlOptimizer, {"initial_accumulator_value": 0.0})]
 )

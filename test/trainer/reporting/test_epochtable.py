@@ -326,7 +326,6 @@ def fresh_logging() -> Iterator[None]:
     logging.getLogger().handlers[:] = captured
 
 
-@pytest.mark.backend
 def test_a_training_prints_the_table_and_logs_the_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One update per epoch, of rate 1, with the gradient x = 2: w is 0, -2, -4 before the epochs, the loss w * x."""
     params = line_params([2], None, tmp_path / "run", epochs=3, lr=1.0)
@@ -348,7 +347,6 @@ def test_numbers_of_epochs_above_99999_have_room() -> None:
     assert (lines[-2].split()[0], lines[-1].split()[0]) == ("1", "123456")
 
 
-@pytest.mark.backend
 def test_handlers_of_the_user_get_the_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A program that has configured logging gets records; nothing is printed beside them."""
     stream = io.StringIO()
@@ -361,7 +359,7 @@ def test_handlers_of_the_user_get_the_line(tmp_path: Path, capsys: pytest.Captur
     assert "Results of epoch 0001" in (tmp_path / "run" / "train.log").read_text()
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_a_resumed_run_begins_with_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
     with fresh_logging():

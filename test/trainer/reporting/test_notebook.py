@@ -39,6 +39,7 @@ def shown(text: str) -> list[str]:
     return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
 
 
+@pytest.mark.slow
 def test_a_training_in_a_notebook(tmp_path: Path) -> None:
     """4 epochs of 11 batches, which take less than the second after which the line is shown; its text is gone."""
     trained, plotted, predicted = executed(

@@ -30,8 +30,6 @@ from tfaip.trainer.reporting.progress import (
 )
 from tfaip.trainer.scheduler.modulation import CyclicModulationParams
 
-pytestmark = pytest.mark.backend
-
 
 @pytest.mark.parametrize(
     ("mode", "is_terminal", "expected"),
@@ -259,7 +257,7 @@ def test_the_summary_is_aligned(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(("number", "mode"), [(0, "plain"), (1, "auto"), (2, "lines")])
-def test_numbers_of_earlier_versions(number: int, mode: str) -> None:
+def test_numbers_of_tfaip_1_2(number: int, mode: str) -> None:
     """They mean the same on the command line, in files and in Python; what is stored is the word."""
     parser = TrainingParser("train", "", LineScenario)
     for flag in ("--trainer.progress_bar_mode", "--progress_bar_mode"):

@@ -22,8 +22,6 @@ from tfaip.model.layerbase import TFAIPLayerBase
 from tfaip.model.tensorboardwriter import TensorboardWriter
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 Draw = Callable[[str, np.ndarray, int], Any]
 
 
@@ -48,6 +46,8 @@ def train_with(draw: Draw, params: LineTrainerParams) -> None:
     LineScenario.trainer_cls()(params, scenario).train()
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_a_function_that_returns_nothing_writes_with_tf_summary_or_is_refused(tmp_path: Path) -> None:
     def draw(name: str, value: np.ndarray, step: int) -> None:
         if keras.backend.backend() == "tensorflow":
@@ -160,6 +160,7 @@ def test_what_the_disk_refuses_costs_a_warning_in_each_epoch(tmp_path: Path, cap
     assert list(json.loads((tmp_path / "run" / "history.json").read_text())) == ["1", "2", "3"]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_continues_its_curves(tmp_path: Path) -> None:
     for epochs, restore in ((2, False), (4, True)):
         params = line_params([1], [1], tmp_path, epochs=epochs)
@@ -195,6 +196,7 @@ def test_without_validation_data_the_first_training_batch_is_shown(tmp_path: Pat
     assert scalars(tmp_path / "validation", "shown") == [(1, 3.0)]
 
 
+@pytest.mark.slow
 def test_metrics_and_evaluators_draw_curves_and_images(tmp_path: Path) -> None:
     train_with_curves(line_params([1, -1], [1, 1, -1], tmp_path, epochs=2, lav_every_n=2, lr=0.0))
     # Scores 0.75 for positive x, 0.25 for others: true and false positives at the thresholds 0, 1/2, 1.

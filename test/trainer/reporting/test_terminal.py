@@ -59,7 +59,7 @@ def screen(written: str) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-@pytest.mark.series
+@pytest.mark.slow
 def test_a_narrow_terminal_without_colours(tmp_path: Path) -> None:
     written = on_a_terminal(tmp_path / "run", COLUMNS="40", NO_COLOR="1")
     assert not re.search(r"\x1b\[[\d;]*m", written)

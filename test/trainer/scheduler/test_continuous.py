@@ -31,8 +31,6 @@ from tfaip.trainer.scheduler import (
 )
 from tfaip.trainer.trainer import Trainer
 
-pytestmark = pytest.mark.backend
-
 CONTINUOUS = {"step_function": False}
 ALL = [
     ConstantParams(0.5, **CONTINUOUS),
@@ -119,7 +117,7 @@ def test_steps_per_execution_change_nothing(steps_per_execution: int) -> None:
     assert weights.values == pytest.approx((-moved).tolist(), rel=1e-6)
 
 
-@pytest.mark.parametrize("accum_steps", [2, 3])
+@pytest.mark.parametrize("accum_steps", [pytest.param(2, marks=pytest.mark.backend), 3])
 def test_accumulation_counts_updates(accum_steps: int) -> None:
     schedule = PolynomialDecayParams(1.0, **CONTINUOUS)
     weights = Weights()
@@ -130,6 +128,8 @@ def test_accumulation_counts_updates(accum_steps: int) -> None:
     assert weights.values == pytest.approx([-rates[:n].sum() for n in updates], rel=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_accumulation_is_one_larger_batch() -> None:
     schedule = CosineDecayParams(0.5, **CONTINUOUS)
     accumulated, large = Weights(), Weights()
@@ -140,6 +140,7 @@ def test_accumulation_is_one_larger_batch() -> None:
     assert accumulated.values == pytest.approx(large.values, rel=1e-6)
 
 
+@pytest.mark.backend
 def test_weight_decay_follows_the_rate() -> None:
     schedule = PolynomialDecayParams(1.0, **CONTINUOUS)
     params = params_with(schedule, batches=2, epochs=1, optimizer=SGDOptimizer(weight_decay=0.5))
@@ -170,7 +171,8 @@ def state_of(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in checkpoint.glob("*.safetensors")}
 
 
-@pytest.mark.parametrize("accum_steps", [1, 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("accum_steps", [1, pytest.param(3, marks=pytest.mark.backend)])
 def test_resume_is_exact_to_the_bit(accum_steps: int, tmp_path: Path) -> None:
     schedule = WarmupCosineDecayParams(0.1, warmup_epochs=1, **CONTINUOUS)
     params = params_with(
@@ -231,6 +233,7 @@ def test_epochs_may_change_their_size() -> None:
     assert rate_of(optimizer) == pytest.approx(0.85)
 
 
+@pytest.mark.backend
 def test_large_numbers_of_updates_keep_their_precision() -> None:
     optimizer, _ = optimizer_with(PolynomialDecayParams(1.0, epochs=1000, **CONTINUOUS))
     optimizer.begin_epoch(1.0, completed=500, batches=10_000, done=5_000)
@@ -245,6 +248,7 @@ def test_live_changes_of_the_base_rate_scale_the_rule() -> None:
     assert rate_of(optimizer) == pytest.approx(0.375)
 
 
+@pytest.mark.backend
 def test_the_backend_computes_the_rules_of_numpy() -> None:
     times = np.linspace(0.01, EPOCHS - 0.02, 97)
     for schedule in ALL:

@@ -65,6 +65,7 @@ def test_a_training_that_controls_its_rate(tmp_path: Path) -> None:
     assert set(records["5"]["meta"]) == {"updates", "seconds", "dropped", "position", "versions", "stage", "best"}
 
 
+@pytest.mark.slow
 def test_a_resumed_training_decides_as_the_whole_one(three_epochs: Path, tmp_path: Path) -> None:
     assert weight(resumed(three_epochs, tmp_path / "copy")) == 7.125
     assert rates_of(tmp_path / "copy") == [1.0, 1.0, 0.5, 0.25, 0.125]
@@ -98,6 +99,7 @@ def test_a_broken_history_is_told_before_anything_is_changed(three_epochs: Path,
     assert weight(resumed(three_epochs, copy)) == 7.125
 
 
+@pytest.mark.slow
 def test_a_chosen_rate_wins_over_a_continuous_rule(tmp_path: Path) -> None:
     file = tmp_path / "rates.json"
     file.write_text('{"2": {"lr": 0.25}}')
@@ -160,6 +162,7 @@ def sgd(w: float, velocity: float, rate: float) -> tuple[float, float]:
     return w + velocity, velocity
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_the_best_weights_come_back_without_their_moments(tmp_path: Path) -> None:
     weights = Weights()
@@ -185,6 +188,7 @@ def test_the_best_weights_are_in_the_checkpoint(tmp_path: Path) -> None:
     assert values == whole.values
 
 
+@pytest.mark.slow
 def test_without_kept_weights_the_training_goes_on_from_where_it_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -197,6 +201,7 @@ def test_without_kept_weights_the_training_goes_on_from_where_it_is(
     assert "the rate decays: no best weights are kept" in caplog.text
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 def test_gradients_of_abandoned_weights_are_forgotten(tmp_path: Path) -> None:
     def params(directory: Path | None, epochs: int) -> LineTrainerParams:
@@ -235,6 +240,7 @@ def test_a_dry_run_has_no_later_epochs_and_leaves_the_history_alone(tmp_path: Pa
 RATES_OF_RETURNN = "{\n2: EpochData(learningRate=0.25, error={'dev_score': 2.0}),\n}\n"
 
 
+@pytest.mark.slow
 def test_a_rate_file_of_returnn_gives_rates_and_is_never_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -130,7 +130,7 @@ def test_schedules_need_no_backend_and_no_numpy() -> None:
     assert (result.rc, result.stderr) == (0, ""), result
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_a_run_is_resumed_with_more_epochs(tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = ["--trainer.epochs", "2", "--learning_rate", "PolynomialDecay", "--learning_rate.lr", "0.5"]
@@ -142,6 +142,7 @@ def test_a_run_is_resumed_with_more_epochs(tmp_path: Path) -> None:
     assert [record["lr"] for record in records.values()] == [0.5, 0.25, 0.25, 0.125]
 
 
+@pytest.mark.slow
 def test_a_run_compiled_by_xla(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     flags = ["--trainer.epochs", "2", "--trainer.samples_per_epoch", "48", "--train.batch_size", "16"]
     flags += ["--trainer.jit_compile", "True", "--trainer.export_best", "False", "--trainer.export_final", "False"]

@@ -62,7 +62,6 @@ def test_cyclic_golden() -> None:
     assert factors(CyclicModulationParams(3, 0.5), *range(7)) == [1, 0.5, 0.25, 1, 0.5, 0.25, 1]
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
 def test_cycles_go_on_from_epoch_to_epoch(tmp_path: Path, steps_per_execution: int) -> None:
     weights = Weights()
@@ -74,20 +73,17 @@ def test_cycles_go_on_from_epoch_to_epoch(tmp_path: Path, steps_per_execution: i
     assert [record["effective_lr"] for record in records.values()] == pytest.approx([3.25 / 5, 3.0 / 5], rel=1e-6)
 
 
-@pytest.mark.backend
 def test_cycles_count_updates_and_not_batches() -> None:
     weights = Weights()
     train(params_with(cyclic(), train_accum_steps=2), weights)
     assert weights.values == [moved(1, 0.5), moved(*CYCLE, 1, 0.5)]
 
 
-@pytest.mark.backend
 def test_cycles_go_on_when_the_optimizer_is_reset() -> None:
     optimizer = SGDOptimizer(reset_every_n_epochs=1)
     assert weight(train(params_with(cyclic(), optimizer=optimizer))) == moved(*CYCLE * 3, 1)
 
 
-@pytest.mark.backend
 def test_a_modulation_scales_a_rule_and_listed_rates() -> None:
     rule = PolynomialDecayParams(lr=1.0, step_function=False, rates={1: 4.0}, min_lr=0.25)
     rule.modulation = CyclicModulationParams(interval_steps=2, decay=0.5)
@@ -99,6 +95,7 @@ def test_a_modulation_scales_a_rule_and_listed_rates() -> None:
     assert weights.values == pytest.approx([moved(*rates[:n]) for n in (2, 4, 6, 8)], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_resume_within_an_epoch_is_exact(tmp_path: Path) -> None:
     params = params_with(
@@ -126,7 +123,6 @@ def function(name: str, **fields: Any) -> FunctionParams:
     return FunctionParams(function=f"{HERE}:{name}", **fields)
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
     ("name", "rates"),
     [
@@ -144,7 +140,6 @@ def test_a_function_gives_the_rate(name: str, rates: list[float], tmp_path: Path
     assert [r["effective_lr"] for r in records.values()] == pytest.approx([sum(rates[:2]) / 2, sum(rates[2:]) / 2])
 
 
-@pytest.mark.backend
 def test_bounds_and_listed_rates_hold_for_functions() -> None:
     rule = function("half_epochs", lr=0.5, rates=[4.0], max_lr=1.25)
     weights = Weights()
@@ -152,7 +147,6 @@ def test_bounds_and_listed_rates_hold_for_functions() -> None:
     assert weights.values == pytest.approx([moved(4, 4), moved(4, 4, 1, 1.25)])
 
 
-@pytest.mark.backend
 def test_a_function_may_modulate() -> None:
     rule = ExponentialDecayParams(lr=2.0, decay=0.5, learning_circle=1)
     rule.modulation = FunctionModulationParams(function=f"{HERE}:falling")

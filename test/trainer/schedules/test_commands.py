@@ -23,6 +23,7 @@ schedules:
 """
 
 
+@pytest.mark.slow
 def test_flags_yaml_and_json_give_the_same_run(tmp_path: Path) -> None:
     copy_tiny(tmp_path)
     (tmp_path / "curriculum.yaml").write_text(YAML)

@@ -71,7 +71,7 @@ def samples_of_epochs(setup: TrainingSetup, first: int = 1, stop_after: int | No
     return epochs.batches_of_epochs(setup, lambda batch: list(batch.meta), first, stop_after)
 
 
-@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("workers", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_samples_of_each_epoch(workers: int) -> None:
     found = samples_of_epochs(setup_of(growing(workers=workers)))
     assert [[len(batch) for batch in batches] for batches in found] == [[2, 2, 2], [2, 2, 2], [3, 3]]
@@ -113,7 +113,16 @@ def test_a_stage_without_the_schedule_ends_its_pass(overrides: dict[str, Any], p
     assert [(position["pass_index"], position["emitted"]) for position in positions] == passes
 
 
-@pytest.mark.parametrize(("workers", "done"), [(0, 1), (0, 2), (1, 1), (2, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("workers", "done"),
+    [
+        (0, 1),
+        (0, 2),
+        pytest.param(1, 1, marks=pytest.mark.slow),
+        pytest.param(2, 1, marks=pytest.mark.slow),
+        pytest.param(2, 2, marks=pytest.mark.slow),
+    ],
+)
 def test_a_resume_within_an_epoch(workers: int, done: int) -> None:
     whole = samples_of_epochs(setup_of(growing()))
     first = setup_of(growing(workers=workers))
@@ -160,7 +169,6 @@ def test_a_real_training_resumes_exactly_within_and_between_epochs(tmp_path: Pat
     assert outcome(growing(tmp_path / "run", workers=2, steps_per_execution=1), restore=True) == (whole[1:], weight)
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize("preload_data", [False, True])
 def test_fields_of_generators_and_processors(preload_data: bool) -> None:
     setup = setup_of(
@@ -222,7 +230,7 @@ def lengths_and_values(batch: Any) -> list[tuple[int, float]]:
     return [(meta, float(row.max())) for meta, row in zip(batch.meta, batch.inputs["x"], strict=True)]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_shares_of_lists_buckets_and_processors(workers: int, tmp_path: Path) -> None:
     found = epochs.batches_of_epochs(listed(tmp_path, workers), lengths_and_values)
     rows = [[row for batch in batches for row in batch] for batches in found]

@@ -16,9 +16,8 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.predict.params import PredictorParams
 from tfaip.trainer.stages.params import TrainStage
 
-pytestmark = pytest.mark.backend
 
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "values", "x", "fields", "expected"),
     [
@@ -26,8 +25,22 @@ pytestmark = pytest.mark.backend
         ("model.sharpness", (1.0, 3.0), 1.0, {}, [-1.0, -4.0]),
         ("model.offset", (0.0, 2.0), 1.0, {}, [-1.0, -4.0]),
         # x + x, then x alone; x, then a mask of it.
-        ("graph.survival", (1.0, 0.0), 1.0, {"model": {"layer": "StochasticDepth"}}, [-2.0, -3.0]),
-        ("graph.freq_width", (0.0, 1.0), 1.0, {"model": {"layer": "freq_width"}}, [-1.0, -1.0]),
+        pytest.param(
+            "graph.survival",
+            (1.0, 0.0),
+            1.0,
+            {"model": {"layer": "StochasticDepth"}},
+            [-2.0, -3.0],
+            marks=pytest.mark.backend,
+        ),
+        pytest.param(
+            "graph.freq_width",
+            (0.0, 1.0),
+            1.0,
+            {"model": {"layer": "freq_width"}},
+            [-1.0, -1.0],
+            marks=pytest.mark.backend,
+        ),
         ("graph.time_width", (0.0, 1.0), 1.0, {"model": {"layer": "time_width"}}, [-1.0, -1.0]),
         ("graph.time_share", (0.0, 1.0), 1.0, {"model": {"layer": "time_share"}}, [-1.0, -1.0]),
         # Beyond the limits of the layer: as 1, and as 0.
@@ -41,6 +54,7 @@ def test_a_value_changes_between_epochs(
     check_live_value(target, values, x, fields, expected, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_time_warp_that_begins_in_the_second_epoch() -> None:
     # The gradient is the value in the middle of a ramp: 1, and between 1/4 and 7/4 where a warp of 3 moves it.
     def weights(*widths: float) -> list[float]:
@@ -70,6 +84,8 @@ def test_dropout_from_0_to_1_zeroes_the_activation(layer: str, rate: float) -> N
     assert [values["val_loss"] for values in logs] == [-2.0, -2.0]
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_dropout_keeps_the_expectation() -> None:
     params = live_params(
         [1.0] * 20, step("graph.drop.rate", 0.75), model={"dropout": "Dropout"}, epochs=1, samples_per_epoch=2000
@@ -91,6 +107,7 @@ def test_the_training_afterwards_has_the_rate_of_the_layer_again() -> None:
     assert float(keras.ops.convert_to_numpy(trainer.scenario.graph.line.kernel.value)[0, 0]) == -1.0
 
 
+@pytest.mark.backend
 def test_an_exported_model_has_the_value_of_its_validation(tmp_path: Path) -> None:
     params = live_params([1.0], step("graph.sharpness", 1.0, 3.0), output_dir=tmp_path / "run", export_final=True)
     params.scenario.export_serve = True
@@ -101,6 +118,7 @@ def test_an_exported_model_has_the_value_of_its_validation(tmp_path: Path) -> No
     assert sample.outputs["y"].tolist() == [-6.0]
 
 
+@pytest.mark.slow
 def test_a_value_without_a_schedule_is_that_of_the_code(tmp_path: Path) -> None:
     # The gradient is the sharpness.
     first = live_params([1.0], step("graph.sharpness", 5.0), epochs=1, output_dir=tmp_path / "run", export_final=True)

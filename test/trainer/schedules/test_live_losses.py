@@ -14,25 +14,32 @@ from test.trainer.schedules.support import DeclaredScenario, live_params, step
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.weightrules import WeightPenaltyParams
 
-pytestmark = pytest.mark.backend
-
 PENALTY = [WeightPenaltyParams("line/kernel")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "values", "x", "fields", "expected"),
     [
         ("loss_weights.loss", (1.0, 0.0), 3.0, {}, [-3.0, -3.0]),
         ("trainer.loss_weights.loss", (0.0, 0.5), 3.0, {}, [0.0, -1.5]),
         # The penalty is w^2, whose gradient is 2 w.
-        (
+        pytest.param(
             "scenario.input_gradient_regularization_lambda",
             (0.0, 0.25),
             0.0,
             {"model": FROM_TWO, "penalised": True},
             [2.0, 1.0],
+            marks=pytest.mark.backend,
         ),
-        ("weight_penalties.0.l2", (0.0, 0.25), 0.0, {"model": FROM_TWO, "weight_penalties": PENALTY}, [2.0, 1.0]),
+        pytest.param(
+            "weight_penalties.0.l2",
+            (0.0, 0.25),
+            0.0,
+            {"model": FROM_TWO, "weight_penalties": PENALTY},
+            [2.0, 1.0],
+            marks=pytest.mark.backend,
+        ),
         ("weight_penalties.0.l1", (0.0, 0.25), 0.0, {"model": FROM_TWO, "weight_penalties": PENALTY}, [2.0, 1.75]),
         # Of the label 0, the gradient is sigmoid(w), then sigmoid(w) - 0.5.
         (

@@ -15,6 +15,7 @@ from tfaip.trainer.weightrules import WeightNoiseParams
 pytestmark = pytest.mark.backend
 
 
+@pytest.mark.slow
 def test_the_noise_on_weights_is_that_of_the_update_and_none_in_the_validation() -> None:
     # loss = (w x)^2, x = 1, rate 0.5: the update sets w to minus the noise.
     def weights(stddev: float, **fields: Any) -> list[float]:
@@ -59,6 +60,7 @@ def test_the_noise_on_weights_is_that_of_the_update_and_none_in_the_validation()
     assert accumulated == pytest.approx(single, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_noise_on_weights_that_begins_in_the_second_epoch() -> None:
     # loss = (w x)^2, x = 1, rate 0.5: the update sets w to minus the noise, which its number decides.
     model = {"loss": "square", "start": 1.0}
@@ -68,6 +70,7 @@ def test_noise_on_weights_that_begins_in_the_second_epoch() -> None:
     np.testing.assert_allclose(scheduled, [0.0, fixed], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_noise_of_a_layer_that_begins_in_the_second_epoch() -> None:
     # As above: the second update sets w to minus the noise, which grows with the deviation.
     model = {"loss": "square", "start": 1.0, "layer": "WeightNoise"}

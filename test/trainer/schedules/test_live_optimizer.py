@@ -26,17 +26,15 @@ from tfaip.trainer.optimizer import (
 from tfaip.trainer.optimizer.params import GradientNoiseParams
 from tfaip.trainer.schedules import ScheduleParams
 
-pytestmark = pytest.mark.backend
-
 
 @pytest.mark.parametrize(
     ("target", "values", "x", "fields", "expected"),
     [
-        ("optimizer.clip_value", (1.0, 0.5), 3.0, {}, [-1.0, -1.5]),
+        pytest.param("optimizer.clip_value", (1.0, 0.5), 3.0, {}, [-1.0, -1.5], marks=pytest.mark.slow),
         ("optimizer.clip_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5]),
-        ("optimizer.clip_global_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5]),
+        pytest.param("optimizer.clip_global_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5], marks=pytest.mark.backend),
         ("optimizer.weight_decay", (0.0, 0.1), 0.0, {"model": FROM_TWO}, [2.0, 1.8]),
-        ("optimizer.momentum", (0.0, 0.5), 1.0, {}, [-1.0, -2.5]),
+        pytest.param("optimizer.momentum", (0.0, 0.5), 1.0, {}, [-1.0, -2.5], marks=pytest.mark.backend),
         (
             "optimizer.groups.0.lr_factor",
             (1.0, 0.25),
@@ -61,6 +59,8 @@ def test_gradient_noise_that_begins_in_the_second_epoch() -> None:
     assert (first, abs(second)) == (0.0, 0.5)
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_gradient_noise_has_the_deviation_of_its_update() -> None:
     # With a gradient of 0 a step is the noise: that of the second update, in the size of the schedule.
     def weights(*stddev: float) -> list[float]:
@@ -72,12 +72,14 @@ def test_gradient_noise_has_the_deviation_of_its_update() -> None:
     np.testing.assert_allclose(weights(0.5, 1.0), [first, first + 2 * (both - first)], rtol=1e-6)
 
 
+@pytest.mark.backend
 def test_beta_1_of_adam() -> None:
     # Both moments are those of a constant gradient; only the correction of the bias differs: 1 / (1 - 0.5^2).
     params = live_params([2.0], step("optimizer.beta_1", 0.0, 0.5), optimizer=AdamOptimizer())
     np.testing.assert_allclose(weights_after(params), [-1.0, -1.0 - 4 / 3], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimizer", "number", "second"),
     [
@@ -101,6 +103,7 @@ def test_every_update_rule_reads_the_number_from_its_variable(optimizer: Any, nu
     assert weights(step(f"optimizer.{number}", 0.9)) != pytest.approx(fixed, rel=1e-3)
 
 
+@pytest.mark.backend
 def test_the_rate_of_the_averages() -> None:
     logs: list[dict[str, float]] = []
     keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(values))
@@ -110,6 +113,7 @@ def test_the_rate_of_the_averages() -> None:
     assert [values["val_loss"] for values in logs] == [-0.5, -1.625]
 
 
+@pytest.mark.backend
 def test_an_update_of_several_batches_has_the_value_of_its_first() -> None:
     # Updates begin with batches 0 and 2 of 4: clips 1 and 0.5.
     schedule = ScheduleParams("optimizer.clip_value", {0: 1.0, 0.5: 0.5, 1: 0.25})

@@ -20,11 +20,10 @@ from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import TrainStage
 from tfaip.trainer.weightrules import WeightPenaltyParams
 
-pytestmark = pytest.mark.backend
-
 PENALTY = [WeightPenaltyParams("line/kernel")]
 
 
+@pytest.mark.slow
 def test_the_value_of_a_stage_takes_the_place_of_a_schedule_while_it_lasts() -> None:
     # The gradient is 3: clipped to 0.25 in the stage, then to what the schedule has come to.
     stages = {"own": TrainStage(epochs=2, overrides={"optimizer.clip_value": 0.25}), "last": TrainStage(epochs=1)}
@@ -83,6 +82,7 @@ def outcome(params: Any, **arguments: Any) -> tuple[list[dict[str, float]], floa
     return logs, float(keras.ops.convert_to_numpy(trainer.scenario.graph.line.kernel.value)[0, 0])
 
 
+@pytest.mark.backend
 def test_a_resume_and_the_steps_per_execution_change_nothing(tmp_path: Path) -> None:
     whole = outcome(noisy(None, epochs=3, steps_per_execution=1))
     assert all(np.isfinite(value) for values in whole[0] for value in values.values())
@@ -99,6 +99,7 @@ def test_a_resume_and_the_steps_per_execution_change_nothing(tmp_path: Path) -> 
     assert outcome(params, restore=True) == (whole[0][1:], whole[1])
 
 
+@pytest.mark.backend
 def test_nothing_is_compiled_again() -> None:
     counts: list[int] = []
     count = CallbackOf(on_epoch_end=lambda epoch, values: counts.append(len(TRACES)))

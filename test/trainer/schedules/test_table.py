@@ -10,8 +10,6 @@ from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.schedules.table import ScheduleTable
 
-pytestmark = pytest.mark.backend
-
 SCHEDULES = [
     ScheduleParams("linear", {1: 2.0, 3: 1.0, 4: 5.0}),
     ScheduleParams("step", {0: 0.0, 2.5: 1.0}, Interpolation.STEP),
@@ -26,6 +24,7 @@ def values(epochs: float) -> list[float]:
     return [float(value) for value in keras.ops.convert_to_numpy(found)]
 
 
+@pytest.mark.backend
 def test_by_hand() -> None:
     np.testing.assert_allclose(values(0.0), [2.0, 0.0, 1.0, 0.0, 0.3], rtol=1e-6)
     np.testing.assert_allclose(values(2.0), [1.5, 0.0, 0.25, 1.0, 0.3], rtol=1e-6)

@@ -18,7 +18,7 @@ def sgd(w: float, velocity: float, rate: float) -> tuple[float, float]:
     return w + velocity, velocity
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 @pytest.mark.parametrize("overrides", [{}, {"optimizer__clip_value": 1e9}], ids=["same model", "new model"])
 @pytest.mark.parametrize("first", [1, 2])
 def test_the_best_weights_are_those_of_the_stage(
@@ -46,6 +46,7 @@ def test_the_best_weights_are_those_of_the_stage(
     assert seen.weights == pytest.approx([one, two, three])
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_stage_in_another_precision() -> None:
     seen = Seen()

@@ -20,8 +20,7 @@ from tfaip.scripts import resume_training
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import PredictStage, StageParams
-from tfaip.trainer.stages.plan import plan_stages
-from tfaip.trainer.stages.records import find_place, require_place
+from tfaip.trainer.stages.records import require_place
 
 
 def params_of(run: Path, epochs: int = 7, **stages: StageParams) -> Any:
@@ -96,6 +95,7 @@ def test_a_kept_state_takes_the_space_of_links(in_b: Path) -> None:
     assert kept.stat().st_ino == (in_b / "checkpoint" / "epoch_0002" / "state.safetensors").stat().st_ino
 
 
+@pytest.mark.slow
 def test_other_stages_can_follow_the_one_to_repeat_from(tmp_path: Path) -> None:
     run = tmp_path / "run"
     stages: dict[str, StageParams] = {"a": stage(1), "n": call("note")}
@@ -128,6 +128,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_stages_can_change_as_long_as_they_are_not_done(name: str, in_b: Path, tmp_path: Path) -> None:
     change, run = CHANGES[name], tmp_path / "run"
@@ -161,6 +162,7 @@ WORK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORK)
 def test_work_that_is_done_cannot_change(name: str, after_work: Path, tmp_path: Path) -> None:
     stages, message = WORK[name]
@@ -203,6 +205,7 @@ DONE_WORK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DONE_WORK)
 def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
     name: str, before_checkpoint: Path, tmp_path: Path
@@ -230,16 +233,19 @@ def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
 DAMAGE = {
     "stage": {"stage": 3},
     "no list": {"stages": {"a": 1}},
-    "another name": {"stages": [{"name": "b"}]},
-    "no name": {"stages": [{}, {"name": "a"}]},
+    "empty": {"stages": []},
+    "another name": {"stages": [{"name": "b", "first_epoch": 1}]},
+    "no name": {"stages": [{"first_epoch": 1}, {"name": "a", "first_epoch": 1}]},
     "no number": {"stages": [{"name": "a", "first_epoch": "1"}]},
 }
 
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_place_is_reported(name: str) -> None:
+    state = {"stage": "a", "stages": [{"name": "a", "first_epoch": 1}]}
+    require_place(state)
     with pytest.raises(TfaipError, match="as stage: it is damaged"):
-        require_place({"stage": "a", "stages": [{"name": "a"}], **DAMAGE[name]})
+        require_place({**state, **DAMAGE[name]})
 
 
 def test_a_link_in_the_place_of_a_stage_is_not_followed(tmp_path: Path) -> None:
@@ -252,12 +258,7 @@ def test_a_link_in_the_place_of_a_stage_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "other" / "DONE").exists()
 
 
-def test_a_checkpoint_of_a_run_without_stages_is_that_of_main() -> None:
-    plan = plan_stages(staged_params([1.0], {}, epochs=3), LineScenario)
-    require_place({})
-    assert find_place(plan, {"epoch": 2}) == 0
-
-
+@pytest.mark.slow
 def test_another_run_replaces_the_stages(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = tmp_path / "run"
     train(staged_params([1.0], {"a": stage(1), "n": call("note")}, epochs=2, output_dir=run))
@@ -274,6 +275,7 @@ def test_another_run_replaces_the_stages(tmp_path: Path, caplog: pytest.LogCaptu
         train(staged_params([1.0], {"mine": stage(1)}, epochs=2, output_dir=run, overwrite=True))
 
 
+@pytest.mark.slow
 def test_the_command_repeats_from_a_stage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(tmp_path / "run")
     params = staged_params([1.0], {"a": stage(1), "b": stage(1)}, epochs=4, output_dir=run)

@@ -17,6 +17,7 @@ from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.stages.params import CallStage, PredictStage, RepeatStage, TrainStage
 
 
+@pytest.mark.slow
 def test_sigterm_in_a_function(tmp_path: Path) -> None:
     run = tmp_path / "run"
     seen = Seen()
@@ -30,6 +31,7 @@ def test_sigterm_in_a_function(tmp_path: Path) -> None:
     assert seen.weights == [-1.0, -2.0]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_functions_draw_the_same_numbers_after_a_resume(tmp_path: Path) -> None:
     drawn = []
@@ -48,6 +50,7 @@ def test_functions_draw_the_same_numbers_after_a_resume(tmp_path: Path) -> None:
     assert len({number for numbers in drawn[0] for number in numbers}) == 6
 
 
+@pytest.mark.slow
 def test_a_run_that_begins_with_a_function_is_resumed_in_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
     seen = Seen()
@@ -65,6 +68,7 @@ def test_a_run_that_begins_with_a_function_is_resumed_in_it(tmp_path: Path) -> N
     assert seen.weights == [-1.0, -2.0] * 2
 
 
+@pytest.mark.slow
 def test_repetitions_refer_to_the_latest_results(tmp_path: Path) -> None:
     run = tmp_path / "run"
     group = {
@@ -103,6 +107,7 @@ def test_a_function_that_cannot_be_called_is_known_before_the_first_batch(tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_trial_runs_every_stage(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     LineScenario.create_trainer(
         staged_params([1.0, 2.0], {"a": stage(2), "n": call("note"), "p": PredictStage()}, 9, output_dir=tmp_path / "r")

@@ -59,7 +59,7 @@ def kept(run: Path) -> dict[str, np.ndarray]:
     return load_arrays(run / "stages" / "small" / "state" / "state.safetensors")
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_models_of_earlier_stages_are_freed(tmp_path: Path) -> None:
     models: list[Any] = []
     alive: list[int] = []
@@ -115,7 +115,7 @@ class JoinedScenario(ScenarioBase[JoinedScenarioParams, JoinedTrainerParams]):
     pass
 
 
-@pytest.mark.backend
+@pytest.mark.guard
 def test_a_kernel_of_four_gates_grows_gate_by_gate_and_part_by_part(tmp_path: Path) -> None:
     params, begun = JoinedScenario.default_trainer_params(), Begun()
     params.gen.train, params.gen.val = PointsParams(x=[1.0, 2.0], y=[0.5, -0.5]), PointsParams()
@@ -146,6 +146,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> tuple[Begun, dict[str, np
     return begun, kept(run)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_weights_are_the_leading_block_of_the_larger_ones(begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
     beginning, before = begun[0].weights[1], begun[1]
@@ -156,8 +157,9 @@ def test_weights_are_the_leading_block_of_the_larger_ones(begun: tuple[Begun, di
     assert np.all(beginning["hidden/kernel"][:, 3:] != 0)
 
 
-@pytest.mark.backend
-@pytest.mark.parametrize("kind", ["momentum", "velocity", "gradient_accumulator", "average"])
+@pytest.mark.parametrize(
+    "kind", ["momentum", "velocity", pytest.param("gradient_accumulator", marks=pytest.mark.backend), "average"]
+)
 def test_slots_follow_their_weights(kind: str, begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
     beginning, before = begun[0].optimizer[1], begun[1]
     slot, old = beginning[f"{kind}/hidden/kernel"], before[f"optimizer/{kind}/hidden/kernel"]
@@ -178,6 +180,7 @@ def test_counters_continue(begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
     assert begun[0].batches == [0, 11]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_the_moments_of_another_rule_begin_with_zeros(tmp_path: Path) -> None:
     begun = Begun()
@@ -192,7 +195,7 @@ def test_the_moments_of_another_rule_begin_with_zeros(tmp_path: Path) -> None:
     assert int(beginning["updates_before_moments"]) == 11 // 4
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_frozen_weights_have_no_moments(tmp_path: Path) -> None:
     begun = Begun()
     stages = {"small": TrainStage(epochs=1, no_train_scope="out")}
@@ -215,6 +218,7 @@ SELECTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SELECTIONS)
 def test_only_selected_weights_follow(name: str, tmp_path: Path) -> None:
     transfer, expected = SELECTIONS[name]
@@ -231,6 +235,7 @@ def test_only_selected_weights_follow(name: str, tmp_path: Path) -> None:
     assert followed == expected
 
 
+@pytest.mark.slow
 def test_weights_follow_under_other_names(tmp_path: Path) -> None:
     params, begun = JoinedScenario.default_trainer_params(), Begun()
     params.gen.train, params.gen.val = PointsParams(x=[1.0, 2.0], y=[0.5, -0.5]), PointsParams()

@@ -301,6 +301,7 @@ def test_the_table_of_a_plan() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_long_table_is_cut() -> None:
     lines = plan_table(plan_of({"loop": RepeatStage(times=500, stages={"a": TrainStage(epochs=1)})}, epochs=1000))
     assert len(lines) == 61

@@ -98,6 +98,7 @@ def tiny(run: Path, stages: dict[str, Any], **fields: Any) -> TinyTrainerParams:
     return params
 
 
+@pytest.mark.slow
 def test_the_table_tells_which_weights_follow(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     stages = {
         "small": TrainStage(epochs=1, overrides={"model.units": 3}),
@@ -121,6 +122,7 @@ def test_the_table_tells_which_weights_follow(tmp_path: Path, caplog: pytest.Log
     assert "left fresh: mode none" in log
 
 
+@pytest.mark.slow
 def test_a_network_that_grows_and_is_resumed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     stages = {"small": TrainStage(epochs=1, overrides={"model.units": 3}), "wide": TrainStage(epochs=1)}
     params = tiny(tmp_path / "run", stages)
@@ -186,6 +188,7 @@ def write_start(directory: Path) -> None:
     (directory / "start.txt").write_text("5")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_name", [True, False])
 def test_a_model_that_needs_a_result_is_known_when_it_is_reached(
     by_name: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -209,6 +212,7 @@ def test_a_model_that_needs_a_result_is_known_when_it_is_reached(
     assert "known when it is reached" in rows["main"]
 
 
+@pytest.mark.slow
 def test_hooks_are_asked_once(tmp_path: Path) -> None:
     asked: list[int] = []
 
@@ -239,7 +243,7 @@ class Kept(keras.callbacks.Callback):
         self.models.append(weakref.ref(self.model))
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_callbacks_let_the_model_go_before_the_next_one_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

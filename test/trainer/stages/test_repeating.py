@@ -57,6 +57,7 @@ def repeat_killed(run: Path, event: str, pattern: str) -> None:
     assert killed.rc == -9, killed
 
 
+@pytest.mark.slow
 def test_a_killed_repetition_is_taken_up(finished: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(finished, tmp_path / "run"))
     # The later checkpoint is gone, the results of the later stages are still there.
@@ -77,6 +78,7 @@ def test_a_killed_repetition_is_taken_up(finished: Path, tmp_path: Path) -> None
     assert files_below(run / "checkpoint") == before
 
 
+@pytest.mark.slow
 def test_a_repetition_that_was_killed_before_it_began_changes_nothing(finished: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(finished, tmp_path / "run"))
     before = files_below(run)
@@ -152,6 +154,7 @@ def write_places(directory: Path, run_directory: Path, source: str) -> None:
     (directory / "places.json").write_text(json.dumps([str(directory), str(run_directory), source]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_moved", [False, True])
 def test_a_run_with_results_is_resumed_from_elsewhere(
     is_moved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

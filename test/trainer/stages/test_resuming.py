@@ -68,7 +68,6 @@ def test_stopped_everywhere_and_resumed(grown: Path, tmp_path: Path) -> None:
     assert differences(run, grown) == []
 
 
-@pytest.mark.backend
 def test_the_files_of_the_stages(grown: Path) -> None:
     stages = grown / "stages"
     assert {path.name: sorted(p.name for p in path.iterdir()) for path in stages.iterdir()} == {
@@ -88,6 +87,7 @@ def test_the_files_of_the_stages(grown: Path) -> None:
 
 
 # Which stage it is, the records decide: what a backend restores is the same for all.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small", pytest.param("middle", marks=pytest.mark.backend), "apply", "note", "main"])
 def test_a_run_repeats_from_a_stage(name: str, grown: Path, tmp_path: Path) -> None:
     run = _copy(grown, tmp_path)
@@ -103,7 +103,7 @@ def _copy(run: Path, directory: Path) -> Path:
     return Path(shutil.copytree(run, directory / "run"))
 
 
-@pytest.mark.backend
+@pytest.mark.guard
 def test_sigterm_in_a_prediction(grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, count, apply = tmp_path / "run", 0, Jitter.apply
 

@@ -31,7 +31,7 @@ class LossScaleScenario(LineScenario):
         return params
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_a_hook_scales_the_loss_and_the_default_network_follows() -> None:
     seen = Seen()
     params = staged_params([1.0], {}, epochs=12, pretraining=PretrainingParams(repetitions=2))
@@ -66,6 +66,7 @@ class RateOfHistoryScenario(LineScenario):
         return params
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "rates", "stages"),
     [
@@ -85,6 +86,7 @@ def test_a_hook_gives_the_params_of_each_epoch(
     assert [record["meta"]["stage"] for record in history.values()] == stages
 
 
+@pytest.mark.slow
 def test_repetitions_as_a_list() -> None:
     seen = Seen()
     params = staged_params(
@@ -217,6 +219,7 @@ REBUILT = {
 
 
 # What differs is compared in Python.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [pytest.param(change, marks=[pytest.mark.backend] * (change in ("nothing", "clip"))) for change in REBUILT],
@@ -232,6 +235,7 @@ def test_the_model_is_built_again_only_if_it_must(change: str) -> None:
     assert trainer.scenario.graph is seen.models[-1].graph
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_accumulated_gradients_are_carried_into_the_next_stage() -> None:
     for overrides in ({}, {"optimizer__clip_value": 100.0}):
@@ -248,6 +252,7 @@ def test_accumulated_gradients_are_carried_into_the_next_stage() -> None:
         assert seen.weights == [-2.0, -7.0]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_another_accumulation_begins_with_a_whole_update(tmp_path: Path) -> None:
     seen = Seen()
@@ -264,10 +269,13 @@ def test_another_accumulation_begins_with_a_whole_update(tmp_path: Path) -> None
     assert [record["meta"]["updates"] for record in history.values()] == [1, 5]
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
     ("optimizer", "last"),
-    [(SGDOptimizer(momentum=0.5), 1.75), (SGDOptimizer(momentum=0.5, clip_value=9), 1.75), (AdamOptimizer(), 1.0)],
+    [
+        pytest.param(SGDOptimizer(momentum=0.5), 1.75, marks=pytest.mark.backend),
+        (SGDOptimizer(momentum=0.5, clip_value=9), 1.75),
+        pytest.param(AdamOptimizer(), 1.0, marks=pytest.mark.slow),
+    ],
 )
 def test_moments_follow_their_weights_unless_the_rule_is_another(optimizer: Any, last: float) -> None:
     seen = Seen()
@@ -279,6 +287,7 @@ def test_moments_follow_their_weights_unless_the_rule_is_another(optimizer: Any,
     assert moves == pytest.approx([1.0, 1.5, last], abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_averages_follow_their_weights(tmp_path: Path) -> None:
     stages = {"a": stage(2, optimizer__clip_value=9.0)}
@@ -289,7 +298,7 @@ def test_averages_follow_their_weights(tmp_path: Path) -> None:
     assert arrays["optimizer/average/line/kernel"].tolist() == [[-2.125]]
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_a_stage_without_transfer_begins_with_fresh_weights() -> None:
     seen = Seen()
     stages = {"a": stage(2)}
@@ -305,6 +314,7 @@ def test_a_transfer_that_matches_nothing_is_refused() -> None:
         train(staged_params([1.0], {"a": stage(1)}, epochs=2, transfer=transfer))
 
 
+@pytest.mark.slow
 def test_the_warm_start_is_that_of_the_first_stage_only(tmp_path: Path) -> None:
     source = tmp_path / "source"
     train(staged_params([1.0], {}, epochs=5, output_dir=source, export_final=True))
@@ -315,7 +325,7 @@ def test_the_warm_start_is_that_of_the_first_stage_only(tmp_path: Path) -> None:
     assert seen.weights == [-6.0, -7.0, -8.0]
 
 
-@pytest.mark.parametrize(("chosen", "expected"), [(None, 0.0), ("a", -3.0)])
+@pytest.mark.parametrize(("chosen", "expected"), [pytest.param(None, 0.0, marks=pytest.mark.slow), ("a", -3.0)])
 def test_the_best_model_is_that_of_a_stage(chosen: str | None, expected: float, tmp_path: Path) -> None:
     # In stage a the loss falls to -2 with the weight -3; in main it falls from 3 to 1, with the weight 0 at last.
     params = staged_params(

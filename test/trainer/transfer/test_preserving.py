@@ -12,8 +12,6 @@ from test.model.structure.net import Net
 from test.trainer.transfer.grown import outcomes, transferred
 from tfaip.model.weights import assign_arrays
 
-pytestmark = pytest.mark.backend
-
 
 def difference(old: Net, new: Net) -> float:
     """The largest difference of outputs, relative to the largest output."""
@@ -34,6 +32,7 @@ def two_directions(units: int, first: int = 3, second: int = 5) -> Net:
     )
 
 
+@pytest.mark.backend
 def test_widening_recurrent_layers_keeps_the_outputs() -> None:
     old, new = two_directions(3), two_directions(5, first=5, second=7)
     new.randomize(2)
@@ -61,6 +60,7 @@ def test_widening_recurrent_layers_keeps_the_outputs() -> None:
         assert difference(old, new) < 1e-6
 
 
+@pytest.mark.guard
 def test_rows_after_a_bidirectional_layer_of_32_and_64_units() -> None:
     nets = []
     for units in (32, 64):
@@ -184,6 +184,7 @@ def test_a_new_layer_that_begins_as_the_identity_keeps_the_outputs(start: str) -
     assert difference(old, new) < 1e-6
 
 
+@pytest.mark.backend
 def test_deeper_and_wider_at_once() -> None:
     """The rows of the last layer belong to another layer now: its parts follow those of the former one."""
 

@@ -18,8 +18,6 @@ from tfaip.trainer.warmstart.sources import read_source
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -53,7 +53,7 @@ def test_each_source_has_a_prefix_or_none_has() -> None:
 @pytest.mark.parametrize(("given", "model"), [(None, []), ("a", ["a"]), (["a", "b"], ["a", "b"])])
 def test_one_path_and_none_become_a_list_everywhere(given: object, model: list[str]) -> None:
     assert WarmStartParams(model=given).model == model
-    # So it was stored by older versions.
+    # So tfaip 1.2 stored it.
     assert WarmStartParams.from_dict({"model": given}).model == model
     stored = WarmStartParams(model=given).to_json()
     assert WarmStartParams.from_json(stored) == WarmStartParams(model=given)

@@ -18,7 +18,6 @@ from tfaip.trainer.warmstart import WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
 PART = {"hidden/kernel": (2, 3), "hidden/bias": (3,), "out/kernel": (3, 1), "out/bias": (1,)}
 
 

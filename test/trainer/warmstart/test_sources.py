@@ -14,8 +14,6 @@ from tfaip.model.weights import load_arrays
 from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart.sources import read_source
 
-pytestmark = pytest.mark.backend
-
 
 def weights(source: Source) -> dict[str, np.ndarray]:
     return {path: source.arrays[path] for path in ENCODER + HEAD}
@@ -27,6 +25,7 @@ def run(averaged_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(averaged_run, tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_exported_models(averaged_run: Path) -> None:
     for name in ("best", "export"):
         source = read_source(averaged_run / name)
@@ -34,6 +33,7 @@ def test_exported_models(averaged_run: Path) -> None:
         assert changed(source.arrays, load_arrays(averaged_run / name / "weights.safetensors")) == []
 
 
+@pytest.mark.backend
 def test_a_checkpoint_gives_the_averages_that_were_exported_with_it(averaged_run: Path) -> None:
     checkpoint = averaged_run / "checkpoint" / "epoch_0002"
     source = read_source(checkpoint)
@@ -90,7 +90,7 @@ def test_damaged_weights_are_named(run: Path) -> None:
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(TfaipError, match=f"{path} differs from its manifest"):
         read_source(run)
-    # A model of an older version has no manifest.
+    # Weights of other programs have no manifest.
     (run / "best" / "manifest.json").unlink()
     with pytest.raises(TfaipError, match=f"{path} cannot be read as weights"):
         read_source(run)

@@ -27,8 +27,6 @@ from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
 from tfaip.util.typing import TensorDict
 
-pytestmark = pytest.mark.backend
-
 SUBSET = WarmStartMode.SUBSET
 
 
@@ -72,6 +70,8 @@ def test_a_wider_model_takes_the_leading_units(averaged_run: Path, logged: list[
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.backend
 def test_a_training_goes_on_from_the_same_outputs(averaged_run: Path) -> None:
     """With new rows of 0 the first validation is that of the source; then all weights learn."""
     warmstart = WarmStartParams(model=str(averaged_run / "export"), mode=SUBSET, new_rows=NewRows.ZERO)
@@ -150,6 +150,7 @@ def test_blocks_that_fit_nothing_name_the_flag() -> None:
         joined_head(blocks={"head": [2, 5]})
 
 
+@pytest.mark.slow
 def test_the_flags(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
     copy_tiny(tmp_path)
     arrays = {

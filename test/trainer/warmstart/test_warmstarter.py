@@ -49,8 +49,9 @@ def exported(run: Path, name: str = "best") -> dict[str, np.ndarray]:
     return {path: array for path, array in arrays.items() if "seed_generator" not in path}
 
 
-@pytest.mark.backend
-@pytest.mark.parametrize("place", ["", "best", "export", "checkpoint", "checkpoint/epoch_0002"])
+@pytest.mark.parametrize(
+    "place", ["", "best", "export", pytest.param("checkpoint", marks=pytest.mark.backend), "checkpoint/epoch_0002"]
+)
 def test_all_weights_are_loaded_from_every_kind_of_source(place: str, averaged_run: Path) -> None:
     weights = started(averaged_run / place)
     assert changed(weights, exported(averaged_run, place if place in ("best", "export") else "best")) == []
@@ -87,7 +88,7 @@ def test_random_states_are_not_loaded(averaged_run: Path) -> None:
     assert keras.ops.convert_to_numpy(state).tolist() == [1, 2]
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_include_and_exclude_choose_weights_of_the_new_model(averaged_run: Path) -> None:
     assert changed(started(averaged_run, include="encoder/conv"), fresh()) == CONV
     assert changed(started(averaged_run, exclude="encoder"), fresh()) == HEAD
@@ -108,7 +109,6 @@ def test_a_suffix_finds_other_weights(averaged_run: Path, tmp_path: Path) -> Non
     assert changed(weights, exported(averaged_run)) == []
 
 
-@pytest.mark.backend
 def test_weights_may_be_changed_and_found_by_other_names(averaged_run: Path) -> None:
     class Wider(WarmStarter):
         """Repeats the entries of weights that have become wider."""
@@ -176,6 +176,7 @@ def test_a_pattern_that_matches_nothing_is_refused(name: str, averaged_run: Path
         started(averaged_run, **{name: "conv"})
 
 
+@pytest.mark.slow
 def test_of_several_sources_the_first_that_fits_wins(averaged_run: Path, tmp_path: Path) -> None:
     params = net_params(tmp_path / "wide", epochs=1)
     params.scenario.model.units = 4
@@ -188,6 +189,7 @@ def test_of_several_sources_the_first_that_fits_wins(averaged_run: Path, tmp_pat
     assert changed(weights, old) == ["encoder/scale", "head/bias"]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_training_begins_with_the_loaded_weights(averaged_run: Path, tmp_path: Path) -> None:
     # Nothing moves with rate 0, so the validation is that of the loaded weights, averaged ones included.
@@ -201,7 +203,7 @@ def test_a_training_begins_with_the_loaded_weights(averaged_run: Path, tmp_path:
     assert logs["val_mse"] != train(net_params(**fields))[0]["val_mse"]
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_a_resumed_training_is_not_started_again(averaged_run: Path, tmp_path: Path) -> None:
     source = Path(shutil.copytree(averaged_run, tmp_path / "source"))
 
@@ -222,7 +224,7 @@ def test_nothing_is_written_if_the_warm_start_fails(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.backend
+@pytest.mark.slow
 def test_weights_that_begin_equal_are_trained_apart(averaged_run: Path) -> None:
     """Two weights that were given one array share no memory."""
     fields = {"include": ".*/bias|.*gamma", "rename_targets": ["^encoder/conv/1/bias->encoder/conv/0/bias"]}

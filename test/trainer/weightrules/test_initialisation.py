@@ -18,8 +18,6 @@ from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.weightrules.initialisation import initialize
 from tfaip.trainer.weightrules.initializers import expected_initializer, initializer_of
 
-pytestmark = pytest.mark.backend
-
 
 class Recurrent(keras.layers.Layer):
     def __init__(self) -> None:
@@ -40,6 +38,7 @@ def initialized(rules: dict[str, str], seed: int = 7) -> dict[str, np.ndarray]:
     return {path: keras.ops.convert_to_numpy(v.value) for path, v in values if "seed" not in path}
 
 
+@pytest.mark.backend
 def test_the_forget_part_of_a_fused_bias() -> None:
     weights = initialized({".*forget.*bias": "1"})
     # The gates of Keras: input, forget, cell, output.
@@ -76,6 +75,7 @@ def test_the_first_rule_that_matches_counts() -> None:
     assert not weights["lstm/cell/recurrent_kernel"].any()
 
 
+@pytest.mark.backend
 def test_drawn_values_are_a_function_of_seed_and_path() -> None:
     first, again = (initialized({".*kernel": "RandomNormal(stddev=0.5)"}) for _ in range(2))
     other = initialized({".*kernel": "RandomNormal(stddev=0.5)"}, seed=8)
@@ -85,6 +85,7 @@ def test_drawn_values_are_a_function_of_seed_and_path() -> None:
     assert not np.isin(first["lstm/cell/kernel"], first["gru/cell/kernel"]).any()
 
 
+@pytest.mark.slow
 def test_a_training_begins_with_them_and_lists_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     rules = {"head/kernel": "0.25", "head/bias": "VarianceScaling(scale=2.0, mode='fan_out', distribution='uniform')"}
@@ -166,6 +167,7 @@ def test_what_is_one() -> None:
     assert initializer_of("Orthogonal(gain=2.0)").described() == "Orthogonal(gain=2.0)"
 
 
+@pytest.mark.slow
 def test_from_the_command_line(tmp_path: Path) -> None:
     copy_tiny(tmp_path)
     flags = ["tiny", "--trainer.epochs", "1", "--trainer.output_dir", "run", "--trainer.param_init"]

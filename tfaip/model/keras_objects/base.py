@@ -115,7 +115,7 @@ class KerasObject(ParamsBase):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make the object and call it.
 
-        So a layer that is only called accepts the params themselves, where older scenarios passed a name. Whatever
+        So a layer that is only called accepts the params themselves, where scenarios of tfaip 1.2 pass a name. Whatever
         Keras stores needs the object of `create()`: every layer of a `keras.Model`, and `.keras` files.
         """
         return self.create()(*args, **kwargs)

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+# Class -> its fields with another name today.
+RENAMED_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "TrainerParams": {"ema_decay": "calc_ema"},
+    "OptimizerParams": {"global_clip_norm": "clip_global_norm"},
+    "ExponentialDecayParams": {"lr_decay_rate": "decay"},
+}
+
 # Class -> its fields that do not exist any more, each with what takes its place (empty: nothing that a user has set).
-FORMER_REMOVED_FIELDS: Mapping[str, Mapping[str, str]] = {
+REMOVED_FIELDS: Mapping[str, Mapping[str, str]] = {
     "TrainerParams": {
         "progbar_delta_time": "the progress bar chooses its own pace",
         "tf_cpp_min_log_level": "the environment variable TFAIP_LOG_LEVEL sets what is printed",
@@ -53,11 +60,18 @@ FORMER_REMOVED_FIELDS: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+_PIPELINES = "tfaip.components.pipelineparams"
 _SCHEDULER = "tfaip.trainer.scheduler"
 _LISTFILE = "tfaip.scenario.listfile"
 _WARMUP_COSINE = f"{_SCHEDULER}.warmup:WarmupCosineDecayParams"
-# `__cls__` of 1.2 -> `__cls__` of today.
-FORMER_CLASSES: Mapping[str, str] = {
+# `__cls__` of 1.2 -> `__cls__` of today, both as "module:Class".
+RENAMED_CLASSES: Mapping[str, str] = {
+    "tfaip.data.databaseparams:DataGeneratorParams": "tfaip.data.pipeline.datagenerator:DataGeneratorParams",
+    "tfaip.data.databaseparams:DataPipelineParams": "tfaip.data.pipeline.params:DataPipelineParams",
+    "tfaip.scenario.scenariobaseparams:ScenarioBaseParams": "tfaip.components.params:ScenarioBaseParams",
+    "tfaip.trainer.params:TrainerPipelineParams": f"{_PIPELINES}:TrainerPipelineParams",
+    "tfaip.trainer.params:TrainerPipelineParamsBase": f"{_PIPELINES}:TrainerPipelineParamsBase",
+    "tfaip.trainer.params:TrainerPipelines": f"{_PIPELINES}:TrainerPipelines",
     f"{_LISTFILE}.params:ListFileTrainerPipelineParams": f"{_LISTFILE}.listfilescenario:ListFilePipelineParams",
     f"{_LISTFILE}.params:ListsFileGeneratorParams": "tfaip.data.generators.listsfile:ListsFileGeneratorParams",
     "tfaip.trainer.callbacks.earlystopping.params:EarlyStoppingParams": (

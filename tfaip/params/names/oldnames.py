@@ -1,4 +1,4 @@
-"""Old names of fields and classes, which stay accepted, and fields that were removed."""
+"""Fields of params in tfaip 1.2 that were renamed, whose old names stay accepted, or removed."""
 
 from __future__ import annotations
 
@@ -7,39 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from tfaip.params.names.formernames import FORMER_CLASSES, FORMER_REMOVED_FIELDS
+from tfaip.params.names.formernames import REMOVED_FIELDS, RENAMED_FIELDS
 from tfaip.util.logging import logger
-
-RENAMED_FIELDS: Mapping[str, Mapping[str, str]] = {
-    "TrainerParams": {"ema_decay": "calc_ema"},
-    "OptimizerParams": {"global_clip_norm": "clip_global_norm"},
-    "ExponentialDecayParams": {"lr_decay_rate": "decay"},
-}
-
-# Class -> fields that it had and what to know of them; an empty text if there is nothing to know.
-REMOVED_FIELDS: Mapping[str, Mapping[str, str]] = {
-    "TutorialPipelineParams": {"dataset": ""},
-    **FORMER_REMOVED_FIELDS,
-}
-
-# `__cls__` of older files -> `__cls__` of today, both as "module:Class".
-RENAMED_CLASSES: Mapping[str, str] = {
-    **FORMER_CLASSES,
-    "tfaip.data.databaseparams:DataGeneratorParams": "tfaip.data.pipeline.datagenerator:DataGeneratorParams",
-    "tfaip.data.databaseparams:DataPipelineParams": "tfaip.data.pipeline.params:DataPipelineParams",
-    "tfaip.lav.trainingdata:TrainingDataParams": "tfaip.export.trainingdata:TrainingDataParams",
-    "tfaip.scenario.tutorial.full.data:TutorialDataParams": "tfaip.scenario.tutorial.full.data:TutorialData",
-    "tfaip.scenario.tutorial.full.data:TutorialGeneratorParams": "tfaip.scenario.tutorial.full.data:TutorialGenerator",
-    "tfaip.scenario.tutorial.full.processors:NormalizeParams": "tfaip.scenario.tutorial.full.processors:Normalize",
-    "tfaip.scenario.tutorial.full.processors:RandomShiftParams": "tfaip.scenario.tutorial.full.processors:RandomShift",
-    "tfaip.scenario.tutorial.min.scenario:MinDataParams": "tfaip.scenario.tutorial.min.scenario:MinData",
-    "tfaip.scenario.scenariobaseparams:ScenarioBaseParams": "tfaip.components.params:ScenarioBaseParams",
-    "tfaip.trainer.earlystopping.params:EarlyStoppingParams": "tfaip.trainer.earlystopping:EarlyStoppingParams",
-    "tfaip.trainer.params:TrainerPipelineParams": "tfaip.components.pipelineparams:TrainerPipelineParams",
-    "tfaip.trainer.params:TrainerPipelineParamsBase": "tfaip.components.pipelineparams:TrainerPipelineParamsBase",
-    "tfaip.trainer.params:TrainerPipelines": "tfaip.components.pipelineparams:TrainerPipelines",
-    "tfaip.trainer.params:TrainingPipelineGeneratorParams": "tfaip.components.pipelineparams:TrainerPipelineParams",
-}
 
 
 def renamed_fields(cls: type) -> dict[str, str]:

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any, get_origin
 
 from tfaip.errors import UsageError
-from tfaip.params.names import oldnames, suggestions
+from tfaip.params.names import formernames, suggestions
 from tfaip.params.names.nameable import is_made_for_params
 from tfaip.util.text import shorten, shorten_text
 
@@ -224,7 +224,7 @@ def find_class(name: Any, declared: Any, trusted: Trust, place: str) -> type:
     Raises:
         UsageError: refused, always before anything is imported that is not trusted; or not found.
     """
-    current = oldnames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
+    current = formernames.RENAMED_CLASSES.get(name, name) if isinstance(name, str) else name
     if not is_full_name(current):
         raise UsageError(f"{place}: __cls__ is {shorten(name)}, expected 'module:Class'")
     trusted = trusted.and_code_of(declared)

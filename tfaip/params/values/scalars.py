@@ -116,7 +116,7 @@ def plain(value: Any, declared: Any, place: str) -> Any:
 
 
 def former_member(declared: type[Enum], value: Any, place: str) -> Enum:
-    """Return the member of an enum that a value of earlier versions means (`_missing_` of the enum).
+    """Return the member of an enum that a value of tfaip 1.2 means (`_missing_` of the enum).
 
     Raises:
         UsageError: if it means none.

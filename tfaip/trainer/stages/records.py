@@ -18,7 +18,7 @@ STAGES = "stages"
 # Stages that no plan has: those of later calls of `Trainer.fit`.
 _FURTHER = re.compile(rf"{MAIN}\.\d+")
 RECORD = "record"
-"""Key of what `work_record` returns, in the file of a stage that does not train."""
+"""Key of what `work_record` returns, in the file of a stage."""
 
 
 def place_of(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
@@ -37,13 +37,12 @@ def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
 
     Args:
         plan: the stages of the run as they are now.
-        state: the state of the checkpoint; one that names no stage is of a run without stages.
+        state: the state of the checkpoint.
 
     Raises:
         UsageError: if a stage that is done was changed, moved, added or removed.
     """
-    name, epochs = state.get(STAGE, MAIN), state["epoch"]
-    records = state.get(STAGES) or [{"name": MAIN, "kind": "train", "first_epoch": 1}]
+    name, records, epochs = state[STAGE], state[STAGES], state["epoch"]
     further = further_records(state)
     if further:
         records, name = records[: -len(further)], MAIN
@@ -64,7 +63,7 @@ def find_place(plan: Sequence[PlannedStage], state: Mapping[str, Any]) -> int:
 
 def further_records(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the records of the later calls of `Trainer.fit` up to the one that a checkpoint belongs to."""
-    return [record for record in state.get(STAGES, []) if _FURTHER.fullmatch(record["name"])]
+    return [record for record in state[STAGES] if _FURTHER.fullmatch(record["name"])]
 
 
 def work_record(plan: Sequence[PlannedStage], name: str) -> dict[str, Any]:
@@ -99,16 +98,20 @@ def check_work(
     for stage in plan[index:last]:
         if stage.kind is StageKind.TRAIN and (stage is not plan[index] or epochs < stage.last_epoch):
             return
-        record = _record_of_done(directories, stage.name)
-        now = work_record(plan, stage.name)
-        if record is not None and record != now:
+        if not directories.is_done(stage.name):
+            continue
+        record, now = _stored_record(directories, stage.name), work_record(plan, stage.name)
+        if record != now:
             differing = [key for key in now if record.get(key) != now[key]]
             raise UsageError(_message(stage.name, differing, {} if "number" in differing else now, is_running=False))
 
 
-def _record_of_done(directories: StageDirectories, name: str) -> Mapping[str, Any] | None:
-    """Return the record of a stage that is done; None: it is not, or an older version has done it."""
-    return directories.facts(name).get(RECORD) if directories.is_done(name) else None
+def _stored_record(directories: StageDirectories, name: str) -> Mapping[str, Any]:
+    """Return the record of a stage that is done."""
+    record = directories.facts(name).get(RECORD)
+    if not isinstance(record, dict):
+        raise UsageError(f"the record of stage {shorten(name)} is {shorten(record)}: it is damaged")
+    return record
 
 
 def index_of(plan: Sequence[PlannedStage], name: str) -> int:
@@ -135,17 +138,18 @@ def check_stage_name(name: str, plan: Sequence[PlannedStage]) -> None:
 
 
 def require_place(state: Mapping[str, Any]) -> None:
-    """Raise unless the place in the state of a checkpoint has its form; older checkpoints have none.
+    """Raise unless the place in the state of a checkpoint has its form.
 
     Raises:
-        TfaipError: if it has another form.
+        TfaipError: if it is missing, or has another form.
     """
-    name, records = state.get(STAGE, MAIN), state.get(STAGES, [])
-    is_list = isinstance(records, list) and all(isinstance(record, dict) for record in records)
-    names = [record.get("name") for record in records] if is_list else []
+    name, records = state.get(STAGE), state.get(STAGES)
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        records = []
+    names = [record.get("name") for record in records]
     are_texts = all(isinstance(known, str) for known in (name, *names))
-    are_numbers = is_list and all(type(record.get("first_epoch", 1)) is int for record in records)
-    if not is_list or not are_texts or not are_numbers or (records and names[-1] != name):
+    are_numbers = all(type(record.get("first_epoch")) is int for record in records)
+    if not are_texts or not are_numbers or not names or names[-1] != name:
         raise TfaipError(f"the state of the checkpoint has {shorten(name)} as {STAGE}: it is damaged")
 
 

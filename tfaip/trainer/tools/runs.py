@@ -90,7 +90,7 @@ class StoredRun:
         history: rates and values of the epochs so far.
         params: flag without dashes -> stored value, without those that say where the run is; what has no flag is named
             by its dotted path.
-        best: its best epoch; None: it has none, or was trained by a version that did not store the name of the value.
+        best: its best epoch; None: it has none.
         changed: time of the last change of its history, or else of its params, in seconds since 1970.
         problem: why it cannot be read, or the error that ended it.
     """
@@ -251,7 +251,7 @@ def _has_stopped_early(stored: Mapping[str, Any], history: History, best: BestVa
         return False
     try:
         params: EarlyStoppingParams = from_dict(EarlyStoppingParams, group)
-    except TfaipError:  # those of another version
+    except TfaipError:  # edited by hand, or of a class of another package
         return False
     return params.status(history.scores(best.monitor), best.mode).stops_after is not None
 

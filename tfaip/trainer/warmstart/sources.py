@@ -13,7 +13,6 @@ from tfaip.model.weightsource import Source
 from tfaip.trainer.run.checkpoint import ARRAYS_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory, model_of_run
 from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.util.manifest import MANIFEST_FILE, read_manifest, verify_files
 from tfaip.util.paths import path_problem
 from tfaip.util.text import shorten
 
@@ -88,7 +87,4 @@ def _of_saved_model(path: Path, trim_graph_name: bool) -> Source:
     if path.name == SERVE_DIR and (path.parent / WEIGHTS_FILE).is_file():
         # An export of the toolkit: its weights file has the paths of the weights, a SavedModel does not.
         return Source(str(path), load_weights_of(path.parent))
-    if path.name == SERVE_DIR and (path.parent / MANIFEST_FILE).is_file():
-        names = [name for name in read_manifest(path.parent)["files"] if name.split("/")[0] == SERVE_DIR]
-        verify_files(path.parent, names)
     return read_saved_model(path, trim_graph_name)

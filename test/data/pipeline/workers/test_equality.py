@@ -46,6 +46,7 @@ def composed(processors: list[DataProcessorParams], split: int, **pipeline: Any)
     return data.create_pipeline(DataPipelineParams(batch_size=BATCH, **pipeline), RawDataGeneratorParams(rows(45)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processors", "source"),
     [
@@ -121,6 +122,7 @@ def test_samples_are_read_and_processed_in_workers_without_a_backend() -> None:
     assert pipeline.worker_stats() is None
 
 
+@pytest.mark.slow
 def test_workers_read_even_if_no_processor_runs_in_them() -> None:
     def epoch(processors: list[DataProcessorParams], processes: int) -> list[Any]:
         pre_proc = SequentialProcessorPipelineParams(processors=processors, run_parallel=False)

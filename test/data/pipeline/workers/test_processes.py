@@ -128,6 +128,7 @@ class Stop(Exception):  # noqa: N818
     """What a training raises in the middle."""
 
 
+@pytest.mark.slow
 def test_nothing_is_left_after_an_early_end() -> None:
     pipeline = make_pipeline(FilesParams(count=400), [FaultParams(at=-1)], num_processes=2)
 

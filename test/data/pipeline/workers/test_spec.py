@@ -126,7 +126,11 @@ if __name__ == "__main__":
     ("end", "facts"),
     [
         ("", "False (False, False) (False, False)\nFalse (True, True) (True, True)\n"),
-        ("def defaults():\n    return CountTrainerParams()\n", "False (True, True) (True, True)\n" * 2),
+        pytest.param(
+            "def defaults():\n    return CountTrainerParams()\n",
+            "False (True, True) (True, True)\n" * 2,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["found by their names", "used in the module"],
 )
