@@ -24,6 +24,8 @@ CONTENTS = {
         "docs/growing",
         "docs/stages",
         "docs/sweeps",
+        "docs/mlflow",
+        "docs/wandb",
         "docs/devices",
         "docs/testing",
         "docs/params",

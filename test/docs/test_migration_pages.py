@@ -95,7 +95,7 @@ CHOICES = [
     "--learning_rate NewbobMultiEpoch --learning_rate.modulation Cyclic --optimizer SGD --optimizer.groups Optimizer",
     "--learning_rate ReduceOnPlateau --schedules Schedule --weight_penalties Weight --stages a=Train",
     "--learning_rate WarmupCosineDecay --learning_rate.modulation Noam --optimizer AdamW",
-    "--learning_rate Piecewise --trainer.loggers MLflow WandB",
+    "--learning_rate Piecewise",
     "--learning_rate Function",
 ]
 FLAG = re.compile(r"--[a-z_]+(?:\.\w+)*")
