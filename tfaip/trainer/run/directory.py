@@ -10,7 +10,6 @@ from pathlib import Path
 from tfaip.components.formermodel import is_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.limits import FieldAdvice
-from tfaip.trainer.loggers.runloggers import LOGGED_FILE
 from tfaip.trainer.run import names
 from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
 from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_entry, remove_temporaries
@@ -90,11 +89,6 @@ class RunDirectory:
         """Return the directories of the stages."""
         return StageDirectories(self.root, self.stages)
 
-    @property
-    def loggers(self) -> Path:
-        """Directory that loggers write to."""
-        return self.root / names.LOGGERS_DIR
-
     def events(self, name: str) -> Path:
         """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
         return self.root / name
@@ -173,10 +167,12 @@ class RunDirectory:
         checkpoints = {run.checkpoints for run in runs}
         models = {self.export, *(run.best for run in runs)}
         files = {self.params_file, self.history_file, self.log_file}
-        own = {path.name for path in {*models, *files, self.stages, self.loggers}}
+        own = {path.name for path in {*models, *files, self.stages}}
         own |= {path.relative_to(self.root).parts[0] for path in checkpoints}
         for entry in sorted(self.root.iterdir()):
             name = final_name(entry)
+            if names.is_id_file(entry):
+                continue
             if name not in own and not names.EVENTS_NAME.fullmatch(name):
                 yield entry
             elif entry.is_symlink() or name != entry.name:
@@ -184,8 +180,8 @@ class RunDirectory:
             elif entry in files or not entry.is_dir():
                 if entry not in files or not entry.is_file():
                     yield entry
-            elif entry in models or entry == self.loggers:
-                if not is_ours(entry, (LOGGED_FILE,) if entry == self.loggers else MODEL_MARKS):
+            elif entry in models:
+                if not is_ours(entry, MODEL_MARKS):
                     yield entry
             elif entry == self.stages:
                 yield from (path for path in sorted(entry.iterdir()) if not _is_of_stages(path))
@@ -228,9 +224,10 @@ class RunDirectory:
 
     def _is_without_result(self) -> bool:
         """Return True if the directory contains only a run without checkpoint, model and values of an epoch."""
-        written_first = {names.PARAMS_FILE, names.LOG_FILE, names.HISTORY_FILE, names.LOGGERS_DIR}
+        written_first = {names.PARAMS_FILE, names.LOG_FILE, names.HISTORY_FILE}
         for entry in self.root.iterdir():
-            if final_name(entry) not in written_first and not self._holds_leftovers_only(entry):
+            is_first = final_name(entry) in written_first or names.is_id_file(entry)
+            if not is_first and not self._holds_leftovers_only(entry):
                 return False
         return self._is_history_empty()
 
@@ -266,7 +263,7 @@ class RunDirectory:
         parts = self.checkpoints.relative_to(self.root).parts
         directories = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
         files = [self.params_file, self.history_file, self.log_file]
-        return [*files, self.best, self.export, self.stages, self.loggers, *directories, *self._event_directories()]
+        return [*files, self.best, self.export, self.stages, *directories, *self._event_directories()]
 
     def _event_directories(self) -> list[Path]:
         return [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]

@@ -46,13 +46,11 @@ class Permission:
             name.
         history_file: absolute path of a history outside of the run, which the run replaces; None:
             there is none.
-        destinations: where its loggers send its values.
     """
 
     packages: tuple[str, ...] = ()
     import_root: str | None = None
     history_file: str | None = None
-    destinations: tuple[str, ...] = ()
 
     def and_trusted(self, packages: Iterable[str]) -> Permission:
         """Return a copy with further packages (`--trust`)."""
@@ -91,9 +89,8 @@ def record_permission(
     try:
         packages = _needed_packages(params, scenario.declared_packages())
         path = _record_of(params_file)
-        destinations = [place for place in (logger.destination() for logger in params.loggers) if place is not None]
         history_file = params.history_file and os.path.abspath(params.history_file)
-        typed = Permission(tuple(packages), permission.import_root, history_file, tuple(destinations))
+        typed = Permission(tuple(packages), permission.import_root, history_file)
         if typed == Permission():
             path.unlink(missing_ok=True)
             return
@@ -125,17 +122,16 @@ def _needed_packages(params: Any, own: Sequence[str]) -> list[str]:
 
 def _permission_in(record: Mapping[str, Any]) -> Permission:
     """Return the permission in a record, if it has the right form."""
-    packages, destinations = record["packages"], record["destinations"]
-    root, history_file = record["import_root"], record["history_file"]
-    texts = [*packages, *destinations, *(path for path in (root, history_file) if path is not None)]
-    if not all(isinstance(value, list) for value in (packages, destinations)) or not all(map(str.isprintable, texts)):
-        raise ValueError("it is no list of texts, or a text cannot be printed")
-    if not all(map(str.isidentifier, packages)) or not all(map(os.path.isabs, filter(None, (root, history_file)))):
-        raise ValueError("it is no name of a package, or no absolute path")
+    packages, root, history_file = record["packages"], record["import_root"], record["history_file"]
+    paths = [path for path in (root, history_file) if path is not None]
+    if not isinstance(packages, list) or not all(map(str.isidentifier, packages)):
+        raise ValueError("packages is no list of names")
+    if not all(map(str.isprintable, paths)) or not all(map(os.path.isabs, paths)):
+        raise ValueError("it is no absolute path")
     # A run that was stored there later must not become importable.
     if root is not None and (not os.path.isdir(root) or importpath.is_stored(root)):
         root = None
-    return Permission(tuple(packages), root, history_file, tuple(destinations))
+    return Permission(tuple(packages), root, history_file)
 
 
 def _run_of(params_file: Path) -> str:
