@@ -243,3 +243,26 @@ def test_no_run(tmp_path: Path) -> None:
         find_run(tmp_path / "missing")
     with pytest.raises(UsageError, match=f"no run at .*: expected a directory with {PARAMS_FILE}"):
         find_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stored", "file"),
+    [
+        ({"checkpoint_sub_dir": "documents"}, "documents/thesis.tex"),
+        ({"checkpoint_sub_dir": "documents"}, "documents"),
+        ({"checkpoint_sub_dir": "documents/old"}, "documents/thesis.tex"),
+        ({"checkpoint_sub_dir": "documents/old"}, "documents/old"),
+        ({"checkpoint_sub_dir": "documents/old"}, "documents/old/epoch_0001/thesis.tex"),
+        ({"early_stopping": {"best_model_name": "documents"}}, "documents/thesis.tex"),
+        ({"early_stopping": {"best_model_name": "documents"}}, "documents"),
+    ],
+)
+def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(
+    stored: dict[str, object], file: str, tmp_path: Path
+) -> None:
+    (tmp_path / PARAMS_FILE).write_text(json.dumps(stored))
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("years of work")
+    with pytest.raises(UsageError, match="documents.* is not what a run writes: move it away"):
+        RunDirectory(tmp_path).claim(overwrite=True)
+    assert (tmp_path / file).read_text() == "years of work"
