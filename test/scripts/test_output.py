@@ -27,7 +27,7 @@ def test_files_of_a_run(whole: Path) -> None:
             *(f"{directory}/{name}" for directory in ("best", "export") for name in MODEL),
             *("history.json", "train.log", "trainer_params.json"),
             *("train/events.out.tfevents", "validation/events.out.tfevents"),
-            "train/events.out.tfevents",  # the hyper-parameters
+            *("train/events.out.tfevents", "validation/events.out.tfevents"),  # the hyper-parameters
         ]
     )
     assert latest(run) == "epoch_0004"
