@@ -21,6 +21,10 @@ from tfaip.util.text import shorten_text
 _MOST_NAMES = 3
 
 
+class UnknownFlag(UsageError):
+    """A key of a config file that no params have."""
+
+
 def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[str] = ()) -> None:
     """Raise if something was given that no field has asked for; what was given for a removed field is only logged.
 
@@ -49,7 +53,7 @@ def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[
                 f"{shorten_text(origin)}: {key} is a flag of the command itself: give it as --{key} on the command "
                 "line, and leave it out here"
             )
-        raise UsageError(
+        raise UnknownFlag(
             f"{shorten_text(origin)}: unknown key {shorten_text(key, 120)}{_hint(key, roots, general, '')}"
         )
 
