@@ -48,7 +48,7 @@ Parse = Callable[[Mapping[str, Any]], Any]
 Point = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Variable:
     """A flag that varies.
 
@@ -63,8 +63,8 @@ class Variable:
     flag: str
     distribution: Any
     choices: Mapping[str, Any]
-    others: Mapping[str, Any] | None
-    contexts: Sequence[Point]
+    others: Mapping[str, Any] | None = None
+    contexts: list[Point] = field(default_factory=list)
 
     def exists(self, point: Point) -> bool:
         """Return True if the flag exists with what was drawn before."""
@@ -110,18 +110,15 @@ def combinations(space: Sequence[Variable]) -> list[Point]:
 def config_of(space: Sequence[Variable], point: Point) -> dict[str, Any]:
     """Return the content of a config file with drawn values."""
     config: dict[str, Any] = {}
-    for variable in space:
-        if variable.flag in point:
-            drawn = point[variable.flag]
-            config = _with_flag(config, variable.flag, variable.choices.get(drawn, drawn), variable.others)
+    for variable in [variable for variable in space if variable.flag in point]:
+        drawn = point[variable.flag]
+        value = variable.choices.get(drawn, drawn)
+        parent, _, item = variable.flag.rpartition(".")
+        if variable.others is None:
+            config[variable.flag] = value
+        else:
+            config[parent] = {**variable.others, **config.get(parent, {}), item: value}
     return config
-
-
-def _with_flag(config: Mapping[str, Any], flag: str, value: Any, others: Mapping[str, Any] | None) -> dict[str, Any]:
-    if others is None:
-        return {**config, flag: value}
-    parent, _, item = flag.rpartition(".")
-    return {**config, parent: {**others, **config.get(parent, {}), item: value}}
 
 
 def read_space(file: str, parse: Parse) -> list[Variable]:
@@ -160,34 +157,36 @@ def _entries(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _variable(flag: str, entry: Any, before: Sequence[Variable], parse: Parse) -> Variable:
     """Return a flag with its values, and with the choices of other flags with which it exists."""
-    choices, numbers, samples = {}, {}, entry
+    numbers: dict[str, Any] = {}
     if isinstance(entry, list):
         choices = {value if isinstance(value, str) else json.dumps(value): value for value in entry}
-        distribution: Any = CategoricalDistribution(list(choices))
+        variable, samples = Variable(flag, CategoricalDistribution(list(choices)), choices), list(choices)
     else:
         # YAML reads `1e-4`, without a dot, as a text.
         numbers = {key: float(value) if isinstance(value, str) else value for key, value in entry.items()}
         if not all(map(math.isfinite, numbers.values())):
             raise ValueError("a limit is not finite")
-        distribution = FloatDistribution(**numbers)
+        variable = Variable(flag, FloatDistribution(**numbers), {})
         samples = [numbers["low"], numbers["high"], min(numbers["low"] + numbers.get("step", 0), numbers["high"])]
     parent, _, item = flag.rpartition(".")
-    contexts, unknown, has_fractions = [], UnknownFlag(), False
+    unknown, has_fractions = UnknownFlag(), False
     for context in combinations([one for one in before if one.choices and flag.startswith(f"{one.flag}.")]):
-        config = config_of(before, context)
-        others = flag_values(parse(config)).get(parent)
+        values = flag_values(parse(config_of(before, context)))
+        if isinstance(values.get(parent), dict):
+            variable.others = values[parent]
         try:
             for sample in samples:
-                values = flag_values(parse(_with_flag(config, flag, sample, others)))
-                has_fractions |= isinstance(values.get(flag) if others is None else values[parent][item], float)
-            contexts.append((context, others))
+                values = flag_values(parse(config_of([*before, variable], {**context, flag: sample})))
+                taken = values.get(flag) if variable.others is None else values[parent][item]
+                has_fractions = has_fractions or isinstance(taken, float)
+            variable.contexts.append(context)
         except UnknownFlag as error:
             unknown = error
-    if not contexts:
+    if not variable.contexts:
         raise unknown
     if numbers and not has_fractions:
-        distribution = IntDistribution(**{key: int(number) for key, number in numbers.items()})
-    return Variable(flag, distribution, choices, contexts[0][1], [context for context, _ in contexts])
+        variable.distribution = IntDistribution(**{key: int(number) for key, number in numbers.items()})
+    return variable
 
 
 @dataclass
@@ -228,15 +227,10 @@ class Sweep:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         pruners = {"median": optuna.pruners.MedianPruner, "hyperband": optuna.pruners.HyperbandPruner}
         pruner = pruners.get(options.pruner, optuna.pruners.NopPruner)()
+        study: Any = {"study_name": STUDY, "direction": f"{self._mode}imize", "load_if_exists": True}
         try:
             self._storage = optuna.storages.RDBStorage(options.storage or f"sqlite:///{file}")
-            self._study = optuna.create_study(
-                storage=self._storage,
-                study_name=STUDY,
-                direction=f"{self._mode}imize",
-                pruner=pruner,
-                load_if_exists=True,
-            )
+            self._study = optuna.create_study(storage=self._storage, pruner=pruner, **study)
         except Exception as error:  # of the database, its driver, or Optuna; the text may contain a password
             where = "the database of --storage" if options.storage else shorten_text(file, 160)
             raise UsageError(f"{where} cannot be opened: {type(error).__name__}") from error
@@ -269,10 +263,10 @@ class Sweep:
         """
         try:
             with locked_directory(self._directory):
-                running = [trial.number for trial in self.trials() if trial.state is TrialState.RUNNING]
-                if self._options.storage:  # other machines may have trials in the same study
-                    running = [number for number in running if self.run_of(number).with_suffix(".json").is_file()]
-                self._interrupted = running
+                # With --storage other machines may have trials in the same study.
+                for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+                    if not self._options.storage or self.run_of(trial.number).with_suffix(".json").is_file():
+                        self._interrupted.append(trial.number)
                 try:
                     while self._advance():
                         time.sleep(_POLL_S)

@@ -52,8 +52,10 @@ stopped or killed. Takes the flags of tfaip-train, and:
 @command.entry_point(USAGE, "scenario")
 def main(name: str, flags: list[str]) -> None:
     """Search for the best params of a training."""
+    from tfaip.backend.selection import import_backend
     from tfaip.device.gpus import installed_gpus, visible_gpus
     from tfaip.params.commandline.arguments import split_arguments
+    from tfaip.util.construction import construct
     from tfaip.util.paths import require_directory
 
     scenario = open_scenario(name)
@@ -81,7 +83,9 @@ def main(name: str, flags: list[str]) -> None:
         varied = f"{', '.join(variable.flag for variable in space)} in {args.trials} trials of {scenario.__name__}"
         command.print_plan(f"search {varied} by {args.sampler}", f"{args.output_dir}/trial_0000 ...")
         return
-    args.monitor = args.monitor or _best_mode(scenario, args.trainer)
+    if not args.monitor:
+        import_backend()
+        args.monitor = construct(scenario, args.trainer.scenario).best_logging_settings()[0]
     words = [name]
     for flag, values in given.items():
         words += [f"--{flag}={values[0]}", *values[1:]] if values else [f"--{flag}"]
@@ -116,16 +120,6 @@ def _parse(name: str, scenario: Any, flags: Sequence[str]) -> Any:
     if find_spec("optuna") is None:
         raise UsageError(f"{PROG} needs Optuna, which is not installed: pip install 'tfaip[sweep]'")
     return args
-
-
-def _best_mode(scenario: Any, params: Any) -> str:
-    """Return "min" or "max", for the value that tells the best model; imports the backend."""
-    from tfaip.backend.selection import import_backend
-    from tfaip.util.construction import construct
-
-    import_backend()
-    mode: str = construct(scenario, params.scenario).best_logging_settings()[0]
-    return mode
 
 
 if __name__ == "__main__":
