@@ -65,15 +65,23 @@ class Source:
         Raises:
             UsageError: it is given in two spellings: dotted and nested, or old and new.
         """
+        # `a.b.c` may be one key, or nested in any way: `a: {b.c: ...}`.
+        found = [hit for spelling in self._spellings(flag) for hit in _search(self.tree, spelling, ())]
+        if len(found) > 1:
+            raise UsageError(f"{label(flag, self.origin)} is given twice: give it once")
+        return found[0] if found else None
+
+    def find_below(self, flag: str) -> Iterator[tuple[str, Path, Any]]:
+        """Yield what is given below a flag: the rest of its name, the keys that lead to it, and the value."""
+        for spelling in self._spellings(flag):
+            yield from _search_below(self.tree, f"{spelling}.", ())
+
+    def _spellings(self, flag: str) -> list[str]:
         spellings = [flag]
         for new, old in self.former.items():
             if flag == new or flag.startswith(f"{new}."):
                 spellings.append(old + flag[len(new) :])
-        # `a.b.c` may be one key, or nested in any way: `a: {b.c: ...}`.
-        found = [hit for spelling in spellings for hit in _search(self.tree, spelling, ())]
-        if len(found) > 1:
-            raise UsageError(f"{label(flag, self.origin)} is given twice: give it once")
-        return found[0] if found else None
+        return spellings
 
     def unused(self) -> Iterator[str]:
         """Yield the keys that have not been asked for."""
@@ -136,6 +144,16 @@ class Settings:
                 hit = Hit(value, source.origin, rank)
         return hit
 
+    def below(self, flag: str, lowest: int = 0) -> dict[str, Hit]:
+        """Return what is given for names below a flag that holds a value."""
+        hits = {}
+        for rank, source in enumerate(self.sources):
+            for name, path, value in source.find_below(flag):
+                source.used.add(path)
+                if rank >= lowest:
+                    hits[name] = Hit(value, source.origin, rank)
+        return hits
+
     def replace(self, prefix: str, rank: int) -> None:
         """Accept unknown keys below `prefix` in lower sources: this rank chose another class."""
         self._replaced.append((prefix, rank))
@@ -156,6 +174,14 @@ class Settings:
 
 def _parts(value: Any) -> dict[str, Any] | None:
     return None if isinstance(value, Words) else items_of(value)
+
+
+def _search_below(value: Any, beginning: str, path: Path) -> Iterator[tuple[str, Path, Any]]:
+    for key, item in (_parts(value) or {}).items():
+        if key.startswith(beginning):
+            yield key[len(beginning) :], (*path, key), item
+        elif beginning.startswith(f"{key}.") and beginning != f"{key}.":
+            yield from _search_below(item, beginning[len(key) + 1 :], (*path, key))
 
 
 def _search(value: Any, flag: str, path: Path) -> Iterator[tuple[Path, Any]]:
