@@ -26,6 +26,7 @@ from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.params.flags import flag_values, get_flag, set_flags
 from tfaip.params.names.trust import OwnPackage
+from tfaip.params.values.flat import flat_params
 from tfaip.params.values.serialization import from_dict, from_json, to_dict, to_json
 from tfaip.params.values.storable import prepare, require_readable
 
@@ -161,6 +162,8 @@ def test_a_tree_is_stored_with_names_and_arguments() -> None:
     params.kernel_regularizer = Regularizer("L2", l2=0.01)
     assert to_dict(params)["kernel_regularizer"] == {"class": "L2", "arguments": {"l2": 0.01}}
     assert from_dict(Layers, to_dict(params)) == params
+    flat = flat_params(to_dict(params))
+    assert (flat["kernel_regularizer"], flat["kernel_regularizer.l2"]) == ("L2", 0.01)
 
 
 def test_names_may_be_set_in_python() -> None:

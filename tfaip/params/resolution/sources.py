@@ -65,23 +65,15 @@ class Source:
         Raises:
             UsageError: it is given in two spellings: dotted and nested, or old and new.
         """
-        # `a.b.c` may be one key, or nested in any way: `a: {b.c: ...}`.
-        found = [hit for spelling in self._spellings(flag) for hit in _search(self.tree, spelling, ())]
-        if len(found) > 1:
-            raise UsageError(f"{label(flag, self.origin)} is given twice: give it once")
-        return found[0] if found else None
-
-    def find_below(self, flag: str) -> Iterator[tuple[str, Path, Any]]:
-        """Yield what is given below a flag: the rest of its name, the keys that lead to it, and the value."""
-        for spelling in self._spellings(flag):
-            yield from _search_below(self.tree, f"{spelling}.", ())
-
-    def _spellings(self, flag: str) -> list[str]:
         spellings = [flag]
         for new, old in self.former.items():
             if flag == new or flag.startswith(f"{new}."):
                 spellings.append(old + flag[len(new) :])
-        return spellings
+        # `a.b.c` may be one key, or nested in any way: `a: {b.c: ...}`.
+        found = [hit for spelling in spellings for hit in _search(self.tree, spelling, ())]
+        if len(found) > 1:
+            raise UsageError(f"{label(flag, self.origin)} is given twice: give it once")
+        return found[0] if found else None
 
     def unused(self) -> Iterator[str]:
         """Yield the keys that have not been asked for."""
@@ -148,7 +140,7 @@ class Settings:
         """Return what is given for names below a flag that holds a value."""
         hits = {}
         for rank, source in enumerate(self.sources):
-            for name, path, value in source.find_below(flag):
+            for name, path, value in _search_below(source.tree, f"{flag}.", ()):
                 source.used.add(path)
                 if rank >= lowest:
                     hits[name] = Hit(value, source.origin, rank)
