@@ -130,7 +130,7 @@ $(DEMO_STAMP): pyproject.toml requirements.txt setup.py
 # After those of the demo.
 $(STAMP): $(DEMO_STAMP)
 	@echo 'Installing all extras into $(VENV), about 240 packages (2 minutes the first time) ...'
-	@$(BIN)/python tools/install.py tutorial jax onnx parquet plot profile tfrecord sweep mlflow wandb docs dev
+	@$(BIN)/python tools/install.py tutorial jax onnx parquet plot profile sweep docs dev
 	@touch $@
 
 clean:

@@ -1,20 +1,16 @@
 """Samples of files: each generator against the reader of its format, which reads in the order of the file.
 
-    python benchmarks/formats.py [--only parquet hdf5 tar tfrecord images] [--samples 20000] [--repeat 7]
+    python benchmarks/formats.py [--only parquet images] [--samples 20000] [--repeat 7]
 
 A sample is a vector of 750 float32 numbers (3 kB) and a class; of images, a PNG of 32x32 and a class. The
 generators read in order and, as a training does, in random order. The peers: pyarrow by batches of 1,000 rows,
-h5py row by row, `tarfile` and, if installed, webdataset, `tf.data.TFRecordDataset` with `parse_single_example`,
-Pillow.
+and Pillow.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import io
 import statistics
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -25,10 +21,7 @@ from typing import Any
 import numpy as np
 
 from tfaip.data.generators.arrow import Parquet
-from tfaip.data.generators.hdf5 import Hdf5
 from tfaip.data.generators.imagefolder import ImageFolder
-from tfaip.data.generators.tarshards import TarShards
-from tfaip.data.generators.tfrecord import TFRecord
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.util.terminal import print_table
 
@@ -72,67 +65,6 @@ def with_pyarrow(path: Path) -> Iterator[tuple[Any, int]]:
         yield from zip(vectors, batch.column("y").to_pylist(), strict=True)
 
 
-def write_hdf5(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
-    import h5py
-
-    with h5py.File(path, "w") as file:
-        file["x"], file["y"] = vectors, classes
-
-
-def with_h5py(path: Path) -> Iterator[tuple[Any, int]]:
-    import h5py
-
-    with h5py.File(path) as file:
-        x, y = file["x"], file["y"]
-        for row in range(len(y)):
-            yield x[row], int(y[row])
-
-
-def write_tar(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
-    with tarfile.open(path, "w") as archive:
-        for number, (vector, label) in enumerate(zip(vectors, classes, strict=True)):
-            for extension, value in (("x", vector.tobytes()), ("cls", str(label).encode())):
-                member = tarfile.TarInfo(f"{number:08}.{extension}")
-                member.size = len(value)
-                archive.addfile(member, io.BytesIO(value))
-
-
-def with_tarfile(path: Path) -> Iterator[tuple[Any, int]]:
-    with tarfile.open(path) as archive:
-        content = b""
-        for member in archive:
-            value = archive.extractfile(member).read()  # type: ignore[union-attr]
-            if member.name.endswith(".cls"):
-                yield content, int(value)
-            content = value
-
-
-def with_webdataset(path: Path) -> Iterator[tuple[Any, int]]:
-    import webdataset
-
-    for sample in webdataset.WebDataset(str(path), shardshuffle=False):
-        yield sample["x"], int(sample["cls"])
-
-
-def write_tfrecord(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for vector, label in zip(vectors, classes, strict=True):
-            x = tf.train.Feature(float_list=tf.train.FloatList(value=vector))
-            y = tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))
-            writer.write(tf.train.Example(features=tf.train.Features(feature={"x": x, "y": y})).SerializeToString())
-
-
-def with_tensorflow(path: Path) -> Iterator[tuple[Any, int]]:
-    import tensorflow as tf
-
-    features = {"x": tf.io.FixedLenFeature([SIZE], "float32"), "y": tf.io.FixedLenFeature([], "int64")}
-    records = tf.data.TFRecordDataset(str(path)).map(lambda record: tf.io.parse_single_example(record, features))
-    for sample in records.as_numpy_iterator():
-        yield sample["x"], int(sample["y"])
-
-
 def write_images(path: Path, vectors: np.ndarray, classes: np.ndarray) -> None:
     from PIL import Image
 
@@ -153,13 +85,6 @@ def with_pillow(path: Path) -> Iterator[tuple[Any, int]]:
 
 FORMATS = {
     "parquet": Format(write_parquet, lambda path: Parquet(**columns(path)), {"pyarrow": with_pyarrow}),
-    "hdf5": Format(write_hdf5, lambda path: Hdf5(**columns(path)), {"h5py": with_h5py}),
-    "tar": Format(
-        write_tar,
-        lambda path: TarShards(files=[str(path)], input_columns=["x"], target_columns=["cls"]),
-        {"tarfile": with_tarfile, "webdataset": with_webdataset},
-    ),
-    "tfrecord": Format(write_tfrecord, lambda path: TFRecord(**columns(path)), {"TensorFlow": with_tensorflow}),
     "images": Format(write_images, lambda path: ImageFolder(folder=str(path), channels=1), {"Pillow": with_pillow}),
 }
 
@@ -199,8 +124,7 @@ def main() -> None:
     rows = []
     for name in args.only:
         kind = FORMATS[name]
-        readers = {"generator": ours(kind, False), "random order": ours(kind, True)}
-        readers |= {peer: read for peer, read in kind.peers.items() if peer != "webdataset" or _has(peer)}
+        readers = {"generator": ours(kind, False), "random order": ours(kind, True), **kind.peers}
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "data")
             kind.write(path, vectors, classes)
@@ -213,10 +137,6 @@ def main() -> None:
             speed = args.samples / statistics.median(found)
             rows.append([name, reader, f"{speed:,.0f}", "" if reader == "generator" else f"{ratio:.2f}"])
     print_table(["format", "reader", "samples/s", "time of the generator / of it"], rows)
-
-
-def _has(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from tfaip.data.generators.csvfile import (
     CsvGeneratorParams as CsvGeneratorParams,
 )
 from tfaip.data.generators.dataset import DatasetGenerator as DatasetGenerator
-from tfaip.data.generators.hdf5 import Hdf5 as Hdf5
 from tfaip.data.generators.imagefolder import ImageFolder as ImageFolder
 from tfaip.data.generators.listsfile import (
     ListsFileGenerator as ListsFileGenerator,
@@ -24,8 +23,6 @@ from tfaip.data.generators.listsfile import (
 )
 from tfaip.data.generators.mixed import Mixed as Mixed
 from tfaip.data.generators.sequence import SequenceGenerator as SequenceGenerator
-from tfaip.data.generators.tarshards import TarShards as TarShards
-from tfaip.data.generators.tfrecord import TFRecord as TFRecord
 from tfaip.data.pipeline.datagenerator import (
     DataGenerator as DataGenerator,
     Generator as Generator,
@@ -99,6 +96,7 @@ from tfaip.model.layerbaseparams import LayerBaseParams as LayerBaseParams
 from tfaip.model.modelbase import ModelBase as ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams as ModelBaseParams
 from tfaip.model.tensorboardwriter import TensorboardWriter as TensorboardWriter
+from tfaip.params.flags import flag_values as flag_values
 from tfaip.params.names.nameable import nameable as nameable
 from tfaip.params.options import option as option
 from tfaip.params.shared import shared as shared

@@ -36,10 +36,6 @@ class Source:
     tree: ast.Module
     nodes: list[ast.AST]
 
-    def summary(self) -> str:
-        """Return the first line of the docstring; empty if there is none."""
-        return (ast.get_docstring(self.tree) or "").partition("\n")[0]
-
 
 def read_sources(root: Path) -> dict[Path, Source]:
     """Read and parse all files below a directory once; return them by their path."""
@@ -94,7 +90,6 @@ def count_figures(sources: Mapping[Path, Source], tests: Path, table: Mapping[st
         figures[group] = figures.get(group, 0) + code_lines(source)
     nodes = [node for source in sources.values() for node in source.nodes]
     names = {kind: sum(len(entry["names"].split()) for entry in table[kind]) for kind in ("private", "matched")}
-    lines = sum(len(source.lines) for source in sources.values())
     test_lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tests.rglob("*.py"))
     return {
         **figures,
@@ -104,7 +99,6 @@ def count_figures(sources: Mapping[Path, Source], tests: Path, table: Mapping[st
         "matched_names": names["matched"],
         "imports_in_functions": count_inner_imports(nodes),
         "test_lines": test_lines,
-        "test_lines_per_100_lines": round(100 * test_lines / lines),
     }
 
 

@@ -1,12 +1,11 @@
-"""Picture of the packages in docs/architecture.md, the list of their files in docs/files.md, and the budgets.
+"""Picture of the packages in docs/architecture.md, and the budgets.
 
-    python tools/structure.py            # write both pages again
-    python tools/structure.py --check    # fail if one is out of date, or a budget is not kept (part of `make lint`)
+    python tools/structure.py            # draw the picture again
+    python tools/structure.py --check    # fail if it is out of date, or a budget is not kept (part of `make lint`)
     python tools/structure.py --budgets  # lower the budgets in budgets.toml to the figures of today
 
 The picture shows the import contracts and the imports themselves: a box is a package, an arrow an import. An arrow is
-left out where a chain of others says the same, so that the picture stays readable. The list has the first line of the
-docstring of every file.
+left out where a chain of others says the same, so that the picture stays readable.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ import tomllib
 from pathlib import Path
 
 import grimp
-from budgets import Source, check_budgets, lower_budgets, read_sources
+from budgets import check_budgets, lower_budgets, read_sources
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
-FILES_PAGE = ROOT / "docs" / "files.md"
 PACKAGE = "tfaip"
 BEGIN, END = "<!-- picture: tools/structure.py -->\n", "<!-- end of the picture -->\n"
 
@@ -88,46 +86,21 @@ def page_with_picture() -> str:
     return f"{before}{BEGIN}{draw()}{END}{after}"
 
 
-def list_files(sources: dict[Path, Source]) -> str:
-    """Return the page that lists the files of the package, one section per directory."""
-    lines = [
-        "# Files",
-        "",
-        "What each file of the package holds: the first line of its docstring, written by `python tools/structure.py`.",
-        "The packages and their order are described in [architecture.md](architecture.md).",
-    ]
-    for directory in sorted({file.parent for file in sources}):
-        lines += ["", f"## `{directory.relative_to(ROOT).as_posix()}/`"]
-        init = sources.get(directory / "__init__.py")
-        if init is not None and init.summary():
-            lines += [init.summary()]
-        modules = [file for file in sources if file.parent == directory and file.name != "__init__.py"]
-        if modules:
-            lines += [""]
-        lines += [f"- `{file.name}`: {sources[file].summary()}" for file in modules]
-    return "\n".join([*lines, ""])
-
-
 def main() -> int:
-    """Write or check both pages, check or lower the budgets; return the exit code."""
+    """Draw the picture or check it, check or lower the budgets; return the exit code."""
     gc.disable()  # the trees of all files stay, and are searched again and again
     sources = read_sources(ROOT / PACKAGE)
     if "--budgets" in sys.argv[1:]:
         lower_budgets(sources, ROOT / "test")
         return 0
-    outdated = []
-    for page, content in ((PAGE, page_with_picture()), (FILES_PAGE, list_files(sources))):
-        if page.exists() and page.read_text(encoding="utf-8") == content:
-            continue
-        outdated.append(page)
-        if "--check" not in sys.argv[1:]:
-            page.write_text(content, encoding="utf-8")
+    page = page_with_picture()
+    is_outdated = PAGE.read_text(encoding="utf-8") != page
     if "--check" not in sys.argv[1:]:
+        PAGE.write_text(page, encoding="utf-8")
         return 0
     problems = check_budgets(sources, ROOT / "test")
-    if outdated:
-        names = ", ".join(str(page) for page in outdated)
-        problems.append(f"out of date: {names}; run {sys.executable} tools/structure.py")
+    if is_outdated:
+        problems.append(f"{PAGE} is out of date; run {sys.executable} tools/structure.py")
     for problem in problems:
         print(problem)
     return 1 if problems else 0

@@ -24,6 +24,8 @@ CONTENTS = {
         "docs/growing",
         "docs/stages",
         "docs/sweeps",
+        "docs/mlflow",
+        "docs/wandb",
         "docs/devices",
         "docs/testing",
         "docs/params",
@@ -34,7 +36,6 @@ CONTENTS = {
     "Development": [
         "CONTRIBUTING",
         "docs/architecture",
-        "docs/files",
         "docs/keras_notes",
         "benchmarks/README",
         "SECURITY",

@@ -76,7 +76,6 @@ def test_processes_train_as_one(alone: Result, alone_and_random: list[Result], t
         "write_checkpoints": True,
         "export_best": True,
         "export_final": True,
-        "loggers": ["NoteLoggerParams"],
     }
     half: Case = {"set": {"device.precision": "mixed_float16"}}
     results = train_together(tmp_path, [{"set": {**EVERYTHING, **run, "epochs": 2}}, half, RANDOM], processes)
@@ -91,9 +90,6 @@ def test_processes_train_as_one(alone: Result, alone_and_random: list[Result], t
         assert "lav_l0_distance" in result["epochs"][0]
     # Written once, and whole: another number of processes goes on from there.
     assert {"best", "export", "lav_l0", "history.json", "train.log"} <= {p.name for p in (tmp_path / "run").iterdir()}
-    noted = [line.split(maxsplit=1) for line in (tmp_path / "run" / "loggers" / "note").read_text().splitlines()]
-    assert [what for _, what in noted] == ["begin 0", "log 1", "log 2", "finished 0"]
-    assert len({process for process, _ in noted}) == 1
     stored = json.loads((tmp_path / "run" / "trainer_params.json").read_text())["device"]
     assert (stored["num_processes"], stored["process_id"], stored["coordinator"]) == (None, None, None)
 

@@ -95,20 +95,12 @@ def generator(name: str) -> Any:
     return getattr(scored, name)()
 
 
-def loggers(names: list[str]) -> list[Any]:
-    """Params of loggers of this test."""
-    from test.device import notelogger
-
-    return [getattr(notelogger, name)() for name in names]
-
-
 _MAKERS: dict[str, Callable[[Any], Any]] = {
     "optimizer.groups": groups,
     "stages": stages,
     "schedules": schedules,
     "scenario.model": model,
     "gen.train": generator,
-    "loggers": loggers,
 }
 
 

@@ -16,7 +16,7 @@ import tfaip.imports
 import tfaip.testing
 from test.support.commands import REPOSITORY
 from tfaip.lav import callbacks
-from tfaip.trainer import loggers, optimizer, scheduler
+from tfaip.trainer import optimizer, scheduler
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data):: (\w+)$", re.MULTILINE)
@@ -72,10 +72,7 @@ def test_the_reference_has_every_public_name_once() -> None:
         name for page in (REPOSITORY / "docs" / "api").glob("*.md") for name in DIRECTIVE.findall(page.read_text())
     )
     classes = {
-        name
-        for module in (loggers, optimizer, scheduler)
-        for name in module.__all__
-        if isinstance(getattr(module, name), type)
+        name for module in (optimizer, scheduler) for name in module.__all__ if isinstance(getattr(module, name), type)
     }
     public = {*tfaip.imports.__all__, *tfaip.testing.__all__, *classes}
     public |= {

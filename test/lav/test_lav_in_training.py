@@ -351,7 +351,6 @@ def test_samples_are_printed_up_to_the_limit(tmp_path):
 
 
 @pytest.mark.guard
-@pytest.mark.backend
 def test_a_signal_during_lav_is_obeyed_and_the_run_goes_on_exactly(tmp_path, monkeypatch):
     expected, _ = train(lav_params())
 

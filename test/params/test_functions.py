@@ -13,9 +13,8 @@ import pytest
 from test.params.tiny_flags import tiny_params
 from tfaip.errors import UsageError
 from tfaip.params import nameable
-from tfaip.params.names.lightning import LIGHTNING_OPTIONS
 from tfaip.params.names.nameable import is_made_for_params, is_nameable
-from tfaip.params.names.returnn import RETURNN_OPTIONS
+from tfaip.params.names.suggestions import RETURNN_OPTIONS
 from tfaip.params.names.trust import OwnPackage, UntrustedName
 from tfaip.params.types.functions import FunctionByName, load_function
 from tfaip.trainer.scheduler import FunctionParams, NewbobMultiEpochParams, NewbobRelParams
@@ -192,6 +191,10 @@ def test_arguments_by_name() -> None:
         ("--trainer.learning_rate_file", "--trainer.history_file"),
         ("--optimizer.gradient_clip", "--optimizer.clip_value"),
         ("--accum_grad_multiple_step", "--trainer.train_accum_steps"),
+        ("--pretrain.construction_algo", "--stages"),
+        ("--trainer.pretrain", "--stages"),
+        ("--pretrain.repetitions", "--pretraining.repetitions"),
+        ("--default_learning_rates", "--learning_rate.rates"),
     ],
 )
 def test_names_of_returnn_are_answered_with_ours(flag: str, here: str) -> None:
@@ -220,84 +223,6 @@ def test_the_names_here_exist() -> None:
     for flag in sorted(set(RETURNN_OPTIONS.values()) - {"learning_rate", "learning_rate.modulation"}):
         # Whatever else may be wrong with this value, the flag is known.
         assert "unknown" not in complaint("--learning_rate", "NewbobMultiEpoch", f"--{flag}=1"), flag
-
-
-@pytest.mark.parametrize(
-    ("flag", "answer"),
-    [
-        ("--pretrain", "stages are declared with --stages NAME=TrainStage, --pretraining.vary, or the hook"),
-        ("--pretrain_copy_output_layer", "stages are declared with --stages"),
-        ("--trainer.pretrain", "stages are declared with --stages"),
-        ("--pretrain.construction_algo", r"the hook pretraining\(idx, params\) .* --pretraining.vary"),
-        ("--pretrain.#config", "a stage may override any of the params"),
-        ("--pretrain.#repetitions", r"the hook pretraining returns \(params, repetitions\)"),
-        ("--pretrain_learning_rate", "the rate of a stage is its override learning_rate.lr=RATE"),
-        ("--use_learning_rate_control_always", "the control follows all stages, but for .*--pretraining.rate_control"),
-        ("--custom_train_pipeline", r"the hook params_for_epoch\(epoch, params\)"),
-        ("--chunking", "chunks are made by a StreamProcessor"),
-        ("--load_epoch", "tfaip-resume-training RUN/checkpoint/epoch_0007 continues"),
-        ("--task", "each task is a command: tfaip-train"),
-    ],
-)
-def test_options_of_returnn_without_counterpart_are_answered(flag: str, answer: str) -> None:
-    with pytest.raises(UsageError, match=f"^unknown flag {flag}: {answer}") as caught:
-        tiny_params(flag, "1")
-    assert len(str(caught.value)) <= 300
-    for named in re.findall(r"--([\w.]+)", str(caught.value).partition(": ")[2]):
-        assert "unknown" not in complaint("--learning_rate", "NewbobMultiEpoch", f"--{named}=1"), named
-
-
-@pytest.mark.parametrize(
-    ("flag", "here"),
-    [
-        ("--preload_from_files", "--warmstart.model"),
-        ("--preload_from_files.encoder.filename", "--warmstart.model"),
-        ("--import_model_train_epoch1", "--warmstart.model"),
-        ("--num_epochs", "--trainer.epochs"),
-        ("--pretrain.repetitions", "--pretraining.repetitions"),
-        ("--copy_param_mode", "--transfer.mode"),
-        ("--pretrain.copy_param_mode", "--transfer.mode"),
-        ("--max_seqs", "--train.batch_size"),
-        ("--gradient_clip_global_norm", "--optimizer.clip_global_norm"),
-        ("--param_variational_noise", "--weight_noise.stddev"),
-        ("--L2", "--weight_penalties"),
-        ("--forward_weights_init", "--trainer.param_init"),
-        ("--partition_epoch", "--trainer.scale_epoch_size"),
-        ("--train.partition_epoch", "--trainer.scale_epoch_size"),
-        ("--cleanup_old_models.keep_last_n", "--trainer.keep_checkpoints"),
-        ("--torch_amp", "--device.precision"),
-    ],
-)
-def test_further_names_of_returnn(flag: str, here: str) -> None:
-    with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
-        tiny_params(flag, "1")
-
-
-@pytest.mark.parametrize(("name", "here"), LIGHTNING_OPTIONS.items())
-def test_names_of_lightning(name: str, here: str) -> None:
-    for flag in (f"--{name}", f"--trainer.{name}"):
-        with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean --{here}\?"):
-            tiny_params(flag, "1")
-    assert here in ("dry_run", "summary") or "unknown" not in complaint(f"--{here}=1")
-
-
-@pytest.mark.parametrize(
-    ("flag", "answer"),
-    [
-        ("--ckpt_path", "tfaip-resume-training RUN continues a run; "),
-        ("--trainer.max_steps", "a training is counted in epochs: "),
-        ("--trainer.save_top_k", "one best model is kept, "),
-        ("--fit.trainer.max_time", "a signal stops a job with a time limit"),
-        ("--trainer.limit_val_batches", "--val.limit N is a number of samples, not of batches"),
-        ("--early_stopping.patience", r"--early_stopping.n_to_go is patience \+ 1"),
-        ("--early_stopping.monitor", "early stopping follows the value that tells the best model"),
-        ("--optimizer.class_path", "a class is chosen by its name, in a file as __cls__"),
-        ("--model.init_args.units", "a class is chosen by its name, in a file as __cls__"),
-    ],
-)
-def test_options_of_lightning_without_counterpart_are_answered(flag: str, answer: str) -> None:
-    with pytest.raises(UsageError, match=f"^unknown flag {flag}: {answer}"):
-        tiny_params(flag, "1")
 
 
 def test_a_function_whose_arguments_are_not_known(foreign: Path) -> None:

@@ -45,11 +45,6 @@ CASES: dict[str, tuple[list[str], str, str]] = {
         "compare serve/ with the graph of RUN/best (TutorialScenario) on 16 samples",
         "o.json",
     ),
-    "check_scenario": (
-        ["check_scenario", FULL],
-        "check TutorialScenario and the 9 files of tfaip.scenario.tutorial.full",
-        "no file",
-    ),
     "preview_schedule": (
         ["preview_schedule", FULL, "--trainer.epochs", "3", "--learning_rate", "Constant"],
         "show the learning rate of 3 epochs of 90 batches of TutorialScenario with Constant",

@@ -24,4 +24,4 @@ print(len(lines))
 def test_help_imports_no_heavy_module() -> None:
     result = subprocess.run([sys.executable, "-P", "-c", CODE], capture_output=True, text=True, check=False)
     assert result.stderr == ""
-    assert result.stdout == "18\n"
+    assert result.stdout == "16\n"

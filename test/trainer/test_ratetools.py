@@ -120,6 +120,7 @@ def test_replay_decides_on_its_own_rates() -> None:
     assert replayed.values(4) == {"val_loss": 1.894, "loss": 1.0}
 
 
+SCORES = ("dev_score", "train_score")
 RETURNN_FILE = """\
 {
 1: EpochData(learningRate=0.001, error={
@@ -143,16 +144,42 @@ def test_files_of_returnn() -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "rate", "values"),
+    [
+        ("learningRate=np.float64(0.5), error={'dev_score': np.float32(1.25)}", 0.5, {"dev_score": 1.25}),
+        ("learningRate=1e-3, error={'dev_score': float('-inf')}", 0.001, {"dev_score": -math.inf}),
+        ("learningRate=1, error={'dev_score': inf, 'train_score': np.inf}", 1.0, dict.fromkeys(SCORES, math.inf)),
+        ("learningRate=-0.0, error={'dev_score': np.float64(-2.5)}", 0.0, {"dev_score": -2.5}),
+        ("learning_rate=0.5, error=2.0", 0.5, {"old_format_score": 2.0}),
+        ("learningRate=0.5, error=None", 0.5, {}),
+    ],
+)
+def test_numbers_in_files_of_returnn(data: str, rate: float, values: dict[str, float]) -> None:
+    history = History.from_dict(parse_learning_rate_file(f"{{7: EpochData({data})}}"))
+    assert history[7] == EpochRecord(rate, values)
+
+
+@pytest.mark.parametrize("number", ["nan", "float('nan')", "np.nan", "np.float64(nan)"])
+def test_scores_of_returnn_that_are_no_number(number: str) -> None:
+    text = f"{{1: EpochData(learningRate=0.5, error={{'dev_score': {number}}})}}"
+    assert math.isnan(History.from_dict(parse_learning_rate_file(text)).values(1)["dev_score"])
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{1: __import__('os').system('touch owned')}", "expected EpochData.* in line 1"),
-        ("{1: EpochData(learningRate=open('owned', 'w'))}", "not a number, text, list or dict in line 1"),
-        ("{\n1: EpochData(learningRate=[0.1 for _ in '12'])}", "not a number, text, list or dict in line 2"),
+        ("{1: EpochData(learningRate=open('owned', 'w'))}", "expected a number, text, list or dict in line 1"),
+        ("{\n1: EpochData(learningRate=[0.1 for _ in '12'])}", "expected a number, text, list or dict in line 2"),
         ("{1: EpochData(0.1)}", "expected EpochData"),
         ("{'1': EpochData(learningRate=0.1)}", "expected the number of an epoch"),
         ("{0: EpochData(learningRate=0.1)}", "expected the number of an epoch"),
         ("{**x}", "expected the number of an epoch"),
-        ("{1: EpochData(learningRate=0.1, error=3)}", "expected EpochData"),
+        ("{1: EpochData(learningRate=0.1, error='3')}", "expected EpochData"),
+        ("{1: EpochData(learningRate=np.sqrt(2))}", "expected a number, text, list or dict in line 1"),
+        ("{1: EpochData(learningRate=np.float64('1'))}", "expected a number in line 1, got '1'"),
+        ("{1: EpochData(learningRate=float('1'))}", "expected a number, text, list or dict in line 1"),
+        ("{1: EpochData(learningRate=" + "[" * 70 + "]" * 70 + ")}", "expected fewer brackets within brackets"),
         ("[1]", "expected epoch: EpochData"),
         ("{1: ", "neither JSON nor a learning_rate_file of RETURNN"),
         ("(" * 500, "neither JSON nor a learning_rate_file of RETURNN"),

@@ -65,6 +65,7 @@ def test_a_run_without_a_result_is_no_obstacle(result: str, tmp_path: Path) -> N
     failed = RunDirectory(tmp_path)
     for file, content in ((failed.params_file, "{}"), (failed.log_file, "error: ..."), (failed.history_file, "{}")):
         file.write_text(content)
+    (tmp_path / "wandb.id").write_text("of a tracking service")
     failed.check_free(overwrite=False)
     if result == "epoch":
         failed.history_file.write_text('{"1": {"lr": 0.1}}')

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, pai_dataclass
 from tfaip.params.tree.nodes import walk
 from tfaip.trainer.earlystopping import EarlyStoppingParams
-from tfaip.trainer.runparams import copy_for_run, logged_params
+from tfaip.trainer.runparams import copy_for_run
 from tfaip.trainer.scheduler import NewbobAbsParams
 
 
@@ -29,13 +29,6 @@ class TreeParams(LineTrainerParams):
     first: PartParams = field(default_factory=PartParams)
     second: PartParams = field(default_factory=PartParams)
     parts: list[PartParams] = field(default_factory=list)
-
-
-@pai_dataclass
-@dataclass
-class HiddenParams(LineTrainerParams):
-    hidden_values: dict[str, int] = field(default_factory=lambda: {"a": 1}, metadata=pai_meta(mode="ignore"))
-    hidden_part: PartParams = field(default_factory=PartParams, metadata=pai_meta(mode="ignore"))
 
 
 def params_of(output_dir: Path, epochs: int) -> LineTrainerParams:
@@ -70,14 +63,6 @@ def test_a_resume_takes_the_drawn_seed_from_the_checkpoint(tmp_path: Path) -> No
     params.random_seed = trainer.params.random_seed
     LineScenario.create_trainer(params).train([whole])
     assert first.values + second.values == whole.values
-
-
-def test_loggers_get_the_flags_and_chosen_classes_alone() -> None:
-    logged = logged_params(HiddenParams(loss_weights={"ctc": 0.5}, learning_rate=NewbobAbsParams(lr=0.25)))
-    assert not [flag for flag in logged if "hidden" in flag or flag.endswith("__cls__")]
-    assert (logged["trainer.loss_weights.ctc"], logged["learning_rate.lr"]) == (0.5, 0.25)
-    assert logged["learning_rate"] == "tfaip.trainer.scheduler.newbob:NewbobAbsParams"
-    assert {"trainer", "device", "scenario", "trainer.output_dir"}.isdisjoint(logged)
 
 
 def test_nodes_and_lists_are_copied_and_other_values_are_shared() -> None:

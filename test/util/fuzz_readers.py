@@ -20,19 +20,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tfaip.errors import TfaipError, UsageError
+from tfaip.errors import TfaipError
 
 LONGEST_S = 5.0
 # Of a message, with the path of the file.
@@ -99,8 +97,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
     from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
     from tfaip.data.generators.csvfile import CsvGeneratorParams
     from tfaip.data.generators.listsfile import ListsFileGeneratorParams
-    from tfaip.data.generators.tarshards import TarShards
-    from tfaip.data.generators.tfrecord import TFRecord
     from tfaip.data.pipeline.definitions import PipelineMode, Sample
     from tfaip.export.modelloading import load_exported_params
     from tfaip.export.savedmodelvariables import read_saved_model
@@ -112,7 +108,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
     from tfaip.scripts.common.storedtraining import load_trainer_params
     from tfaip.trainer.historyreading import read_history
     from tfaip.trainer.run.checkpoint import read_checkpoint
-    from tfaip.trainer.tools.returnnconfig import read_rate_config
     from tfaip.trainer.tools.runs import read_run
     from tfaip.util.manifest import read_manifest
 
@@ -129,9 +124,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
     (texts / "flags.json").write_text('{"trainer": {"epochs": 3}, "optimizer": "SGD", "model": {"units": 7}}')
     (texts / "table.csv").write_text('image,label\na.png,1\n"b,c",2\n"d""e",3\n')
     (texts / "list.txt").write_text("# files\na.png\nb.png\n\nc d.png\n")
-    (texts / "returnn.config").write_text(
-        "#!rnn.py\nlearning_rate = 0.001\nlearning_rate_control = 'newbob_abs'\nnum_epochs = 9\n"
-    )
     (texts / "learning_rates").write_text(
         "{1: EpochData(learningRate=0.001, error={'dev_score': 1.5}),\n2: EpochData(learningRate=0.0005, error={})}\n"
     )
@@ -141,36 +133,13 @@ def make_examples(directory: Path) -> dict[str, Target]:
             for i in range(3):
                 x = rng.normal(size=(i + 1, 2)).astype("float32")
                 writer.write(Sample(inputs={"x": x}, outputs={"y": np.asarray(i)}, meta={"name": f"s{i}"}))
-    with tarfile.open(texts / "samples.tar", "w") as archive:
-        for name, text in [("1.json", '{"a": 1}'), ("1.cls", "1"), (f"{'n' * 120}.json", "{}"), ("2.cls", "2")]:
-            member = tarfile.TarInfo(name)
-            member.size = len(text)
-            archive.addfile(member, BytesIO(text.encode()))
-    example = b"\n\x13\n\x11\n\x01x\x12\x0c\x1a\n\n\x08\x01\x02\x03\x04\x05\x06\x07\x08"  # x = [1, 2 ... 8]
-    write_record(texts / "samples.tfrecord", example)
-    (texts / "example.pb").write_bytes(example)
     best, checkpoint = run / "best", run / "checkpoint" / "epoch_0002"
-
-    def read_each(params: Any) -> None:
-        samples = params.create(PipelineMode.TRAINING)
-        for index in range(len(samples)):
-            with contextlib.suppress(UsageError):  # it costs this sample
-                samples[index]
-
-    def read_example(path: Path) -> None:
-        record = path.with_suffix(".tfrecord")
-        write_record(record, path.read_bytes())
-        read_each(TFRecord(files=[str(record)], input_columns=["x"]))
 
     texts_of = {
         "flags.yaml": lambda path: load_config(str(path)),
         "flags.json": lambda path: load_config(str(path)),
         "table.csv": lambda path: list(CsvGeneratorParams(files=[str(path)]).create(PipelineMode.TRAINING).generate()),
-        "samples.tar": lambda path: read_each(TarShards(files=[str(path)], input_columns=["json", "cls"])),
-        "samples.tfrecord": lambda path: read_each(TFRecord(files=[str(path)], input_columns=["x"])),
-        "example.pb": read_example,
         "list.txt": lambda path: len(ListsFileGeneratorParams(lists=[str(path)]).create(PipelineMode.TRAINING)),
-        "returnn.config": read_rate_config,
         "learning_rates": read_history,
         "samples.jsonl": lambda path: list(read_samples(path)),
         "samples.npz": lambda path: list(read_samples(path)),
@@ -198,14 +167,6 @@ def make_examples(directory: Path) -> dict[str, Target]:
         "variables.data": Target("variables/variables.data-00000-of-00001", read_saved_model, best / "serve"),
         "saved_model.pb": Target("saved_model.pb", read_saved_model, best / "serve"),
     }
-
-
-def write_record(path: Path, data: bytes) -> None:
-    """Write a TFRecord file of one record."""
-    import tensorflow as tf
-
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        writer.write(data)
 
 
 def damaged(content: bytes, rng: random.Random) -> bytes:

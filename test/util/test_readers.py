@@ -32,7 +32,6 @@ from tfaip.scripts.common.storedtraining import load_trainer_params
 from tfaip.trainer.historyreading import read_history
 from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.tools.returnnconfig import read_rate_config
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
 
 Reader = Callable[[Path], Any]
@@ -51,7 +50,6 @@ READERS: dict[str, Reader] = {
     "scenario_params.json": lambda path: load_exported_params(path.parent),
     "training_data.json": lambda path: load_training_data(path.parent, TinyScenario),
     "history.json": read_history,
-    "my.config": read_rate_config,
     "manifest.json": lambda path: read_manifest(path.parent),
     "state.safetensors": lambda path: read_checkpoint(path.parent),
     "weights.safetensors": lambda path: load_weights_of(path.parent),

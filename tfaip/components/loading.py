@@ -17,7 +17,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tfaip.components.finding import SHIPPED
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.errors import UsageError
 from tfaip.params.names.suggestions import nearest
@@ -26,6 +25,7 @@ from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text
 
 Scenario = type[ScenarioComponents[Any, Any]]
+SHIPPED = ("tfaip.scenario.tutorial.full", "tfaip.scenario.tutorial.min")
 # Characters of a name or path in a stored file; far more than any real one has.
 _LONGEST_NAME = 200
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tfaip.components.arguments import further_arguments
+from tfaip.components.arguments import HOOKS as ARGUMENT_HOOKS, further_arguments
 from tfaip.components.building import build_part, default_data_params
 from tfaip.components.formermodel import params_file_of
 from tfaip.components.params import ScenarioBaseParams
@@ -34,6 +35,7 @@ from tfaip.params.tree.nodes import packages_of
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.params.values.serialization import load_params
 from tfaip.util.construction import takes
+from tfaip.util.hooknames import check_hook_names
 from tfaip.util.logging import logger
 from tfaip.util.overriding import overrides, refuse_uncalled
 
@@ -43,6 +45,13 @@ if TYPE_CHECKING:  # these load the numeric backend
 
 SP = TypeVar("SP", bound=ScenarioBaseParams)
 TP = TypeVar("TP")
+_HOOKS = (
+    *("params_cls", "data_cls", "model_cls", "evaluator_cls", "trainer_params_cls", "trainer_pipeline_params_cls"),
+    *("trainer_cls", "lav_cls", "multi_lav_cls", "predictor_cls", "multi_predictor_cls", "default_params"),
+    *("default_trainer_params", "predict_generator_params_cls", "pretraining", "params_for_epoch"),
+    *("best_logging_settings", "create_data", "create_evaluator", "create_trainer", "create_lav", "create_multi_lav"),
+    *("create_predictor", "create_multi_predictor", *chain.from_iterable(ARGUMENT_HOOKS.values())),
+)
 log = logger(__name__)
 
 
@@ -58,6 +67,10 @@ class ScenarioComponents(Generic[SP, TP]):
     Raises:
         UsageError: if they do not have what is shared.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_hook_names(cls, ScenarioComponents, _HOOKS)
 
     def __init__(self, params: SP) -> None:
         refuse_uncalled(

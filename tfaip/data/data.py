@@ -13,6 +13,7 @@ from tfaip.params.declaration.generics import type_argument
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.part import Part
 from tfaip.params.tree.nodes import node_fields
+from tfaip.util.hooknames import check_hook_names
 from tfaip.util.overriding import refuse_uncalled
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=DataBaseParams)
 
+_HOOKS = (
+    *("params_cls", "default_params", "_input_layer_specs", "_target_layer_specs", "_meta_layer_specs"),
+    *("_padding_values", "element_length_fn", "input_layer_specs", "target_layer_specs", "padding_values"),
+    "create_pipeline",
+)
+_DECLARED = ("inputs", "targets", "meta", "padding", "length_of")
 _FOR_USERS = ("get_or_create_pipeline", "preload")
 
 
@@ -32,6 +39,10 @@ class DataBase(Generic[P]):
     Args:
         params: the params of the data.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_hook_names(cls, DataBase, (*_HOOKS, *_DECLARED) if issubclass(cls, Part) else _HOOKS)
 
     def __init__(self, params: P) -> None:
         self._params = params

@@ -12,10 +12,12 @@ from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.params.declaration.generics import type_argument
 from tfaip.params.part import Part
+from tfaip.util.hooknames import check_hook_names
 from tfaip.util.text import shorten
 from tfaip.util.typing import Logs
 
 P = TypeVar("P", bound=EvaluatorParams)
+_HOOKS = ("params_cls", "__enter__", "__exit__", "update_state", "result")
 
 
 class EvaluatorBase(Generic[P]):
@@ -27,6 +29,10 @@ class EvaluatorBase(Generic[P]):
     Args:
         params: the evaluator params.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_hook_names(cls, EvaluatorBase, _HOOKS)
 
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -91,7 +97,8 @@ class Evaluator(EvaluatorBase[P], Part, EvaluatorParams):
         if part_cls._is_created:
             # What its body annotates are no fields.
             part_cls.__dataclass_fields__ = dict(EvaluatorParams.__dataclass_fields__)
-            annotations, part_cls.__annotations__ = inspect.get_annotations(part_cls), {}
+            annotations = inspect.get_annotations(part_cls)
+            part_cls.__annotations__ = dict.fromkeys(annotations, ClassVar)
             super().__init_subclass__(**kwargs)
             part_cls.__annotations__ = annotations
         else:

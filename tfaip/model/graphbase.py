@@ -10,9 +10,11 @@ from keras import ops
 
 from tfaip.backend.keras_private.layers import own_training_flag
 from tfaip.model.layerbase import ParamsLayer
+from tfaip.util.hooknames import check_hook_names
 from tfaip.util.typing import Tensor, TensorDict
 
 P = TypeVar("P")
+_HOOKS = ("build_graph", "build_train_graph", "build_prediction_graph", "pre_proc_targets", "params_cls")
 _HALF = ("float16", "bfloat16")
 
 
@@ -25,6 +27,10 @@ class GenericGraphBase(ParamsLayer[P], Generic[P]):
     Args:
         params: the model params, or those of the graph alone.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_hook_names(cls, GenericGraphBase, _HOOKS)
 
     # Whoever calls `train` without targets has a graph that takes None.
     def build_train_graph(self, inputs: TensorDict, targets: Any, training: bool | None = None) -> TensorDict:

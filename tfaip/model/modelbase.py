@@ -15,6 +15,7 @@ from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.scheduledvalue import new_scheduled_value
 from tfaip.params.declaration.generics import type_argument
 from tfaip.util.construction import construct
+from tfaip.util.hooknames import check_hook_names
 from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import overrides
 from tfaip.util.typing import Tensor, TensorDict
@@ -29,6 +30,11 @@ if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
 
 P = TypeVar("P", bound=ModelBaseParams)
+_HOOKS = (
+    *("build_model", "loss", "metrics", "loss_weights", "params_cls", "root_graph_cls", "create_graph"),
+    *("_loss", "_loss_weights", "_metric", "_sample_weights", "_best_logging_settings", "_print_evaluate"),
+    *("_tensorboard", "_export_graphs", "pre_proc_targets", "post_proc_targets", "all_custom_objects"),
+)
 
 
 class ModelBase(Generic[P]):
@@ -51,6 +57,10 @@ class ModelBase(Generic[P]):
     _data_of: Callable[[], DataBase[Any]] | None = None
     _losses_declared: DeclaredLosses | None = None
     _metrics_declared: DeclaredMetrics | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_hook_names(cls, ModelBase, _HOOKS, needed={"build_model": ["_loss"]})
 
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(**kwargs)

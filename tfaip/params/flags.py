@@ -32,7 +32,14 @@ def root_of(params: Any) -> str:
 
 
 def flag_values(params: Any) -> dict[str, Any]:
-    """Return all flags of a tree that hold a value, with the values."""
+    """Return the values of a tree by their flags, as for the config of a tracking service.
+
+    Args:
+        params: a tree. Flags of one without a command begin with the names of its fields.
+
+    Returns:
+        Flag without dashes -> value; the classes that a flag chooses are left out.
+    """
     found: dict[str, Any] = {}
     for place, value in _walk(params):
         if place.is_hidden or children(value) is not None:

@@ -14,6 +14,7 @@ from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params.part import is_part
+from tfaip.util.hooknames import log_near_hook, near_hooks
 from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
@@ -45,32 +46,26 @@ def take_declared(scenario: type) -> dict[str, Any]:
         TypeError: if a value is of the wrong kind, or a name is mistyped.
     """
     found = {}
-    for name, value in vars(scenario).items():
-        _refuse_mistyped(scenario, name, value)
+    for name, near in near_hooks(scenario, NAMES).items():
+        if not _is_value(vars(scenario)[name]):
+            log_near_hook(scenario, name, near)
+            continue
+        raise TypeError(
+            f"{scenario.__qualname__}.{name} declares nothing; did you mean {near}? If it is something of your own, "
+            f"choose another name, or begin it with an underscore"
+        )
     for name in NAMES:
         value = vars(scenario).get(name)
-        if name not in vars(scenario) or (hasattr(value, "__get__") and not isinstance(value, type)):
+        if name not in vars(scenario) or not _is_value(value):
             continue
         delattr(scenario, name)
         found[name] = _checked(f"{scenario.__qualname__}.{name}", name, value)
     return found
 
 
-def _refuse_mistyped(scenario: type, name: str, value: Any) -> None:
-    """Raise if the body sets an attribute that is almost called like a part, and that no base class has."""
-    is_value = isinstance(value, type) or not hasattr(value, "__get__")
-    if name in NAMES or not is_value or name.startswith("_"):
-        return
-    if any(hasattr(base, name) for base in scenario.__mro__[1:]):
-        return
-    import difflib  # few scenarios have such attributes
-
-    near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.85)
-    if near:
-        raise TypeError(
-            f"{scenario.__qualname__}.{name} declares nothing; did you mean {near[0]}? If it is something of your own, "
-            f"choose another name, or begin it with an underscore"
-        )
+def _is_value(value: Any) -> bool:
+    """Return False for methods and properties."""
+    return isinstance(value, type) or not hasattr(value, "__get__")
 
 
 def _checked(place: str, name: str, value: Any) -> Any:

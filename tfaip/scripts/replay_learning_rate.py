@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from tfaip.errors import UsageError
 from tfaip.scripts.common import command
 
 PROG = "tfaip-replay-learning-rate"
@@ -16,7 +14,6 @@ beside its own. RUN is the directory of a run, a history.json, or a learning_rat
 (which is read, never executed).
 
   --learning_rate CLASS, --learning_rate.*  the params; of a run, the changes of its own ones
-  --returnn_config FILE                     take the params from a config of RETURNN (never executed)
   --png FILE                                the picture as a file (pip install 'tfaip[plot]')
   --dry_run                                 check everything, print the plan, show nothing
   --trust PKG [PKG ...]                     {command.TRUST}
@@ -30,10 +27,7 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.scripts.common.replay import replay_rates
 
     trusted, flags = command.take_trusted(flags)
-    config, flags = command.take_words("--returnn_config", "the config of a RETURNN training", flags)
-    if len(config) > 1:
-        raise UsageError(f"--returnn_config takes one file, got {len(config)}")
-    replay_rates(f"{PROG} {name}", name, Path(config[0]) if config else None, flags, trusted)
+    replay_rates(f"{PROG} {name}", name, flags, trusted)
 
 
 if __name__ == "__main__":

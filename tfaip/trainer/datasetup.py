@@ -19,7 +19,7 @@ from tfaip.params.tree.changes import Change, diff
 from tfaip.params.tree.paths import is_hidden
 from tfaip.params.tree.places import flag_of
 from tfaip.trainer.params import TrainerPipelineParamsBase
-from tfaip.trainer.reporting.bars import shows_bar
+from tfaip.trainer.reporting.progress import shows_bar
 from tfaip.trainer.runparams import Params
 from tfaip.util.logging import logger
 from tfaip.util.text import shorten, shorten_text

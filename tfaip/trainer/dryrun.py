@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import keras
 
-from tfaip.params.values.storable import flags_of
 from tfaip.trainer.historyreading import read_history_file
 from tfaip.trainer.params import ProgressBarMode, TrainerParams
 from tfaip.trainer.runparams import Params
@@ -23,16 +22,9 @@ log = logger(__name__)
 
 
 def check_left_out(params: Params) -> None:
-    """Raise unless the history file can be read and the loggers can be created: a trial has neither.
-
-    Raises:
-        UsageError: if one cannot.
-    """
+    """Raise a `UsageError` unless the history file, which a trial has not, can be read."""
     if params.history_file is not None and Path(params.history_file).exists():
         read_history_file(params.history_file)
-    with flags_of(params, "trainer"):
-        for logger_params in params.loggers:
-            logger_params.create()
 
 
 def trial_params(params: P, directory: Path) -> P:
@@ -40,7 +32,6 @@ def trial_params(params: P, directory: Path) -> P:
     trial = copy.deepcopy(params)
     trial.output_dir, trial.write_checkpoints, trial.history_file = str(directory), True, None
     trial.progress_bar_mode, trial.profile_steps = ProgressBarMode.PLAIN, [1, 1]
-    trial.loggers = []
     return trial
 
 

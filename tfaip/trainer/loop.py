@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import keras
 
 from tfaip.data.pipeline.failures import DropCounts
@@ -60,16 +58,15 @@ class TrainingLoop:
             reset_scheduled_values(self._setup.scenario.graph, self._setup.scenario.model)
         model.stop_training = False
         self._callbacks.on_train_begin()
-        with closing(self._setup.display):
-            while not self._setup.is_finished() and not model.stop_training:
-                self._setup.begin_epoch(progress.epoch + 1)
-                epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
-                logs = self._run_epoch(epoch)
-                metrics = None
-                if self._setup.is_finished() or model.stop_training:
-                    with self._setup.stop.writing():
-                        self._setup.output.wait()  # a signal that comes meanwhile still stops the run
-                epoch.stop_if_asked()
+        while not self._setup.is_finished() and not model.stop_training:
+            self._setup.begin_epoch(progress.epoch + 1)
+            epoch = TrainingEpoch(self._setup, progress.epoch + 1, self._callbacks, metrics)
+            logs = self._run_epoch(epoch)
+            metrics = None
+            if self._setup.is_finished() or model.stop_training:
+                with self._setup.stop.writing():
+                    self._setup.output.wait()  # a signal that comes meanwhile still stops the run
+            epoch.stop_if_asked()
         self._callbacks.on_train_end(logs)
         return logs
 
@@ -185,7 +182,7 @@ class TrainingLoop:
         setup.output.save_history(progress.history)
         setup.events.write_epoch(number, logs, measured.drawings, layer_values)
         seconds = progress.history[number].meta["seconds"]
-        log_epoch(EpochResult(number, logs, seconds, is_best), self._table, setup.display)
+        log_epoch(EpochResult(number, logs, seconds, is_best), self._table)
         dropped = DropCounts(*progress.position.dropped)
         if dropped.total:
             log.info("dropped training samples so far: %s", dropped)

@@ -21,13 +21,11 @@ from tfaip.params.root import RootParams
 from tfaip.params.tree.sharing import fill_shared
 from tfaip.params.types.functions import FunctionName, expected_function
 from tfaip.trainer.earlystopping import EarlyStoppingParams
-from tfaip.trainer.loggers import LOGGERS, LoggerParams
 from tfaip.trainer.optimizer import OPTIMIZERS, AdamOptimizer, OptimizerParams
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.names import (
     EXPORT_DIR,
-    LOGGERS_DIR,
     STAGES_DIR,
     check_directory_names,
     check_history_file,
@@ -176,13 +174,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "auto: a bar on a terminal and in notebooks, else lines; lines: a line per minute; plain: only the row per "
         "epoch (0, 1, 2: plain, auto, lines)",
     )
-    progress_table: int = option(
-        0,
-        "Show this many of the last epochs, with the best one, in a table above the bar on a terminal (0: a row for "
-        "each epoch)",
-        low=0,
-        high=1000,
-    )
     # Keras counts them in 32 bits.
     steps_per_execution: int | None = option(
         None,
@@ -264,11 +255,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         "that they take",
         text=expected_function,
     )
-    loggers: list[LoggerParams] = option(
-        [],
-        "Tracking services that get the values of each epoch, besides TensorBoard, e.g. MLflow WandB",
-        choices=LOGGERS,
-    )
     stages: dict[str, StageParams] = option(
         {}, "Stages before the plain params, in order, by name: e.g. small=TrainStage", mode="ssnake"
     )
@@ -306,7 +292,7 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         """Raise unless the run writes to its own directory, and each kind of output to its own place in it."""
         best = self.early_stopping.best_model_name
         check_directory_names(self.checkpoint_sub_dir, best)
-        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR, LOGGERS_DIR)
+        replaced = (checkpoint_parts(self.checkpoint_sub_dir)[0], best, EXPORT_DIR, STAGES_DIR)
         check_history_file(self.history_file, self.output_dir, replaced)
 
     def run_directory(self) -> RunDirectory | None:

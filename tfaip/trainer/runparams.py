@@ -11,9 +11,7 @@ import keras
 from tfaip.components.loading import import_root
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.params.tree.copying import copy_tree, share_tree
-from tfaip.params.tree.places import place_at
-from tfaip.params.values.encoding import CLASS_KEY, encode
-from tfaip.params.values.flat import flat_params
+from tfaip.params.values.encoding import encode
 from tfaip.params.values.serialization import params_text, save_params
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.run.directory import RunDirectory
@@ -47,17 +45,6 @@ def stored_params(params: Params) -> dict[str, Any]:
     # The name of the scenario's class is in the params file, for programs that start from it.
     encoded["scenario"] = {name: value for name, value in encoded["scenario"].items() if name != "scenario_id"}
     return {name: value for name, value in encoded.items() if name not in _DIRECTORY_FIELDS}
-
-
-def logged_params(params: Params) -> dict[str, Any]:
-    """Return the params by their flags without dashes, in the form that is stored; a class only where it is chosen."""
-    logged = {}
-    for path, value in flat_params(stored_params(params)).items():
-        place = place_at(params, params.flag_root, path)
-        is_chosen = path != CLASS_KEY and not place.meta.get("fix_dc")
-        if not place.is_hidden and (is_chosen or not path.endswith(CLASS_KEY)):
-            logged[place.flag] = value
-    return logged
 
 
 def store_params(

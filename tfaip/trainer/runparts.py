@@ -10,7 +10,6 @@ from tfaip.device.device_config import Precision
 from tfaip.device.devices import Devices
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree.places import flag_of
-from tfaip.trainer.loggers.runloggers import RunLoggers
 from tfaip.trainer.reporting.profiling import Profiler
 from tfaip.trainer.run.checkpoint import CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
@@ -93,8 +92,6 @@ def create_parts(
 def _create_output(params: Params, directory: RunDirectory | None, is_chief: bool) -> RunOutput:
     """Return the output of a run, which cannot write models before a stage is set up."""
     history_file = None if params.history_file is None else Path(params.history_file)
-    if directory is None and params.loggers:
-        raise FieldAdvice("loggers write to the output directory: set {output_dir}", "output_dir")
     if not is_chief:
         # The chief alone writes. Decisions are functions of a history that all processes have.
         return RunOutput(None)
@@ -103,8 +100,7 @@ def _create_output(params: Params, directory: RunDirectory | None, is_chief: boo
     store = None
     if params.write_checkpoints:
         store = CheckpointStore(directory.checkpoints, params.keep_checkpoints, directory.root)
-    loggers = RunLoggers([logger.create() for logger in params.loggers], directory.loggers)
-    return RunOutput(directory, store, history_file=history_file, loggers=loggers)
+    return RunOutput(directory, store, history_file=history_file)
 
 
 def _create_profiler(params: Params, directory: RunDirectory | None) -> Profiler | None:

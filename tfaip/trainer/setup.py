@@ -100,8 +100,7 @@ class TrainingSetup:
                 if epoch >= self.stage.first_epoch:
                     names.add(name for name in history.values(epoch) if LAV_NAME.fullmatch(name))
         complete = "the history of the trainer" if self.params.output_dir is None else LOG_FILE
-        kept = self.display.table_rows
-        return EpochTable(names, self.best.monitor, complete, self.events.stage, self.stage.last_epoch, kept)
+        return EpochTable(names, self.best.monitor, complete, self.events.stage, self.stage.last_epoch)
 
     def is_finished(self) -> bool:
         """Return True if the last epoch of the stage is done, or it has stopped early."""

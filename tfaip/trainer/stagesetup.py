@@ -15,8 +15,7 @@ from tfaip.trainer.datasetup import Params, Scenario, create_training_pipeline, 
 from tfaip.trainer.feed import Feeder
 from tfaip.trainer.modelexport import prepare_export
 from tfaip.trainer.modelsetup import build_training_model, built_from
-from tfaip.trainer.reporting.bars import create_progress_display
-from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart
+from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display, shown_once
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX
 from tfaip.trainer.runparts import RunParts
@@ -76,7 +75,7 @@ def set_up_training(
         model = before.model
         model.set_loss_weights(params.loss_weights)
     best = _choose_best_model(params, scenario, model, val_data is not None, stage.first_epoch)
-    display = _create_display(params, devices)
+    display = _create_display(params, devices, best.monitor, model.only_loss)
     name = stage.name if run.has_stages else None
     events = TensorBoardEvents(run.directory, params, scenario, model, partial(first_batch, sample_data), name)
     devices_here = devices.num_shares // devices.num_processes if devices.num_shares > 1 else 0
@@ -144,8 +143,9 @@ def _choose_best_model(
     return best
 
 
-def _create_display(params: Params, devices: Devices) -> ProgressDisplay:
+def _create_display(params: Params, devices: Devices, monitor: str, only_loss: str | None) -> ProgressDisplay:
     """Return the display of the progress, which only the chief shows."""
     if not devices.is_chief:
         return ProgressDisplay()
-    return TimedStart(create_progress_display(params.progress_bar_mode, params.progress_table))
+    shown = partial(shown_once, monitor=monitor, only_loss=only_loss)
+    return TimedStart(create_progress_display(params.progress_bar_mode, shown))

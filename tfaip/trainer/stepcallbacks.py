@@ -95,8 +95,9 @@ class StepCallbacks(keras.callbacks.CallbackList):
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         if self._user_callbacks is not None:
             self._user_callbacks.on_test_batch_end(batch, python_logs(logs))
-        self._display.advance(batch + 1, lambda: self.shown_values(logs))
-        if self.on_step_end(batch + 1):
+        done = batch + 1 if self._total is None else min(batch + 1, self._total)
+        self._display.advance(done, lambda: self.shown_values(logs))
+        if self.on_step_end(done):
             stop_evaluation(self._training_model)
 
     def _defer_user_stop(self) -> None:
@@ -112,6 +113,7 @@ class ValidationSteps(StepCallbacks):
         model: the training model.
         display: shows the progress.
         should_stop: returns True to end the validation.
+        total: batches of the validation; None: not known.
         user_callbacks: callbacks of the user with methods per batch; None: they have none.
     """
 
@@ -120,9 +122,10 @@ class ValidationSteps(StepCallbacks):
         model: keras.Model,
         display: ProgressDisplay,
         should_stop: Callable[[], bool],
+        total: int | None = None,
         user_callbacks: keras.callbacks.CallbackList | None = None,
     ) -> None:
-        super().__init__(model, display, user_callbacks=user_callbacks)
+        super().__init__(model, display, total, user_callbacks=user_callbacks)
         self._should_stop = should_stop
 
     def on_step_end(self, step: int) -> bool:

@@ -9,9 +9,7 @@ from typing import Any
 from tfaip.components.loading import load_trusted_scenario
 from tfaip.errors import UsageError
 from tfaip.params.values.serialization import PACKAGE_KEY, VERSION_KEY, from_dict, load_params
-from tfaip.trainer.loggers import permitted_loggers
 from tfaip.trainer.run.directory import RunDirectory, find_run
-from tfaip.trainer.run.permission import read_permission
 from tfaip.trainer.runparams import Params
 from tfaip.util.reading import read_json
 
@@ -28,7 +26,6 @@ def params_of_run(values: Mapping[str, Any]) -> Params:
     scenario = _scenario_of(values)
     fields = {name: value for name, value in values.items() if name not in (VERSION_KEY, PACKAGE_KEY)}
     params: Params = from_dict(scenario.trainer_params_cls(), fields, trusted=scenario.declared_packages())
-    params.loggers = permitted_loggers(params.loggers, (), "trainer.loggers")
     return params
 
 
@@ -39,7 +36,6 @@ def restored_trainer(path: Path, **arguments: Any) -> Any:
     scenario = _scenario_of(read_json(file))
     params = load_params(file, scenario.trainer_params_cls(), trusted=scenario.declared_packages())
     params.output_dir = str(root)  # it may have been moved
-    params.loggers = permitted_loggers(params.loggers, read_permission(file).destinations, "trainer.loggers")
     return scenario.create_trainer(params, restore=True, checkpoint=checkpoint, **arguments)
 
 

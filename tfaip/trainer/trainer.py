@@ -44,7 +44,7 @@ from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
 from tfaip.trainer.run.removal import claim
-from tfaip.trainer.runparams import copy_for_run, logged_params, store_params
+from tfaip.trainer.runparams import copy_for_run, store_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
 from tfaip.trainer.signals import StopRequest
@@ -254,8 +254,6 @@ class Trainer(Generic[P]):
             if run.directory is not None:
                 self._claim_directory(run.directory, run.output, start, stages)
                 run_log.write_to(run.directory.log_file)
-                name, scenario = run.directory.root.resolve().name, type(self._scenario).__name__
-                run.output.loggers.begin(name, scenario, logged_params(self._params), self._progress.history)
                 run.output.save_history(self._progress.history)
             if restored is not None and not further_records(restored.state):
                 log_changes(self._params, restored)

@@ -15,6 +15,7 @@ from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.sharding import Shard, shard_batch
 from tfaip.device.devices import Devices
+from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
 from tfaip.model.lossnames import INPUT_GRADIENT, TOTAL_LOSS
@@ -126,8 +127,9 @@ class EpochEvaluation:
 
     def _validate(self, callbacks: UserCallbacks) -> Logs:
         assert self.val is not None  # noqa: S101 (asked by the caller)
-        self.display.start("Validation", None, 0)
-        steps = ValidationSteps(self.model, self.display, self._is_asked_to_stop, callbacks.for_batches)
+        total = _known_batches(self.val)
+        self.display.start("Validation", total, 0)
+        steps = ValidationSteps(self.model, self.display, self._is_asked_to_stop, total, callbacks.for_batches)
         try:
             lengths = self.val.params.bucket_lengths()
             with (
@@ -195,6 +197,14 @@ def _lav_data(params: TrainerParams[Any, Any], scenario: ScenarioComponents[Any,
 def is_due(epoch: int, every_n: int, last: int) -> bool:
     """Return True in every n-th epoch and the last one; with 0 in none."""
     return every_n > 0 and (epoch % every_n == 0 or epoch == last)
+
+
+def _known_batches(pipeline: DataPipeline) -> int | None:
+    """Return the number of batches as the size of the data tells it; None: it is not known."""
+    try:
+        return pipeline.num_batches(pipeline.epoch_size())
+    except UsageError:
+        return None
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Tables, curves and progress bars on the terminal; its width and colours."""
+"""Tables, curves and progress bars on the terminal and in notebooks; width and colours."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tfaip.util.notebook import NotebookBar, is_notebook
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
 Curve = Sequence[tuple[float, float]]
 
 REFRESH_S = 0.2
+# A notebook stores all that is printed.
+NOTEBOOK_REFRESH_S = 1.0
+BAR_WIDTH = 20
 MARKS = "*o+x" + "#@%&" + string.ascii_letters.replace("o", "").replace("x", "")
 WIDTH, HEIGHT = 80, 24
 BOLD, GREEN = "1", "1;32"
@@ -34,23 +38,7 @@ def is_terminal() -> bool:
 
 def terminal_width() -> int:
     """Return the columns of the terminal: those in `COLUMNS`, else those of stdout, 80 without a terminal."""
-    try:
-        given = int(os.environ.get("COLUMNS", ""))
-    except ValueError:
-        given = 0
-    if given > 0:
-        return given
-    if not is_terminal():
-        return WIDTH
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
-    except (OSError, AttributeError):  # it only pretends to be one
-        return WIDTH
-
-
-def terminal_height() -> int:
-    """Return the lines of the terminal: those in `LINES`, else those of stdout, 24 without a terminal."""
-    return shutil.get_terminal_size((WIDTH, HEIGHT)).lines
+    return shutil.get_terminal_size((WIDTH, HEIGHT)).columns
 
 
 def can_redraw() -> bool:
@@ -58,9 +46,19 @@ def can_redraw() -> bool:
     return is_terminal() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
+def is_notebook() -> bool:
+    """Return True in the kernel of a notebook; IPython on a terminal is none."""
+    if "IPython" not in sys.modules:
+        return False
+    from rich.console import Console
+
+    return Console().is_jupyter
+
+
 def can_show_bar() -> bool:
-    """Return True on such a terminal and in a notebook."""
-    return can_redraw() or is_notebook()
+    """Return True in a notebook, and on such a terminal if it shows the signs of a bar."""
+    encoding = getattr(sys.stdout, "encoding", None) or ""
+    return is_notebook() or (can_redraw() and encoding.lower().startswith("utf"))
 
 
 def has_colors() -> bool:
@@ -90,26 +88,9 @@ def announced(work: str) -> Iterator[None]:
 
 def text_width(text: str) -> int:
     """Return the columns that a text takes: two for each wide character, none for a combining one."""
-    from rich.cells import cell_len
+    from rich.text import Text
 
-    return cell_len(text)
-
-
-def fit(text: str, width: int) -> str:
-    """Return `text` without its middle if it takes more than `width` columns: `worst_class_acc` -> `worst_..acc`.
-
-    Args:
-        text: one line.
-        width: at least 4.
-    """
-    from rich.cells import set_cell_size
-
-    if text_width(text) <= width:
-        return text
-    tail = text
-    while text_width(tail) > (width - 2) // 3:
-        tail = tail[1:]
-    return set_cell_size(text, width - 2 - text_width(tail)).rstrip() + ".." + tail
+    return Text(text).cell_len
 
 
 def cut(text: str, width: int) -> str:
@@ -119,9 +100,13 @@ def cut(text: str, width: int) -> str:
         text: one line.
         width: at least 4.
     """
-    from rich.cells import set_cell_size
+    from rich.text import Text
 
-    return text if text_width(text) <= width else set_cell_size(text, width - 3) + "..."
+    if text_width(text) <= width:
+        return text
+    shortened = Text(text)
+    shortened.truncate(width - 3, overflow="crop")
+    return f"{shortened.plain.rstrip()}..."
 
 
 def align_right(text: str, width: int) -> str:
@@ -172,35 +157,64 @@ def track(items: Iterable[T], description: str, total: int | None, shown: bool) 
     if not shown:
         yield from items
         return
+    refresh_s = NOTEBOOK_REFRESH_S if is_notebook() else REFRESH_S
     with _bar(description, total) as draw:
         done, next_refresh = 0, 0.0
         for done, item in enumerate(items, start=1):
             yield item
             if time.monotonic() >= next_refresh:
                 draw(done)
-                next_refresh = time.monotonic() + REFRESH_S
+                next_refresh = time.monotonic() + refresh_s
         draw(done)
 
 
 @contextlib.contextmanager
 def _bar(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Return what draws a bar with this number of finished items, in its place."""
+    """Return a function that draws the bar again with this number of finished items."""
     if is_notebook():
-        notebook_bar = NotebookBar()
-        yield lambda done: notebook_bar.draw(description, done, total, "")
-        return
-    from rich import progress
+        of_total = "" if total is None else f" of {total}"
+        with contextlib.closing(ReplacedLine()) as line:
+            yield lambda done: line.show(f"{description}: {done}{of_total}")
+    else:
+        with create_bar() as bar:
+            task = bar.add_task(description, total=total)
+            yield lambda done: bar.update(task, completed=done, refresh=True)
 
-    columns = (
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(bar_width=20),
+
+def create_bar(*columns: Any) -> Progress:
+    """Return a bar of rich with the standard columns and these, which disappears at the end.
+
+    It has no thread, which would take the interpreter lock from the work: the caller refreshes it.
+    """
+    from rich import progress
+    from rich.console import Console
+
+    standard = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(BAR_WIDTH),
         progress.MofNCompleteColumn(),
         progress.TimeRemainingColumn(compact=True),
     )
-    # Without a thread of its own, which would take the interpreter lock from the work.
-    with progress.Progress(*columns, transient=True, auto_refresh=False) as bar:
-        task = bar.add_task(description, total=total)
-        yield lambda done: bar.update(task, completed=done, refresh=True)
+    return progress.Progress(
+        *standard, *columns, console=Console(), transient=True, auto_refresh=False, expand=bool(columns)
+    )
+
+
+class ReplacedLine:
+    """Line of a notebook: each text replaces the one before, and nothing is left at the end."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def show(self, text: str) -> None:
+        """Show a text in place of the last one."""
+        print(f"\r{text:{self._width}}", end="", flush=True)
+        self._width = len(text)
+
+    def close(self) -> None:
+        """Remove the line."""
+        self.show("")
+        print(end="\r", flush=True)
 
 
 def text_plot(curves: Mapping[str, Curve], width: int = 70, height: int = 12) -> str:

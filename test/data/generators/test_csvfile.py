@@ -30,6 +30,14 @@ def test_rows_are_samples(tmp_path: Path) -> None:
     assert isinstance(samples[0].inputs["width"], int)
 
 
+def test_empty_lines_are_no_samples(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("x,y\n1,2\n\n\n3,4\n")
+    samples = read(file, input_columns=["y", "x"], target_columns=["x"])
+    assert [sample.inputs for sample in samples] == [{"y": 2, "x": 1}, {"y": 4, "x": 3}]
+    assert [(sample.targets["x"], sample.meta["line"]) for sample in samples] == [(1, 2), (3, 5)]
+
+
 def test_delimiter(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("x;y\n1;2\n")

@@ -20,7 +20,6 @@ def validation_accuracies(output_dir: Path) -> list[float]:
     return [epoch["values"]["val_acc"] for epoch in history.values()]
 
 
-@pytest.mark.backend
 @pytest.mark.parametrize(
     "flags",
     [

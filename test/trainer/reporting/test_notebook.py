@@ -1,4 +1,4 @@
-"""A training in the kernel of a notebook: one bar that is updated in its place, and a picture of the history."""
+"""A training in the kernel of a notebook: a line that is replaced, the rows, and a picture of the history."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from test.support.commands import REPOSITORY, finish_command, start_python
 from tfaip.trainer.params import ProgressBarMode
-from tfaip.trainer.reporting.bars import NotebookProgress, ProgressBar, create_progress_display
-from tfaip.util.notebook import NotebookBar, is_notebook, representations
+from tfaip.trainer.reporting.progress import NotebookProgress, ProgressBar, create_progress_display
+from tfaip.util.terminal import is_notebook
 
 EXECUTE = "from nbclient.cli import main; main()"
 
@@ -34,9 +34,14 @@ def printed(outputs: list[Any]) -> str:
     return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
 
 
+def shown(text: str) -> list[str]:
+    """The lines of a text when each part after a carriage return has replaced the one before."""
+    return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+
+
 @pytest.mark.slow
 def test_a_training_in_a_notebook(tmp_path: Path) -> None:
-    """4 epochs of 11 batches: the bar is one output, with the last epoch, and not that of the last validation."""
+    """4 epochs of 11 batches, which take less than the second after which the line is shown; its text is gone."""
     trained, plotted, predicted = executed(
         [
             "import os, sys\n"
@@ -57,66 +62,38 @@ def test_a_training_in_a_notebook(tmp_path: Path) -> None:
         ],
         tmp_path,
     )
-    (bar,) = [output.data for output in trained if output.output_type == "display_data"]
-    assert bar["text/plain"].startswith("Epoch 4/4 [####################] 11/11 ")
-    assert "<progress value='11' max='11'></progress> 11/11" in bar["text/html"]
-    assert " loss=" in bar["text/plain"]
-    rows = [line for line in printed(trained).splitlines() if " | " in line]
+    assert [output for output in trained if output.output_type == "display_data"] == []
+    rows = [line for line in shown(printed(trained)) if " | " in line]
     assert len(rows) == 2 + 4  # the header and the epochs
     (picture,) = [output.data for output in plotted if output.output_type == "execute_result"]
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
-    (bar,) = [output.data for output in predicted if output.output_type == "display_data"]
     (count,) = [int(output.data["text/plain"]) for output in predicted if output.output_type == "execute_result"]
     batches = -(-count // 4)
-    assert bar["text/plain"] == f"Prediction [{'#' * 20}] {batches}/{batches}"
+    assert f"\rPrediction: {batches} of {batches}" in printed(predicted)
+    assert "".join(shown(printed(predicted))).strip() == ""
 
 
-class Screen(NotebookBar):
-    """Keeps what a notebook would show."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.states: list[tuple[str, int, int | None, str]] = []
-
-    def draw(self, description: str, done: int, total: int | None, text: str) -> None:
-        self.states.append((description, done, total, text))
-
-
-def test_the_states_of_the_bar() -> None:
-    """Batches of 1/8 s: drawn at most five times a second, and when the epoch is complete."""
-    screen, clock = Screen(), [100.0]
-    display = NotebookProgress(lambda: clock[0], screen)
+def test_the_line_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    """Batches of half a second: shown once a second, but not when the epoch is complete."""
+    clock = [100.0]
+    display = NotebookProgress(clock=lambda: clock[0])
     display.start("Epoch 1/2", 6, 1)
     for done in range(2, 7):
-        clock[0] += 0.125
+        clock[0] += 0.5
         display.advance(done, lambda: {"loss": 0.5})
     display.stop()
-    assert [done for _, done, _, _ in screen.states] == [1, 2, 4, 6, 6]
-    assert screen.states[1] == ("Epoch 1/2", 2, 6, "8 batches/s, 0:00 left, loss=0.5000")
-    last = ("Epoch 1/2", 6, 6, "8 batches/s, loss=0.5000")
-    assert screen.states[-1] == last
+    lines = [
+        f"Epoch 1/2: batch {done} of 6, 2 batches/s, 0:0{left} left, loss 0.5000" for done, left in ((3, 2), (5, 0))
+    ]
+    assert capsys.readouterr().out == "".join(f"\r{line}" for line in lines) + f"\r{' ' * len(lines[0])}\r"
     display.start("Validation", None, 0)
     clock[0] += 1
-    display.advance(3, lambda: {})
-    assert screen.states[-1] == ("Validation", 3, None, "3 batches/s")
+    display.advance(3, dict)
     display.stop()
-    assert screen.states[-1] == last
+    line = "Validation: batch 3, 3 batches/s"
+    assert capsys.readouterr().out == f"\r{line}\r{' ' * len(line)}\r"
 
 
 def test_no_notebook() -> None:
     assert not is_notebook()
     assert isinstance(create_progress_display(ProgressBarMode.BAR), ProgressBar)
-
-
-@pytest.mark.parametrize(
-    ("done", "total", "text"),
-    [
-        (0, 3, "Epoch <1> [                    ] 0/3 a&b"),
-        (2, None, "Epoch <1> 2 a&b"),
-    ],
-)
-def test_text_and_html(done: int, total: int | None, text: str) -> None:
-    shown = representations("Epoch <1>", done, total, "a&b")
-    assert shown["text/plain"] == text
-    assert "Epoch &lt;1&gt;" in shown["text/html"]
-    assert "a&amp;b" in shown["text/html"]

@@ -17,14 +17,16 @@ from test.trainer.line import LineScenario, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.scripts.common.parser import TrainingParser
 from tfaip.trainer.params import ProgressBarMode
-from tfaip.trainer.reporting.bars import ProgressBar, create_progress_display
 from tfaip.trainer.reporting.progress import (
+    ProgressBar,
     ProgressDisplay,
     ProgressLines,
     TimedStart,
+    create_progress_display,
     duration_text,
     log_summary,
     result_line,
+    shown_once,
 )
 from tfaip.trainer.scheduler.modulation import CyclicModulationParams
 
@@ -42,6 +44,21 @@ from tfaip.trainer.scheduler.modulation import CyclicModulationParams
 def test_modes(mode: ProgressBarMode, is_terminal: bool, expected: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
     assert type(create_progress_display(mode)) is expected
+
+
+@pytest.mark.parametrize(
+    ("monitor", "names"),
+    [
+        ("val_acc", ["acc", "loss", "lr"]),
+        ("val_loss/mean_epoch", ["loss", "acc", "lr"]),
+        ("ce", ["loss", "acc", "lr"]),
+        ("lav_l0_cer", ["loss", "acc", "lr"]),
+    ],
+)
+def test_each_number_is_shown_once_and_the_monitored_one_first(monitor: str, names: list[str]) -> None:
+    values = {"loss": 1.0, "loss/mean_epoch": 1.0, "ce": 1.0, "acc": 0.5, "lr": 0.1}
+    assert list(shown_once(values, monitor, "ce")) == names
+    assert list(shown_once({"ce": 1.0, "acc": 0.5}, "acc", "ce")) == ["acc", "ce"]  # there is no loss
 
 
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +87,7 @@ def test_the_bar_shows_how_far_and_how_good(
     assert "Epoch 3/10" in shown
     assert "3/8" in shown
     assert "batches/s" in shown
-    assert "loss=0.2500 acc=0.5000" in shown
+    assert "loss 0.2500, acc 0.5000, " in shown
     # Reading values is not free: not for every batch.
     assert read == [3]
 
@@ -103,7 +120,7 @@ class Clock:
 def test_without_a_terminal_a_line_per_minute(caplog: pytest.LogCaptureFixture) -> None:
     """Batches 100 to 400 at one per second: lines after 60, 120 ... seconds, the last batch has none."""
     clock, read = Clock(), []
-    lines = ProgressLines(clock)
+    lines = ProgressLines(clock=clock)
     lines.start("Epoch 3/10", total=400, done=100)
     with caplog.at_level(logging.INFO, logger="tfaip"):
         for done in range(101, 401):
@@ -119,7 +136,7 @@ def test_without_a_terminal_a_line_per_minute(caplog: pytest.LogCaptureFixture) 
 
 def test_a_minute_begins_with_each_epoch(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    lines = ProgressLines(clock)
+    lines = ProgressLines(clock=clock)
     with caplog.at_level(logging.INFO, logger="tfaip"):
         for _ in range(3):
             lines.start("Validation", total=None, done=0)
@@ -211,7 +228,17 @@ def test_every_place_shows_the_rate_that_was_in_use(
     records = json.loads((tmp_path / "run" / "history.json").read_text())
     assert {int(epoch): record["effective_lr"] for epoch, record in records.items()} == used
     shown = capsys.readouterr().out
-    assert "lr=1.0000" in shown or "lr=0.7500" in shown  # after the first execution, of one update or of both
+    assert "lr 1.000" in shown or "lr 0.7500" in shown  # after the first execution, of one update or of both
+
+
+def test_a_validation_has_a_total(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three samples in batches of one, of which one execution takes more."""
+    on_a_terminal(monkeypatch)
+    train(line_params([1], [1, 2, 3], epochs=2, progress_bar_mode=ProgressBarMode.BAR))
+    shown = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", capsys.readouterr().out)
+    begins = [line.split()[2] for line in re.split(r"[\r\n]", shown) if line.startswith("Validation")]
+    assert begins.count("0/3") == 2
+    assert {count.partition("/")[2] for count in begins} == {"3"}
 
 
 def test_an_epoch_without_an_update_shows_the_rate_to_come(caplog: pytest.LogCaptureFixture) -> None:

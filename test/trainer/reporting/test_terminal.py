@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
@@ -12,9 +13,8 @@ import pytest
 
 from test.support.commands import REPOSITORY, environment
 from tfaip.trainer.params import ProgressBarMode
-from tfaip.trainer.reporting.bars import ProgressBar, create_progress_display
-from tfaip.trainer.reporting.progress import ProgressLines
-from tfaip.util.terminal import announced
+from tfaip.trainer.reporting.progress import ProgressBar, ProgressLines, create_progress_display
+from tfaip.util.terminal import announced, can_show_bar
 
 COMMAND = ("-m", "tfaip.scripts.train", "test.support.tiny", "--trainer.random_seed", "1")
 
@@ -60,25 +60,6 @@ def screen(written: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_table_of_the_last_epochs(tmp_path: Path) -> None:
-    """Four epochs, each the best so far: of the table with two rows only the last one is left."""
-    written = on_a_terminal(tmp_path / "run", "--trainer.progress_table", "2")
-    begin = [line for line in screen(written) if line]
-    place = begin.index("* new best val_loss; loss is mse")
-    assert [line.partition("|")[0].rstrip() for line in begin[place + 1 :]][:5] == [
-        "",
-        "epoch",
-        "-------+-----------------+-----------------+----------+-------",
-        "    3*",
-        "    4*",
-    ]
-    assert "Epoch" not in "".join(begin)  # the bars are gone
-    assert "    4* |" in written.rpartition("\x1b[1;32m")[2]  # the whole row of the best epoch is green
-    assert "    2* |" in written  # it was shown before
-    assert begin[place + 6].startswith("Best epoch")
-
-
-@pytest.mark.slow
 def test_a_narrow_terminal_without_colours(tmp_path: Path) -> None:
     written = on_a_terminal(tmp_path / "run", COLUMNS="40", NO_COLOR="1")
     assert not re.search(r"\x1b\[[\d;]*m", written)
@@ -95,16 +76,21 @@ def test_a_terminal_that_cannot_replace_lines(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    assert isinstance(create_progress_display(ProgressBarMode.AUTO, 3), ProgressBar)
-    assert create_progress_display(ProgressBarMode.AUTO, 3).table_rows == 3
+    assert isinstance(create_progress_display(ProgressBarMode.AUTO), ProgressBar)
     monkeypatch.setenv("TERM", "dumb")
-    display = create_progress_display(ProgressBarMode.AUTO, 3)
-    assert isinstance(display, ProgressLines)
-    assert display.table_rows == 0
-    assert create_progress_display(ProgressBarMode.BAR, 3).table_rows == 0
+    assert isinstance(create_progress_display(ProgressBarMode.AUTO), ProgressLines)
     with announced("building the model"):
         print("a line")
     assert capsys.readouterr().out == "a line\n"
+
+
+def test_a_terminal_that_does_not_show_the_signs_of_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    for encoding, shows in (("utf-8", True), ("latin-1", False)):
+        with io.TextIOWrapper(io.BytesIO(), encoding=encoding) as output, monkeypatch.context() as patch:
+            patch.setattr(output, "isatty", lambda: True, raising=False)
+            patch.setattr(sys, "stdout", output)
+            assert can_show_bar() is shows
 
 
 def test_what_is_done_is_shown_meanwhile(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

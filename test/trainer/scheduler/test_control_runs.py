@@ -177,7 +177,6 @@ def test_the_best_weights_come_back_without_their_moments(tmp_path: Path) -> Non
     assert without.values[2] == pytest.approx(sgd(second, velocity, 1.0)[0])
 
 
-@pytest.mark.guard
 @pytest.mark.backend
 def test_the_best_weights_are_in_the_checkpoint(tmp_path: Path) -> None:
     whole = Weights()

@@ -157,7 +157,6 @@ class StopIn(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.guard
 @pytest.mark.backend
 def test_a_real_training_resumes_exactly_within_and_between_epochs(tmp_path: Path) -> None:
     whole, weight = outcome(growing(steps_per_execution=1))

@@ -116,7 +116,6 @@ class JoinedScenario(ScenarioBase[JoinedScenarioParams, JoinedTrainerParams]):
 
 
 @pytest.mark.guard
-@pytest.mark.backend
 def test_a_kernel_of_four_gates_grows_gate_by_gate_and_part_by_part(tmp_path: Path) -> None:
     params, begun = JoinedScenario.default_trainer_params(), Begun()
     params.gen.train, params.gen.val = PointsParams(x=[1.0, 2.0], y=[0.5, -0.5]), PointsParams()

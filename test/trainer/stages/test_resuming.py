@@ -55,7 +55,6 @@ def _train_to_end(run: Path) -> None:
     train_grown(run)
 
 
-@pytest.mark.guard
 @pytest.mark.backend
 def test_stopped_everywhere_and_resumed(grown: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
@@ -105,7 +104,6 @@ def _copy(run: Path, directory: Path) -> Path:
 
 
 @pytest.mark.guard
-@pytest.mark.backend
 def test_sigterm_in_a_prediction(grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, count, apply = tmp_path / "run", 0, Jitter.apply
 

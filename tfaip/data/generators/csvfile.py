@@ -31,7 +31,7 @@ class CsvGeneratorParams(DataGeneratorParams, cls=":CsvGenerator"):
 
 
 P = TypeVar("P", bound=CsvGeneratorParams)
-Row = tuple[str, int, dict[str, str]]
+Row = tuple[str, int, tuple[str, ...]]
 
 
 class CsvGenerator(DataGenerator[P]):
@@ -42,47 +42,48 @@ class CsvGenerator(DataGenerator[P]):
     """
 
     @cached_property
+    def _columns(self) -> list[str]:
+        return list(dict.fromkeys([*self.params.input_columns, *self.params.target_columns]))
+
+    @cached_property
     def _rows(self) -> list[Row]:
         if not self.params.files:
             raise missing_file("CSV", self.mode, "files")
         rows: list[Row] = []
         for path in self.params.files:
-            rows += self._read(path)
+            try:
+                rows += self._read(path)
+            except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8, or an impossible file name
+                raise unreadable_file("CSV", path, error, "files") from error
         return rows
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, index: int) -> Sample:
-        path, line, row = self._rows[index]
+        path, line, texts = self._rows[index]
+        values = dict(zip(self._columns, texts, strict=True))
         return Sample(
-            inputs={name: _value(row[name]) for name in self.params.input_columns},
-            targets={name: _value(row[name]) for name in self.params.target_columns},
+            inputs={name: _value(values[name]) for name in self.params.input_columns},
+            targets={name: _value(values[name]) for name in self.params.target_columns},
             meta={"file": path, "line": line},
         )
 
-    def _read(self, path: str) -> list[Row]:
-        try:
-            with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig", newline="") as file:
-                return list(self._parse(path, csv.DictReader(file, delimiter=self.params.delimiter, strict=True)))
-        except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8, or an impossible file name
-            raise unreadable_file("CSV", path, error, "files") from error
-
-    def _parse(self, path: str, reader: csv.DictReader[str]) -> Iterator[Row]:
-        wanted = [*self.params.input_columns, *self.params.target_columns]
-        header = list(reader.fieldnames or [])
-        missing = [name for name in wanted if name not in header]
-        if missing:
-            columns = shorten_text(", ".join(header) or "nothing")
-            raise UsageError(
-                f"the CSV file {path} has no column {', '.join(missing)}: its header has {columns}, "
-                f"separated by {shorten(self.params.delimiter)}"
-            )
-        for row in reader:
-            # DictReader collects surplus values under the key None and fills up with None.
-            if None in row or None in row.values():
-                raise UsageError(f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header")
-            yield path, reader.line_num, {name: row[name] for name in wanted}
+    def _read(self, path: str) -> Iterator[Row]:
+        with TextIOWrapper(open_file(path, TABLE_BYTES), encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=self.params.delimiter, strict=True)
+            header = next(reader, [])
+            places = {name: place for place, name in enumerate(header)}
+            if missing := [name for name in self._columns if name not in places]:
+                raise UsageError(
+                    f"the CSV file {path} has no column {', '.join(missing)}: its header has "
+                    f"{shorten_text(', '.join(header) or 'nothing')}, separated by {shorten(self.params.delimiter)}"
+                )
+            for row in reader:
+                if row and len(row) != len(header):
+                    raise UsageError(f"{path}, line {reader.line_num}: expected {len(header)} columns as in the header")
+                if row:  # not an empty line
+                    yield path, reader.line_num, tuple(row[places[name]] for name in self._columns)
 
 
 def _value(text: str) -> int | float | str:

@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from pathlib import Path
 
-from tfaip.data.generators.decoding import VALUE_BYTES, decode_image
+from tfaip.data.generators.decoding import IMAGE_BYTES, decode_image
 from tfaip.data.pipeline.datagenerator import Generator, flag_of, unreadable_file
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.errors import UsageError
@@ -81,7 +81,7 @@ class ImageFolder(Generator):
         path = os.path.join(self.folder, file)
         try:
             size = (self.image_size[0], self.image_size[1]) if self.image_size else None
-            image = decode_image(read_bytes(path, VALUE_BYTES), self.channels, size)
+            image = decode_image(read_bytes(path, IMAGE_BYTES), self.channels, size)
         except (OSError, ValueError) as error:
             raise unreadable_file("image", path, error) from error
         name, separator, _ = file.partition(os.sep)

@@ -12,6 +12,7 @@ from tfaip.errors import TfaipError, UsageError
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldAdvice
 from tfaip.params.part import Part
+from tfaip.util.hooknames import check_hook_names
 from tfaip.util.text import shorten, shorten_text
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class DataGeneratorParams(ParamsBase):
 
 
 P = TypeVar("P", bound=DataGeneratorParams)
+_HOOKS = ("__len__", "__getitem__", "get_batch", "generate", "yields_batches", "in_memory", "shuffle")
 
 
 class DataGenerator(Generic[P]):
@@ -49,6 +51,10 @@ class DataGenerator(Generic[P]):
 
     shuffle: bool = True
     """False, in the class or set by its constructor: a training reads the samples in their own order."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_hook_names(cls, DataGenerator, _HOOKS, needed={"__getitem__": ["generate"]})
 
     def __init__(self, mode: PipelineMode, params: P) -> None:
         self.mode = mode

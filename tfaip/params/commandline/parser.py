@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,16 +10,16 @@ from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.commandline.arguments import split_arguments
+from tfaip.params.commandline.completion import COMPLETION, answer_shell, values_of
 from tfaip.params.commandline.config_files import load_config
 from tfaip.params.commandline.config_output import config_lines
-from tfaip.params.commandline.flagtable import REQUEST, flag_table
 from tfaip.params.commandline.help import HelpText
 from tfaip.params.limits import FieldError
 from tfaip.params.names.trust import check_packages
 from tfaip.params.resolution.entries import MISSING, Group, Leaf, Node
 from tfaip.params.resolution.resolver import NO_META, Resolver
 from tfaip.params.resolution.sources import COMMAND_LINE, Settings, Source
-from tfaip.params.resolution.unknown import all_entries, refuse_unknown
+from tfaip.params.resolution.unknown import all_entries, is_flag, refuse_unknown
 from tfaip.params.tree.nodes import post_init
 from tfaip.params.values.decoding import parse_words
 from tfaip.params.values.words import Words
@@ -107,13 +108,8 @@ class ParamsParser:
 
         Raises:
             UsageError: something is wrong with a flag or with a config file; one line.
-            FlagTable: a shell asks for the flags, to complete one.
             SystemExit: after `--help` and `--print_config`, with code 0.
         """
-        argv = list(argv)
-        is_completed = f"--{REQUEST}" in argv
-        if is_completed:
-            argv.remove(f"--{REQUEST}")
         words = split_arguments(argv, repeatable=[_CONFIG, _TRUST.name], short={"-h": _HELP.name})
         topics = _parse_option(_HELP, words).value
         with_paths = _parse_option(_PYTHON, words).value
@@ -130,8 +126,9 @@ class ParamsParser:
         roots = [resolver.root(*root) for root in self._roots]
         # Before the checks, so that help is shown for any command line, with the classes that it
         # chooses.
-        if is_completed:
-            raise flag_table(options, roots)
+        if COMPLETION in os.environ:
+            entries = [*options, *filter(is_flag, all_entries(roots))]
+            answer_shell((f"--{entry.flag}", entry.help, values_of(entry)) for entry in entries)
         if topics is not None:
             print(HelpText(self.prog, self.description, options, roots, self._home, with_paths).text(topics))
             raise SystemExit(0)

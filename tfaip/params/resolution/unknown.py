@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.names.lightning import lightning_counterpart, lightning_hint
 from tfaip.params.names.oldnames import removed_fields, warn_removed
-from tfaip.params.names.returnn import returnn_counterpart, returnn_hint
-from tfaip.params.names.suggestions import nearest
+from tfaip.params.names.suggestions import RETURNN_OPTIONS, nearest
 from tfaip.params.resolution.entries import Entry, Node, walk_entries
 from tfaip.params.resolution.sources import COMMAND_LINE, Settings, label
 from tfaip.params.tree.nodes import node_fields
@@ -68,18 +66,15 @@ def removed_note(key: str, roots: Sequence[Node]) -> str | None:
 def _hint(key: str, roots: Sequence[Node], general: Sequence[str], dashes: str) -> str:
     """Return what to type instead, to be appended to a message."""
     entries = all_entries(roots)
-    counterpart = returnn_counterpart(key)
-    answer = returnn_hint(key) or lightning_hint(key)
-    if counterpart is None and answer is not None:
-        return f": {answer}"
     for node in _nodes(entries):
         names = [_choice(node, cls) for cls in _other_classes(node) if _knows(cls, node.flag, key)]
         if names and (node.cls is None or not _knows(origin_of(node.cls), node.flag, key)):
             choose = "choose it with" if len(names) == 1 else "choose one, as in"
             return f"; it belongs to {_listed(names)}: {choose} --{node.flag} {names[0]}"
-    counterpart = counterpart or lightning_counterpart(key)
-    near = [counterpart] if counterpart is not None else None
-    if near is None:
+    counterpart = RETURNN_OPTIONS.get(key.rpartition(".")[2]) or RETURNN_OPTIONS.get(key.partition(".")[0])
+    if counterpart is not None:
+        near = [counterpart]
+    else:
         near = _near_flags(key, [*(entry.flag for entry in entries if is_flag(entry)), *general])
     if not near:
         return "; --help all lists all flags"

@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import functools
 import os
+import re
 import signal
 import sys
 import threading
@@ -18,7 +19,6 @@ from typing import Any, NoReturn
 
 from tfaip.backend.environment import has_reading_threads
 from tfaip.errors import SIGNAL_EXIT_CODES, UsageError
-from tfaip.scripts.common.commandline import CommandLine, take_words as take_words
 from tfaip.util.text import refuse_nul, shorten_text
 
 Main = Callable[..., int]
@@ -29,8 +29,7 @@ _DEFAULT_HANDLERS: dict[signal.Signals, Any] = {
     signal.SIGINT: signal.default_int_handler,
 }
 _PLAN_LIMIT = 500
-# A shell sets it in the environment of a command whose arguments it completes.
-COMPLETION = "_ARGCOMPLETE"
+_FLAG = re.compile(r"(?<!\S)--[a-z_]+\b(?!\.)")
 
 # Lines of the usage texts.
 TRUST = "further packages whose classes the stored params may name"
@@ -56,13 +55,27 @@ def entry_point(
 
     def decorate(work: Callable[..., None]) -> Main:
         def start(argv: Sequence[str]) -> None:
+            if "_ARGCOMPLETE" in os.environ:  # set by a shell that completes the line
+                complete()
+            else:
+                run(argv)
+
+        def complete() -> None:
+            # Before the working directory, from which a scenario may come, is on the search path.
+            import argcomplete.completers  # noqa: F401
+
+            from tfaip.params.commandline.completion import answer_shell, typed_words
+
+            # The parser of the flags answers the shell. Commands whose flags are in the usage have no such parser.
+            if choices is None:
+                with contextlib.suppress(Exception):
+                    run(typed_words())
+            values = choices or {}
+            answer_shell((name, "", values.get(name)) for name in _FLAG.findall(usage))
+
+        def run(argv: Sequence[str]) -> None:
             subject: str | list[str]
             refuse_nul(argv)
-            if COMPLETION in os.environ:
-                from tfaip.scripts.common.completing import complete
-
-                complete(CommandLine(usage, noun, flag, choices), work)
-                return
             if flag is None:
                 subject, flags = _take_first(argv)
             else:
@@ -179,6 +192,34 @@ def _raising_signals(received: list[signal.Signals]) -> Iterator[None]:
     finally:
         for number in replaced:
             signal.signal(number, _DEFAULT_HANDLERS[number])
+
+
+def take_words(flag: str, what: str, flags: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split off a flag that decides what other flags there are.
+
+    Args:
+        flag: with dashes.
+        what: it needs, for the message.
+        flags: the command line.
+
+    Returns:
+        the words after the flag (none: it is not there), and the other flags.
+
+    Raises:
+        UsageError: if there is no word after it.
+    """
+    rest: list[str] = []
+    for word in flags:
+        rest += word.split("=", 1) if word.startswith(f"{flag}=") else [word]
+    if flag not in rest:
+        return [], rest
+    start = rest.index(flag)
+    end = start + 1
+    while end < len(rest) and not rest[end].startswith("-"):
+        end += 1
+    if end == start + 1:
+        raise UsageError(f"{flag} needs {what}")
+    return rest[start + 1 : end], rest[:start] + rest[end:]
 
 
 def take_trusted(flags: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -25,9 +25,6 @@ from tfaip.trainer.tools.rates import replay
 from tfaip.util.construction import construct
 from tfaip.util.terminal import Curve, print_table, text_plot
 
-# The scores that RETURNN follows by default, with several outputs and with one.
-_RETURNN_SCORES = ("dev_score_output", "dev_score")
-
 
 @dataclass(frozen=True)
 class _Recorded:
@@ -58,19 +55,16 @@ class _Recorded:
         return BestModel.of(construct(self.scenario, self.params).best_logging_settings(), is_validated, names)
 
 
-def replay_rates(prog: str, name: str, config: Path | None, flags: Sequence[str], trusted: Sequence[str]) -> None:
+def replay_rates(prog: str, name: str, flags: Sequence[str], trusted: Sequence[str]) -> None:
     """Show the rates that other params give with the scores of a training.
 
     Args:
         prog: how the command was called, for `--help`.
         name: of the recorded training.
-        config: of a training of RETURNN, whose params are taken.
         flags: the rest of the command line.
         trusted: packages whose classes stored params may name.
     """
     recorded = _read(Path(name), trusted)
-    if config is not None:
-        recorded = replace(recorded, learning_rate=_rate_of_config(config, recorded.history))
     args = _parse(prog, recorded.learning_rate, flags, trusted)
     history, rule = recorded.history, args.learning_rate
     if not len(history):
@@ -110,20 +104,6 @@ def _read_run(path: Path, trusted: Sequence[str]) -> _Recorded:
     scenario, params, _ = load_trainer_params(directory.params_file, trusted)
     history = read_history(Path(params.history_file or directory.history_file))
     return _Recorded(history, params.learning_rate, scenario, params.scenario)
-
-
-def _rate_of_config(path: Path, history: History) -> LearningRateParams:
-    from tfaip.trainer.tools.returnnconfig import read_rate_config
-
-    params = read_rate_config(path)
-    params.epochs = max(history.epochs, default=0)
-    names = set(history.names())
-    if isinstance(params, FeedbackParams):
-        if params.monitor is None and names.intersection(_RETURNN_SCORES):
-            params.monitor = list(_RETURNN_SCORES)
-        elif isinstance(params.monitor, str) and params.monitor not in names and f"{params.monitor}_output" in names:
-            params.monitor = f"{params.monitor}_output"  # RETURNN looks for both
-    return params
 
 
 def _parse(prog: str, default: LearningRateParams, flags: Sequence[str], trusted: Sequence[str]) -> Any:

@@ -43,7 +43,6 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
     """
     from tfaip.components.loading import load_trusted_scenario
     from tfaip.params.values.serialization import load_params
-    from tfaip.trainer.loggers import permitted_loggers
     from tfaip.trainer.run.permission import read_permission
 
     permission = read_permission(path).and_trusted(trusted)
@@ -57,7 +56,6 @@ def load_trainer_params(path: Path, trusted: Sequence[str]) -> StoredTraining:
     packages = [*scenario.declared_packages(), *permission.packages]
     params = load_params(path, scenario.trainer_params_cls(), trusted=packages)
     _leave_out_cluster(params, path)
-    params.loggers = permitted_loggers(params.loggers, permission.destinations, "--trainer.loggers")
     return StoredTraining(scenario, params, permission)
 
 

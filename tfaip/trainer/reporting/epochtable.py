@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tfaip.trainer.reporting.epochcolumns import (
     RATE,
     SETTING_WIDTH,
     VALUE_WIDTH,
-    ColumnGroup,
     Columns,
     LoggedNames,
     choose_columns,
+    group_width,
 )
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
-from tfaip.util.terminal import BOLD, GREEN, align_right, cut, fit, styled, terminal_width, text_width
+from tfaip.util.terminal import BOLD, GREEN, align_right, cut, styled, terminal_width
 from tfaip.util.typing import Logs
 
 ROWS_PER_HEADER = 20
 LEAST_WIDTH = 20
 _EPOCH_WIDTH = 5
 _SECONDS_WIDTH = 6
+_SHORT_TITLES = {"validation": "val", "scheduled": "sched"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,6 @@ class EpochTable:
         complete: where all values are, to mention if there is no room for some.
         stage: name of the stage; None: the run has only one.
         last_epoch: the largest number of an epoch that there may be.
-        num_kept: number of epochs that `last` shows.
     """
 
     def __init__(
@@ -65,7 +63,6 @@ class EpochTable:
         complete: str,
         stage: str | None = None,
         last_epoch: int = 0,
-        num_kept: int = 0,
     ) -> None:
         self._names = names
         self._monitor = monitor
@@ -75,15 +72,10 @@ class EpochTable:
         self._columns: Columns | None = None
         self._chosen_for = (0, 0)
         self._rows = 0
-        self._kept: deque[EpochResult] = deque(maxlen=num_kept)
-        self._best: EpochResult | None = None
 
     def add(self, result: EpochResult) -> str:
         """Return the lines of an epoch: its row, after a header if there must be one."""
         self._names.add(result.values)
-        self._kept.append(result)
-        if result.is_best:
-            self._best = result
         width = terminal_width()
         columns = self._choose_columns(width)
         is_new = columns != self._columns
@@ -95,19 +87,6 @@ class EpochTable:
         self._rows += 1
         return "\n".join([*lines, _row(columns, result, self._epoch_width)])
 
-    def last(self, count: int) -> str:
-        """Return a table of the last epochs, with the best one even if it is older.
-
-        Args:
-            count: largest number of rows; not more than are kept.
-        """
-        shown = list(self._kept)[-max(count, 1) :]
-        if self._best is not None and self._best not in shown:
-            shown = [self._best, *shown[1:]] if len(shown) > 1 else shown
-        columns, width = self._choose_columns(terminal_width()), self._epoch_width
-        lines = [*self._legend(), *(styled(line, BOLD) for line in _header(columns, width))]
-        return "\n".join([*lines, *(_row(columns, result, width, result is self._best) for result in shown)])
-
     def _choose_columns(self, width: int) -> Columns:
         """Return the columns; names are only added, so that a new choice needs more of them or another width."""
         chosen_for = (width, len(self._names))
@@ -118,15 +97,14 @@ class EpochTable:
 
     def _notes(self, columns: Columns, width: int) -> list[str]:
         """Return what must be known to read columns that are new."""
-        notes = [] if self._columns is not None else self._legend()
+        notes = []
+        if self._columns is None:
+            notes += [] if self._stage is None else [f"stage {self._stage}"]
+            loss = "" if self._names.only_loss is None else f"; loss is {self._names.only_loss}"
+            notes.append(f"* new best {self._names.shown_as(self._monitor)}{loss}")
         if columns.left_out:
             notes.append(f"{len(columns.left_out)} more in {self._complete}: {', '.join(columns.left_out)}")
         return [cut(note, max(width, LEAST_WIDTH)) for note in notes]
-
-    def _legend(self) -> list[str]:
-        stage = [] if self._stage is None else [f"stage {self._stage}"]
-        loss = "" if self._names.only_loss is None else f"; loss is {self._names.only_loss}"
-        return [*stage, f"* new best {self._names.shown_as(self._monitor)}{loss}"]
 
 
 def value_text(value: float) -> str:
@@ -170,37 +148,31 @@ def seconds_text(seconds: float) -> str:
 
 
 def _header(columns: Columns, epoch_width: int) -> list[str]:
-    titles, names = " " * (epoch_width + 1), f"{'epoch':>{epoch_width}} "
-    rule = "-" * (epoch_width + 1)
-    for group in columns.groups:
-        titles += f" |{_centered(group)}"
-        names += " |" + "".join(f" {align_right(column.title, column.width)}" for column in group.columns)
-        rule += f"-+{'-' * group.width}"
-    return [titles + " |", f"{names} | {'sec':>{_SECONDS_WIDTH}}", f"{rule}-+{'-' * (_SECONDS_WIDTH + 1)}"]
+    titles, rule = " " * (epoch_width + 1), "-" * (epoch_width + 1)
+    names = [titles, f"{'epoch':>{epoch_width}} "]
+    for title, group in columns.groups:
+        width = group_width(group)
+        shown = title if len(title) < width else _SHORT_TITLES.get(title, title)
+        titles += f" | {shown:^{width - 1}}"
+        for number in (0, 1):
+            names[number] += " |" + "".join(f" {align_right(column.lines[number], column.width)}" for column in group)
+        rule += f"-+{'-' * width}"
+    first = [f"{names[0]} |"] if any(column.lines[0] for _, group in columns.groups for column in group) else []
+    return [
+        f"{titles} |",
+        *first,
+        f"{names[1]} | {'sec':>{_SECONDS_WIDTH}}",
+        f"{rule}-+{'-' * (_SECONDS_WIDTH + 1)}",
+    ]
 
 
-def _centered(group: ColumnGroup) -> str:
-    """Return the title of a group above the middle of its columns."""
-    room = group.width - 1
-    title = next((title for title in group.titles if text_width(title) <= room), group.titles[-1])
-    return f" {fit(title, room):^{room}}"
-
-
-def _row(columns: Columns, result: EpochResult, epoch_width: int, is_highlighted: bool = False) -> str:
-    mark = "*" if result.is_best else " "
-    if result.is_best and not is_highlighted:
-        mark = styled(mark, GREEN)
+def _row(columns: Columns, result: EpochResult, epoch_width: int) -> str:
+    mark = styled("*", GREEN) if result.is_best else " "
     cells = [f"{result.epoch:>{epoch_width}}{mark}"]
-    for group in columns.groups:
-        texts = (_cell(column.name, result) for column in group.columns)
-        cells.append(_joined(texts, group))
+    for _, group in columns.groups:
+        cells.append("".join(f" {_cell(column.value, result):>{column.width}}" for column in group))
     cells.append(f"{seconds_text(result.seconds):>{_SECONDS_WIDTH + 1}}")
-    row = " |".join(cells)
-    return styled(row, GREEN) if is_highlighted else row
-
-
-def _joined(texts: Iterable[str], group: ColumnGroup) -> str:
-    return "".join(f" {text:>{column.width}}" for text, column in zip(texts, group.columns, strict=True))
+    return " |".join(cells)
 
 
 def _cell(name: str, result: EpochResult) -> str:

@@ -1,12 +1,24 @@
-"""Progress and results of a training as text: lines per minute, results of epochs, a summary."""
+"""Progress and results of a training: a bar or lines, results of epochs, a summary."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from tfaip.trainer.params import ProgressBarMode
+from tfaip.trainer.reporting.epochcolumns import LOSS
 from tfaip.trainer.reporting.epochtable import EpochResult, EpochTable, value_text
+from tfaip.trainer.run.names import EPOCH_MEAN, split_name
 from tfaip.util.logging import CONSOLE_TEXT, log_duration, logger
+from tfaip.util.terminal import (
+    NOTEBOOK_REFRESH_S,
+    REFRESH_S,
+    ReplacedLine,
+    can_show_bar,
+    create_bar,
+    is_notebook,
+)
 from tfaip.util.text import number_text
 from tfaip.util.typing import Logs
 
@@ -18,9 +30,6 @@ log = logger(__name__)
 class ProgressDisplay:
     """Display of the progress of an epoch. This one shows nothing."""
 
-    table_rows = 0
-    """Number of epochs in the table that it shows instead of a row for each epoch; 0: it shows none."""
-
     def start(self, description: str, total: int | None, done: int) -> None:
         """Begin an epoch or a validation of `total` batches (None: not known), of which `done` are finished."""
 
@@ -30,41 +39,122 @@ class ProgressDisplay:
     def stop(self) -> None:
         """End the display, after the epoch or after an error."""
 
-    def show_table(self, text: Callable[[int], str]) -> None:
-        """Show a table of the last epochs from now on; `text` returns it with at most so many rows."""
-
-    def close(self) -> None:
-        """Leave the table of the last epochs on the screen, after the last one."""
-
 
 class ProgressLines(ProgressDisplay):
-    """A line per minute, for output that is no terminal.
+    """Line per minute with speed, remaining time, losses, metrics and learning rate; base of the other displays.
 
     Args:
+        shown: returns the values to show, in their order.
         clock: returns a time in seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    refresh_s = LINE_EVERY_S
+    shows_last = False
+
+    def __init__(self, shown: Callable[[Logs], Logs] = dict, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shown, self._clock = shown, clock
 
     def start(self, description: str, total: int | None, done: int) -> None:
         self._description, self._total, self._done_before = description, total, done
         self._started = self._clock()
-        self._next_line = self._started + LINE_EVERY_S
+        self._next = self._started + self.refresh_s
 
     def advance(self, done: int, values: Callable[[], Logs]) -> None:
         now = self._clock()
-        if now < self._next_line or done == self._total:
+        if now < self._next or (done == self._total and not self.shows_last):
             return
-        self._next_line = now + LINE_EVERY_S
-        rate = (done - self._done_before) / (now - self._started)
+        self._next = now + self.refresh_s
+        rate = (done - self._done_before) / max(now - self._started, 1e-6)
+        texts = [f"{name} {value_text(value)}" for name, value in self._shown(values()).items()]
+        self.draw(done, rate, ", ".join(texts))
+
+    def draw(self, done: int, rate: float, values: str) -> None:
+        """Show the number of finished batches, how many there are per second, and the values."""
+        log.info("%s", self.line(done, rate, values))
+
+    def line(self, done: int, rate: float, values: str) -> str:
+        """Return `Epoch 3/10: batch 160 of 400, 1.02 batches/s, 3:56 left, loss 0.2500`."""
         texts = [f"batch {done}", f"{rate:.3g} batches/s"]
         if self._total is not None:
             texts[0] += f" of {self._total}"
             if rate > 0:
                 texts.append(f"{duration_text((self._total - done) / rate)} left")
-        texts += [f"{name} {value_text(value)}" for name, value in values().items()]
-        log.info("%s: %s", self._description, ", ".join(texts))
+        if values:
+            texts.append(values)
+        return f"{self._description}: {', '.join(texts)}"
+
+
+class ProgressBar(ProgressLines):
+    """Bar on a terminal, drawn again a few times per second."""
+
+    refresh_s = REFRESH_S
+    shows_last = True
+    _bar: Any = None
+
+    def start(self, description: str, total: int | None, done: int) -> None:
+        from rich.progress import TextColumn
+        from rich.table import Column
+
+        super().start(description, total, done)
+        self._next = self._started
+        rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+        self._bar = create_bar(TextColumn("{task.fields[text]}", markup=False, table_column=rest))
+        self._task = self._bar.add_task(description, total=total, completed=done, text="")
+        self._bar.start()
+
+    def draw(self, done: int, rate: float, values: str) -> None:
+        text = f"{values}, {rate:.3g} batches/s" if values else f"{rate:.3g} batches/s"
+        self._bar.update(self._task, completed=done, text=text, refresh=True)
+
+    def stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+class NotebookProgress(ProgressLines):
+    """Line in a notebook that is replaced by the next one, and removed at the end of the epoch."""
+
+    refresh_s = NOTEBOOK_REFRESH_S
+
+    def start(self, description: str, total: int | None, done: int) -> None:
+        super().start(description, total, done)
+        self._line = ReplacedLine()
+
+    def draw(self, done: int, rate: float, values: str) -> None:
+        self._line.show(self.line(done, rate, values))
+
+    def stop(self) -> None:
+        self._line.close()
+
+
+def shows_bar(mode: ProgressBarMode) -> bool:
+    """Return True if `trainer.progress_bar_mode` asks for a bar; automatic: on a terminal and in a notebook."""
+    return mode is ProgressBarMode.BAR or (mode is ProgressBarMode.AUTO and can_show_bar())
+
+
+def create_progress_display(mode: ProgressBarMode, shown: Callable[[Logs], Logs] = dict) -> ProgressDisplay:
+    """Return the display that `trainer.progress_bar_mode` asks for; `shown` returns the values to show, in order."""
+    if mode is ProgressBarMode.PLAIN:
+        return ProgressDisplay()
+    if not shows_bar(mode):
+        return ProgressLines(shown)
+    return NotebookProgress(shown) if is_notebook() else ProgressBar(shown)
+
+
+def shown_once(values: Logs, monitor: str, only_loss: str | None) -> Logs:
+    """Return values without other names of the loss, the monitored one first.
+
+    Args:
+        values: of a training or a validation, without a prefix.
+        monitor: name of the value that decides which epoch is the best.
+        only_loss: a loss that is `loss` by definition; None: there is none.
+    """
+    others = (EPOCH_MEAN, only_loss) if LOSS in values else ()
+    base = split_name(monitor)[1]
+    first = LOSS if base in others else base
+    names = sorted((name for name in values if name not in others), key=lambda name: name != first)
+    return {name: values[name] for name in names}
 
 
 def duration_text(seconds: float) -> str:
@@ -86,8 +176,6 @@ class TimedStart(ProgressDisplay):
 
     def __init__(self, display: ProgressDisplay, clock: Callable[[], float] = time.monotonic) -> None:
         self.display = display
-        self.table_rows = display.table_rows
-        self.show_table, self.close = display.show_table, display.close  # type: ignore[method-assign]
         self._clock = clock
         self._started = 0.0
         self._is_first = True
@@ -116,19 +204,9 @@ def result_line(epoch: int, logs: Logs) -> str:
     return f"Results of epoch {epoch:04d} {values}"
 
 
-def log_epoch(result: EpochResult, table: EpochTable, display: ProgressDisplay) -> None:
-    """Log the results of an epoch: the line that tools parse, and on the console the row of the table.
-
-    Args:
-        result: of the epoch.
-        table: gets the row.
-        display: may show the last rows itself.
-    """
-    line, row = result_line(result.epoch, result.values), table.add(result)
-    if display.table_rows:
-        display.show_table(table.last)
-        row = ""
-    log.info("%s", line, extra={CONSOLE_TEXT: row})
+def log_epoch(result: EpochResult, table: EpochTable) -> None:
+    """Log the results of an epoch: the line that tools parse, and on the console the row of the table."""
+    log.info("%s", result_line(result.epoch, result.values), extra={CONSOLE_TEXT: table.add(result)})
 
 
 def log_summary(rows: Mapping[str, str]) -> None:

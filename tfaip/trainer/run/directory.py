@@ -89,11 +89,6 @@ class RunDirectory:
         """Return the directories of the stages."""
         return StageDirectories(self.root, self.stages)
 
-    @property
-    def loggers(self) -> Path:
-        """Directory that loggers write to."""
-        return self.root / names.LOGGERS_DIR
-
     def events(self, name: str) -> Path:
         """Return the directory of the TensorBoard events of one kind of data, e.g. `train`."""
         return self.root / name
@@ -168,9 +163,10 @@ class RunDirectory:
 
     def _is_without_result(self) -> bool:
         """Return True if the directory contains only a run without checkpoint, model and values of an epoch."""
-        written_first = {names.PARAMS_FILE, names.LOG_FILE, names.HISTORY_FILE, names.LOGGERS_DIR}
+        written_first = {names.PARAMS_FILE, names.LOG_FILE, names.HISTORY_FILE}
         for entry in self.root.iterdir():
-            if final_name(entry) not in written_first and not self._holds_leftovers_only(entry):
+            is_first = final_name(entry) in written_first or names.is_id_file(entry)
+            if not is_first and not self._holds_leftovers_only(entry):
                 return False
         return self._is_history_empty()
 
@@ -206,7 +202,7 @@ class RunDirectory:
         parts = self.checkpoints.relative_to(self.root).parts
         directories = [self.root.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
         files = [self.params_file, self.history_file, self.log_file]
-        return [*files, self.best, self.export, self.stages, self.loggers, *directories, *self._event_directories()]
+        return [*files, self.best, self.export, self.stages, *directories, *self._event_directories()]
 
     def _event_directories(self) -> list[Path]:
         return [path for path in self.root.iterdir() if names.EVENTS_NAME.fullmatch(path.name)]

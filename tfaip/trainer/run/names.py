@@ -32,8 +32,6 @@ EXPORT_DIR = "export"
 CHECKPOINT_DIR = "checkpoint"
 BEST_DIR = "best"
 STAGES_DIR = "stages"
-# What loggers write (`trainer.loggers`).
-LOGGERS_DIR = "loggers"
 # Within it, while a command removes what the run repeats.
 REPEAT_FILE = "repeat.json"
 # Within the directory of a stage.
@@ -47,6 +45,11 @@ EVENTS_NAME = re.compile(rf"{TRAIN}|{VALIDATION}|lav_l\d+", re.ASCII)
 EVENT_FILES = "events.out.tfevents."  # how the names of its files begin
 _OWN_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json")
 _EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
+
+
+def is_id_file(path: Path) -> bool:
+    """Return True for a file in which a callback keeps the id of the run in a tracking service."""
+    return path.suffix == ".id" and path.is_file() and not path.is_symlink()
 
 
 def lav_events(index: int) -> str:
@@ -135,7 +138,7 @@ def _name_problem(name: object) -> str | None:
         return "has braces"
     if folded in _OWN_FILES:
         return "is the name of a file of the run"
-    if folded in (EXPORT_DIR, STAGES_DIR, LOGGERS_DIR) or EVENTS_NAME.fullmatch(folded):
+    if folded in (EXPORT_DIR, STAGES_DIR) or EVENTS_NAME.fullmatch(folded):
         return "is another directory of the run"
     return "is the name of a checkpoint" if CHECKPOINT_NAME.fullmatch(folded) else None
 

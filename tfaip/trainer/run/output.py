@@ -23,11 +23,8 @@ from tfaip.export.modeldirectory import ModelDirectory, shown_names
 from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.model.hostbuffer import HostBuffer
 from tfaip.trainer.history import History
-from tfaip.trainer.loggers.logger import RunStatus
-from tfaip.trainer.loggers.runloggers import RunLoggers
 from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.background import BackgroundWriter
 from tfaip.util.files import commit_directory, link_tree, remove_directory, write_text
 from tfaip.util.logging import logger
@@ -50,7 +47,6 @@ class RunOutput:
         best: export the best model.
         final: export the final model.
         history_file: file of the history; None: `history.json` in the directory.
-        loggers: get the epochs of the history, and the status at the end of the context.
     """
 
     directory: RunDirectory | None
@@ -59,7 +55,6 @@ class RunOutput:
     best: bool = False
     final: bool = False
     history_file: Path | None = None
-    loggers: RunLoggers = field(default_factory=RunLoggers)
     _writer: BackgroundWriter = field(default_factory=BackgroundWriter, init=False, repr=False)
     _saved: Future[None] | None = field(default=None, init=False, repr=False)
     _exported: Future[None] | None = field(default=None, init=False, repr=False)
@@ -80,15 +75,7 @@ class RunOutput:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        status = RunStatus.FAILED
-        try:
-            self._writer.__exit__(kind, error, traceback)
-            if isinstance(error, TrainingInterrupted | KeyboardInterrupt):
-                status = RunStatus.STOPPED
-            elif error is None:
-                status = RunStatus.FINISHED
-        finally:
-            self.loggers.finish(status)
+        self._writer.__exit__(kind, error, traceback)
 
     def check(self) -> None:
         """Raise the error of what could not be written, if there is one; do not wait.
@@ -123,11 +110,9 @@ class RunOutput:
             self._saved = self._submit(self.store.saving(checkpoint, epoch, step, self.directory.best))
 
     def save_history(self, history: History) -> None:
-        """Replace the history file, after the checkpoints that were saved before, and log its new epochs."""
+        """Replace the history file, after the checkpoints that were saved before."""
         if self.history_file is not None:
             self._submit(partial(write_text, self.history_file, history.to_dict().text() + "\n"))
-        if new := self.loggers.take_new(history):
-            self._submit(partial(self.loggers.log, new))
 
     def export_best(self, hold: Callable[[HostBuffer], Mapping[str, np.ndarray]]) -> None:
         """Replace `best/` by the current model, before the checkpoints that are saved later.

@@ -48,13 +48,11 @@ class Permission:
             name.
         history_file: absolute path of a history outside of the run, which the run replaces; None:
             there is none.
-        destinations: where its loggers send its values.
     """
 
     packages: tuple[str, ...] = ()
     import_root: str | None = None
     history_file: str | None = None
-    destinations: tuple[str, ...] = ()
 
     def and_trusted(self, packages: Iterable[str]) -> Permission:
         """Return a copy with further packages (`--trust`)."""
@@ -93,8 +91,7 @@ def record_permission(
     try:
         packages = _needed_packages(params, scenario.declared_packages())
         path = _record_of(params_file)
-        destinations = [place for place in (logger.destination() for logger in params.loggers) if place is not None]
-        if not packages and not destinations and permission.import_root is None and params.history_file is None:
+        if not packages and permission.import_root is None and params.history_file is None:
             path.unlink(missing_ok=True)
             return
         checksums = [_sha256(params_text(params, params_file.parent).encode())]
@@ -107,7 +104,6 @@ def record_permission(
             "packages": packages,
             "import_root": permission.import_root,
             "history_file": params.history_file and os.path.abspath(params.history_file),
-            "destinations": destinations,
         }
         _write_private(path, json.dumps(record, indent=2) + "\n")
         _forget_oldest(path.parent)
@@ -130,12 +126,9 @@ def _needed_packages(params: Any, own: Sequence[str]) -> list[str]:
 
 def _permission_in(record: Mapping[str, Any]) -> Permission:
     """Return the permission in a record, if it has the right form."""
-    packages, destinations = record.get("packages"), record.get("destinations")
-    root, history_file = record.get("import_root"), record.get("history_file")
+    packages, root, history_file = record.get("packages"), record.get("import_root"), record.get("history_file")
     if not _are_texts(packages) or not all(name.isidentifier() for name in packages):
         raise ValueError("packages is not a list of names")
-    if not _are_texts(destinations):
-        raise ValueError("destinations is not a list of texts")
     if root is not None and not (isinstance(root, str) and root.isprintable() and os.path.isabs(root)):
         raise ValueError("import_root is not an absolute path")
     # A run that was stored there later must not become importable.
@@ -143,7 +136,7 @@ def _permission_in(record: Mapping[str, Any]) -> Permission:
         root = None
     if history_file is not None and not (isinstance(history_file, str) and os.path.isabs(history_file)):
         raise ValueError("history_file is not an absolute path")
-    return Permission(tuple(packages), root, history_file, tuple(destinations))
+    return Permission(tuple(packages), root, history_file)
 
 
 def _are_texts(value: Any) -> TypeGuard[list[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tfaip.trainer.loggers.runloggers import LOGGED_FILE
 from tfaip.trainer.run import names
 from tfaip.trainer.run.checkpoint import is_of_checkpoints
 from tfaip.trainer.run.directory import RunDirectory
@@ -59,13 +58,12 @@ def _remove_run(directory: RunDirectory) -> list[str]:
             _remove_model(model, root)
         _remove_checkpoints(paths.checkpoints, root)
         _remove_stages(paths.stages, root)
-    _remove_loggers(directory.loggers, root)
     own = {*_FILES, *(path.name for paths in runs for path in (paths.best, paths.export))}
     remove_temporaries(root, lambda name: name in own)
     for entry in root.iterdir():
         if names.EVENTS_NAME.fullmatch(entry.name):
             _remove_events(entry)
-        elif entry.name in (names.HISTORY_FILE, names.LOG_FILE):
+        elif entry.name in (names.HISTORY_FILE, names.LOG_FILE) or names.is_id_file(entry):
             entry.unlink()
     kept = sorted(entry.name for entry in root.iterdir() if entry.name != names.PARAMS_FILE)
     if not kept:
@@ -94,14 +92,6 @@ def _remove_stages(path: Path, root: Path) -> None:
             remove_directory(entry, root, STAGE_MARKS)
     if not any(path.iterdir()):
         path.rmdir()
-
-
-def _remove_loggers(path: Path, root: Path) -> None:
-    """Remove the directory that loggers wrote to, other libraries' files included."""
-    if path.is_symlink():
-        path.unlink()
-    elif is_ours(path, (LOGGED_FILE,)):
-        remove_directory(path, root, (LOGGED_FILE,))
 
 
 def _remove_checkpoints(path: Path, root: Path) -> None:

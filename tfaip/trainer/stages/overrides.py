@@ -30,7 +30,6 @@ P = TypeVar("P", bound=RootParams)
 _OF_THE_RUN = (
     "epochs",
     "callbacks",
-    "loggers",
     "output_dir",
     "overwrite",
     "write_checkpoints",

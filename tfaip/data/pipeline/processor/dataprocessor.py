@@ -10,6 +10,7 @@ from tfaip.data.pipeline.definitions import GENERAL_PROCESSOR, PipelineMode, Sam
 from tfaip.params import ParamsBase, option
 from tfaip.params.part import Part
 from tfaip.params.tree.sharing import with_shared
+from tfaip.util.hooknames import check_hook_names
 from tfaip.util.oldnames import old_names
 from tfaip.util.overriding import overrides
 
@@ -20,6 +21,7 @@ if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
 
 _WORD = 2**64
+_MAPPING_HOOKS = ("apply", "supports_preload", "preload", "apply_on_sample", "apply_on_samples")
 
 
 Modes = str | PipelineMode | Iterable[str | PipelineMode]
@@ -105,6 +107,10 @@ class DataProcessor(Generic[P]):
 class MappingDataProcessor(DataProcessor[P]):
     """Processor that makes one sample of one. Override `apply`."""
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_hook_names(cls, MappingDataProcessor, _MAPPING_HOOKS, needed={"apply": []})
+
     # The further arguments let type checkers accept those that `Processor` may have.
     def apply(self, sample: Sample, *args: Any, **kwargs: Any) -> Sample:
         """Process one sample: override it as `apply(self, sample)`.
@@ -142,6 +148,10 @@ class MappingDataProcessor(DataProcessor[P]):
 
 class GeneratingDataProcessor(DataProcessor[P]):
     """Processor of the stream: may drop, split, merge or add samples. Override `generate`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_hook_names(cls, GeneratingDataProcessor, ("generate", "supports_preload"))
 
     def generate(self, samples: Iterable[Sample]) -> Iterable[Sample]:
         """Process the samples of one pass over the data, usually with `for ...: yield ...`."""

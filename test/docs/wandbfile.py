@@ -1,4 +1,4 @@
-"""Prints what a file of an offline run of W&B holds: `python -m test.trainer.loggers.wandbfile FILE`.
+"""Prints what a file of an offline run of W&B holds: `python -m test.docs.wandbfile FILE`.
 
 The package has no reader of its files for Python, but the messages in them. They are stored in the format of LevelDB's
 logs: blocks of 32 KiB with chunks of (checksum, length, kind), after a header of 7 bytes.
@@ -44,19 +44,15 @@ def entries(items: Any) -> dict[str, Any]:
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """Id, project, config, rows, summary and exit code of a run."""
-    found: dict[str, Any] = {"rows": [], "summary": {}, "exit": None}
+    """Id, config and rows of a run."""
+    found: dict[str, Any] = {"rows": []}
     for record in records(path.read_bytes()):
         kind = record.WhichOneof("record_type")
         if kind == "run":
             run = record.run
-            found |= {"id": run.run_id, "project": run.project, "config": entries(run.config.update)}
+            found |= {"id": run.run_id, "config": entries(run.config.update)}
         elif kind == "history":
             found["rows"].append(entries(record.history.item))
-        elif kind == "summary":
-            found["summary"] |= entries(record.summary.update)
-        elif kind == "exit":
-            found["exit"] = record.exit.exit_code
     return found
 
 

@@ -1,0 +1,181 @@
+"""Names that are almost those of hooks: a line or a refusal when the class is made, and no false alarm."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import pytest
+
+from test.support.commands import REPOSITORY, finish_command, start_python
+from tfaip import Data, Evaluator, Generator, Processor, Sample, Scenario, Spec, StreamProcessor, shared
+from tfaip.components import scenario as components
+from tfaip.data import data
+from tfaip.data.pipeline import datagenerator
+from tfaip.data.pipeline.processor import dataprocessor
+from tfaip.evaluator import evaluator
+from tfaip.imports import DataBase, DataGenerator, GraphBase, ModelBase, ScenarioBase
+from tfaip.model import graphbase, modelbase
+from tfaip.scenario.declared import NAMES
+from tfaip.util.hooknames import near_hooks
+
+HOOKS: list[tuple[type, Collection[str]]] = [
+    (components.ScenarioComponents, (*components._HOOKS, *NAMES)),
+    (DataBase, (*data._HOOKS, *data._DECLARED)),
+    (DataGenerator, datagenerator._HOOKS),
+    (dataprocessor.MappingDataProcessor, dataprocessor._MAPPING_HOOKS),
+    (modelbase.ModelBase, modelbase._HOOKS),
+    (graphbase.GenericGraphBase, graphbase._HOOKS),
+    (evaluator.EvaluatorBase, evaluator._HOOKS),
+]
+
+
+def method(*args: Any) -> Any:
+    """A method of a class that a test makes."""
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "hook"),
+    [
+        (Scenario, "default_param", "default_params"),
+        (Scenario, "processor", "processors"),
+        (ScenarioBase, "additional_graph_kwarg", "additional_graph_kwargs"),
+        (ScenarioBase, "evaluater_cls", "evaluator_cls"),
+        (DataBase, "_padding_value", "_padding_values"),
+        (Data, "lenght_of", "length_of"),
+        (Data, "targts", "targets"),
+        (DataGenerator, "generat", "generate"),
+        (Generator, "yield_batches", "yields_batches"),
+        (Processor, "support_preload", "supports_preload"),
+        (StreamProcessor, "genrate", "generate"),
+        (ModelBase, "metircs", "metrics"),
+        (ModelBase, "_metrics", "_metric"),
+        (ModelBase, "sample_weights", "_sample_weights"),
+        (ModelBase, "_sample_weight", "_sample_weights"),
+        (GraphBase, "biuld_graph", "build_graph"),
+        (Evaluator, "__entr__", "__enter__"),
+        (Evaluator, "results", "result"),
+    ],
+)
+def test_a_name_near_to_a_hook_is_a_line(base: type, name: str, hook: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        made = type("Mine", (base,), {name: method})
+    line = f"Mine.{name} is no hook; did you mean {hook}? If it is something of your own, the class may say so: "
+    assert caplog.messages == [f"{line}not_hooks = ('{name}',)"]
+    # A class that overrides it, has the hook itself, or says that it is its own, gets none.
+    caplog.clear()
+    type("Lower", (made,), {name: method})
+    type("Both", (base,), {name: method, hook: vars(base).get(hook, method)})
+    type("Own", (base,), {name: method, "not_hooks": (name,)})
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "hook", "instead"),
+    [
+        (ModelBase, "build_modle", "build_model", "_loss"),
+        (Generator, "__getitm__", "__getitem__", "generate"),
+        (DataGenerator, "__getitm__", "__getitem__", "generate"),
+        (Processor, "aply", "apply", "apply"),
+        (dataprocessor.MappingDataProcessor, "aply", "apply", "apply"),
+    ],
+)
+def test_a_class_that_cannot_work_without_the_hook_is_refused(
+    base: type, name: str, hook: str, instead: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(
+        TypeError, match=rf"^Wrong.{name} is never called, and there is no {hook}; did you mean {hook}\?"
+    ):
+        type("Wrong", (base,), {name: method})
+    type("Own", (base,), {name: method, "not_hooks": (name,)})
+    good = type("Good", (base,), {instead: method})
+    assert caplog.messages == []
+    type("Lower", (good,), {name: method})
+    (line,) = caplog.messages
+    assert line.startswith(f"Lower.{name} is no hook; did you mean {hook}?")
+
+
+def test_fields_and_names_of_python_are_no_mistakes(caplog: pytest.LogCaptureFixture) -> None:
+    class Fields(Generator):
+        in_memories: int
+        generator: str = "a"
+        shuffled: bool = True
+
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, index: int) -> Sample:
+            return Sample(inputs={"x": [index]})
+
+        def __setitem__(self, index: int, value: Sample) -> None:
+            pass
+
+    class Target(Data):
+        target: int = 3
+        input_: Data = shared()
+        inputs = {"x": Spec(1)}
+        _inputs = 3
+
+    class Counting(Evaluator):
+        results: list[int] = []
+
+        def __init__(self, params: Any) -> None:
+            super().__init__(params)
+
+        def __aenter__(self) -> None:
+            pass
+
+    class Lower(Fields):
+        in_memories = 3
+
+    assert caplog.messages == []
+    assert [Fields(2, generator="b").generator, Lower(4).in_memories, Target().target] == ["b", 4, 3]
+    assert Counting(None).results == []
+
+
+def test_hooks_exist() -> None:
+    # Asked for, and in no base class.
+    further = {*NAMES, "__getitem__", "get_batch", "predict_generator_params_cls"}
+    further.update(*components.ARGUMENT_HOOKS.values())
+    for base, hooks in HOOKS:
+        ours = [cls for cls in all_subclasses(base) if cls.__module__.startswith("tfaip.")]
+        assert [name for name in hooks if not any(hasattr(cls, name) for cls in ours) and name not in further] == []
+
+
+def all_subclasses(cls: type) -> Iterator[type]:
+    yield cls
+    for subclass in type.__subclasses__(cls):
+        yield from all_subclasses(subclass)
+
+
+def test_no_class_of_the_toolkit_has_such_a_name() -> None:
+    for name in ("full.scenario", "full.model", "full.graph", "full.evaluator", "min.scenario", "min.model"):
+        importlib.import_module(f"tfaip.scenario.tutorial.{name}")
+    for base, hooks in HOOKS:
+        for cls in all_subclasses(base):
+            if cls.__module__.startswith("tfaip."):
+                assert near_hooks(cls, hooks) == {}, cls
+
+
+IMPORT_ALL = """
+import importlib, logging, sys
+from pathlib import Path
+
+logging.basicConfig(stream=sys.stdout, level="WARNING", format="line: %(message)s")
+from tfaip.model.modelbase import ModelBase
+
+names = [f"test.clients.{'.'.join(path.parts[-2:])[:-3]}" for path in Path("test/clients").glob("*/*.py")]
+for path in Path("examples").glob("*/*/*.py"):
+    sys.path.append(str(path.parents[1]))
+    names.append(f"{path.parent.name}.{path.stem}")
+for name in names:
+    importlib.import_module(name.removesuffix(".__init__"))
+print(len([cls for cls in ModelBase.__subclasses__() if not cls.__module__.startswith("tfaip.")]) > 5)
+"""
+
+
+def test_examples_and_clients_have_no_such_name() -> None:
+    result = finish_command(start_python("-c", IMPORT_ALL, cwd=REPOSITORY))
+    assert result.stdout == "True\n", result

@@ -1,1 +1,0 @@
-"""Check of a scenario: findings with file and line, about code that is old, ignored or slow."""
