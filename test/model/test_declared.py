@@ -312,8 +312,8 @@ def test_the_data_are_known_only_in_a_scenario() -> None:
     [
         (
             Initializer("RandomNormal", stdev=0.1),
-            r"^--model.start.stdev: RandomNormal\(stdev=0.1\) cannot be made: it has no argument 'stdev'; did you mean "
-            r"stddev\?$",
+            r"^--model.start.stdev: Initializer\('RandomNormal', stdev=0.1\) cannot be made: it has no argument "
+            r"'stdev'; did you mean stddev\?$",
         ),
         (Initializer("HeNormel"), r"^--model.start: .*keras.initializers has no 'HeNormel'; did you mean HeNormal or "),
     ],

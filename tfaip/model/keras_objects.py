@@ -34,7 +34,7 @@ class RefusedObject(UsageError, ValueError):
 
     def __init__(self, named: KerasObject, reason: str, argument: str = "") -> None:
         self.named, self.argument = named, argument
-        super().__init__(f"{named.described()} cannot be made: {shorten_text(reason, ERROR_LIMIT)}")
+        super().__init__(f"{named!r} cannot be made: {shorten_text(reason, ERROR_LIMIT)}")
 
 
 class KerasObject(NamedObject):
@@ -76,7 +76,7 @@ class KerasObject(NamedObject):
     def get_config(self) -> NoReturn:
         """Raise a TypeError that says what to pass: Keras asks its own objects for their config."""
         raise TypeError(
-            f"{self.described()} is a params object, which Keras cannot store: pass the object that its create() "
+            f"{self!r} is a params object, which Keras cannot store: pass the object that its create() "
             f"returns, as in kernel_initializer=params.kernel_initializer.create()"
         )
 

@@ -13,6 +13,7 @@ from test.support.commands import run_several
 from test.support.runs import copy_tiny
 from test.trainer.net import CONV, HEAD, net_params, train
 from tfaip.errors import UsageError
+from tfaip.model.keras_objects import Initializer
 from tfaip.model.variables import variables_by_path
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.weightrules.initialisation import initialize
@@ -162,9 +163,9 @@ def test_what_is_no_initializer_is_refused(text: str) -> None:
 
 
 def test_what_is_one() -> None:
-    assert initializer_of("-1.5").described() == "Constant(value=-1.5)"
-    assert initializer_of(" glorot_uniform ").described() == "glorot_uniform()"
-    assert initializer_of("Orthogonal(gain=2.0)").described() == "Orthogonal(gain=2.0)"
+    assert initializer_of("-1.5") == Initializer("Constant", value=-1.5)
+    assert initializer_of(" glorot_uniform ") == Initializer("glorot_uniform")
+    assert initializer_of("Orthogonal(gain=2.0)") == Initializer("Orthogonal", gain=2.0)
 
 
 @pytest.mark.slow

@@ -36,18 +36,12 @@ class NamedObject:
         return type(other) is type(self) and self.stored() == other.stored()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join([repr(str(self.name)), *self._given()])})"
-
-    def described(self) -> str:
-        """Return the name with the arguments, as Python has it."""
-        return f"{self.name}({', '.join(self._given())})"
+        given = [f"{name}={value!r}" for name, value in self.arguments.items()]
+        return f"{type(self).__name__}({', '.join([repr(str(self.name)), *given])})"
 
     def stored(self) -> Any:
         """Return what a file has for it: the name, or `{class, arguments}`."""
         return {CLASS: str(self.name), ARGUMENTS: self.arguments} if self.arguments else str(self.name)
-
-    def _given(self) -> list[str]:
-        return [f"{name}={value!r}" for name, value in self.arguments.items()]
 
 
 class NameOfFile(str):
