@@ -18,7 +18,7 @@ from tfaip.data.generators.arrays import ArrayDataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import TensorSpec
 from tfaip.model.graphbase import GraphBase
-from tfaip.model.keras_objects.initializers import GlorotUniform, Initializer
+from tfaip.model.keras_objects import Initializer
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
@@ -96,7 +96,7 @@ class Columns(ArrayDataGenerator[ColumnsParams]):
 class BroughtModelParams(ModelBaseParams):
     network: str = "sequential"
     units: int = 8
-    start: Initializer = field(default_factory=GlorotUniform)
+    start: Initializer = Initializer("glorot_uniform")
 
     @staticmethod
     def cls() -> type[ModelBase[Any]]:

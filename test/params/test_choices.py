@@ -22,7 +22,6 @@ from test.params.cli_params import (
     SGDOptimizer,
 )
 from tfaip.errors import UsageError
-from tfaip.model.keras_objects.losses import Loss
 from tfaip.params import ParamsBase
 from tfaip.params.resolution.choices import ClassChoice
 
@@ -148,16 +147,3 @@ def test_a_module_that_fails_shows_its_own_error(tmp_path: Path, monkeypatch: py
     with pytest.raises(UsageError, match=r"'broken_params' cannot be imported \(RuntimeError: boom second line\)"):
         ClassChoice(OptimizerParams, {}).select("broken_params:X", "--x")
     assert "broken_params" not in sys.modules
-
-
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("mea", "MSE or MAE"),
-        ("mean_squared_eror", "MeanSquaredError or MeanSquaredLogarithmicError"),
-    ],
-)
-def test_further_names_of_classes_are_suggested_if_no_class_is_near(name: str, near: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        ClassChoice(Loss, {}).select(name, "--x")
-    assert str(raised.value) == f"--x: no class {name!r}; did you mean {near}? (or module:Class)"

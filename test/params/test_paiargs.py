@@ -26,6 +26,7 @@ from tfaip.params.flags import get_flag, root_of, set_flags
 from tfaip.params.resolution.entries import Leaf, walk_entries
 from tfaip.params.resolution.resolver import Resolver
 from tfaip.params.resolution.sources import Settings
+from tfaip.params.types.objects import NamedObject
 from tfaip.params.values.encoding import encode
 from tfaip.trainer.optimizer.params import OptimizerGroupParams
 from tfaip.trainer.schedules import ScheduleParams
@@ -197,6 +198,8 @@ def other_values(value: Any, declared: Any) -> Iterator[Any]:
             yield from get_args(member)
     if get_origin(declared) is Literal:
         yield from members
+    elif isinstance(declared, type) and issubclass(declared, NamedObject):
+        yield "ones"
     elif isinstance(declared, type) and issubclass(declared, Enum):
         yield from declared
     elif isinstance(value, bool):

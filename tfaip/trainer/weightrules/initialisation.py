@@ -130,8 +130,8 @@ def _filled(array: np.ndarray, path: str, weight: _Weight, rules: Mapping[str, s
 
 def _drawn(pattern: str, path: str, shape: tuple[int, ...], rules: Mapping[str, str], seed: int) -> np.ndarray:
     text = rules[pattern]
-    initializer = seeded(initializer_of(text), zlib.crc32(f"{seed}/{path}".encode()) % 2**31)
     try:
+        initializer = seeded(initializer_of(text), zlib.crc32(f"{seed}/{path}".encode()) % 2**31)
         return np.array(keras.ops.convert_to_numpy(initializer.create()(shape, dtype="float32")))
     except Exception as error:  # of Keras, for a shape that it cannot fill
         expected = f"an initializer of weights of shape {list(shape)} as {path} has ({shorten_text(str(error), 120)})"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
+import inspect
 import math
-from typing import Any, cast
+from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.model.keras_objects.base import CustomObject
-from tfaip.model.keras_objects.initializers import Constant, Initializer
-from tfaip.params.resolution.choices import ClassChoice
-from tfaip.params.types.objects import is_object_name
+from tfaip.model.keras_objects import Initializer
+from tfaip.params.types.objects import plain_argument
 from tfaip.util.text import shorten, shorten_text
 
 EXPECTED = "a number, or an initializer of Keras by name, e.g. glorot_uniform or RandomNormal(stddev=0.1)"
@@ -42,7 +40,7 @@ def initializer_of(text: str) -> Initializer:
     else:
         if not math.isfinite(number):
             raise UsageError("a number must be finite")
-        return Constant(number)
+        return Initializer("Constant", value=number)
     try:
         parsed = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as error:
@@ -50,26 +48,21 @@ def initializer_of(text: str) -> Initializer:
     name, arguments = parsed, {}
     if isinstance(parsed, ast.Call):
         name, arguments = parsed.func, _arguments(parsed)
-    if not isinstance(name, ast.Name) or is_object_name(name.id):
+    if not isinstance(name, ast.Name):  # a stored text must not name code
         raise UsageError("it is no name with arguments")
-    chosen = ClassChoice(Initializer, {}).select(name.id, "initializer")
-    if issubclass(chosen, CustomObject):
-        # A stored text must not name code.
-        raise UsageError(f"{name.id} is none of Keras")
-    made: Any = chosen(**arguments)
-    return cast("Initializer", made)
+    return Initializer(name.id, **arguments)
 
 
 def seeded(initializer: Initializer, seed: int) -> Initializer:
     """Return the initializer with a seed, unless it draws nothing or has one."""
-    has_seed = any(field.name == "seed" for field in dataclasses.fields(initializer))
-    if not has_seed or getattr(initializer, "seed", None) is not None:
+    takes_seed = "seed" in inspect.signature(type(initializer.create())).parameters
+    if not takes_seed or "seed" in initializer.arguments:
         return initializer
-    changes: dict[str, Any] = {"seed": seed}
-    return dataclasses.replace(initializer, **changes)
+    return Initializer(initializer.name, **initializer.arguments, seed=seed)
 
 
 def _arguments(call: ast.Call) -> dict[str, Any]:
     if call.args:
         raise UsageError(f"arguments have names, as in scale=2.0, got {shorten(ast.unparse(call.args[0]))}")
-    return {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg is not None}
+    values = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg is not None}
+    return {name: plain_argument(value, name) for name, value in values.items()}
