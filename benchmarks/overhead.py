@@ -49,14 +49,13 @@ def against_bare(network: str, samples: int, epochs: int, directory: Path) -> Pa
 
 
 def schedules(network: str, samples: int, epochs: int, directory: Path) -> Pair:
-    """Five values that change in every update, against the same numbers fixed."""
+    """Four values that change in every update, against the same numbers fixed."""
     on = [
         ScheduleParams(target, {0: first, epochs: 0.9 * first})
         for target, first in (
             ("optimizer.clip_value", 0.5),
             ("optimizer.clip_global_norm", 5.0),
             ("optimizer.weight_decay", 0.01),
-            ("optimizer.beta_1", 0.9),
             ("loss_weights.loss", 1.0),
         )
     ]

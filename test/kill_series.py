@@ -53,7 +53,7 @@ _SCHEDULES = [
     ("optimizer.clip_global_norm", "0=1 6=0.2", "exponential"),
     ("graph.dropout.rate", "0=0 12=0.5", "linear"),
     ("loss_weights.mse", "0=0.5 3.5=1", "step"),
-    ("calc_ema", "0=0.5 12=0.9", "cosine"),
+    ("optimizer.weight_decay", "0=0 12=0.1", "cosine"),
     ("weight_noise.stddev", "2.5=0 6=0.05", "linear"),
     ("weight_penalties.0.l2", "0=0.01 5=0", "linear"),
     ("train.max_element_length", "0=4 4=6 8=9", "step"),

@@ -34,7 +34,7 @@ tfaip.scenario.scenariobase: TScenarioParams TTrainerPipelineParams
 tfaip.trainer.params: TDataGeneratorTrain TDataGeneratorVal
 tfaip.trainer.scheduler: Constant
 tfaip.trainer.optimizer.optimizers: LAMBOptimizer
-tfaip.util: packbits profiling
+tfaip.util: profiling
 tfaip.util.multiprocessing.data.worker: DataWorker
 tfaip.util.testing: setup training workdir
 tfaip.util.enum: StrEnum

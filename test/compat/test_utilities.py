@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies
 
 from test.support.tiny.scenario import TinyData, TinyGenerator
 from tfaip.compat.devices import DeviceConfig
-from tfaip.compat.packbits import decode, encode
 from tfaip.compat.profiling import MeasureTime, profile
 from tfaip.compat.samples import RawDataPipeline, SequenceProcessor
 from tfaip.data.pipeline.definitions import PipelineMode, Sample
@@ -19,31 +17,6 @@ from tfaip.data.pipeline.params import DataPipelineParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.device.device_config import DeviceConfigParams
 from tfaip.params import post_init
-
-# The example of Apple's Technical Note TN1023.
-UNPACKED = bytes.fromhex("AA AA AA 80 00 2A AA AA AA AA 80 00 2A 22 AA AA AA AA AA AA AA AA AA AA")
-PACKED = bytes.fromhex("FE AA 02 80 00 2A FD AA 03 80 00 2A 22 F7 AA")
-
-
-def test_packbits_of_the_technical_note() -> None:
-    assert encode(UNPACKED) == PACKED
-    assert decode(PACKED) == UNPACKED
-    assert decode(b"\x80\x80" + PACKED) == UNPACKED
-    assert encode(b"a" * 129) == bytes([257 - 128, 97, 0, 97])
-
-
-@given(strategies.lists(strategies.tuples(strategies.integers(0, 3), strategies.integers(1, 300)), max_size=20))
-def test_packbits_there_and_back(runs: list[tuple[int, int]]) -> None:
-    data = b"".join(bytes([byte]) * count for byte, count in runs)
-    packed = encode(data)
-    assert decode(packed) == data
-    assert len(packed) <= len(data) + -(-len(data) // 128)
-
-
-@pytest.mark.parametrize("data", [b"\x01a", b"\xff", b"\x00"])
-def test_packbits_that_end_early(data: bytes) -> None:
-    with pytest.raises(ValueError, match="PackBits data end within a run"):
-        decode(data)
 
 
 def test_time_and_profile_of_a_block(tmp_path: Path) -> None:

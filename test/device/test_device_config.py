@@ -21,10 +21,6 @@ def test_defaults_ask_for_one_device_in_float32() -> None:
     ("fields", "message"),
     [
         ({"gpus": [-1]}, r"gpus\[0\] is -1, expected at least 0"),
-        (
-            {"deterministic": True, "gpu_auto_tune": True},
-            "gpu_auto_tune is True, expected False or None, since times differ",
-        ),
         ({"gpus": [0, 1, 0]}, r"gpus is \[0, 1, 0\], expected different numbers"),
         ({"gpu_memory": 0}, "gpu_memory is 0, expected at least 1, or None"),
         (
@@ -57,5 +53,5 @@ def test_strategies_of_the_other_backend_are_refused(strategy: DistStrategy) -> 
     if strategy in (DistStrategy.DEFAULT, own):
         assert open_devices(params).num_shares == 1
     else:
-        with pytest.raises(UsageError, match=f"set dist_strategy {own.value}|mirror"):
+        with pytest.raises(UsageError, match=f"set dist_strategy {own.value}"):
             open_devices(params)

@@ -87,7 +87,7 @@ from tfaip.device.gpus import choose_gpus
 from tfaip.errors import UsageError
 # A command chooses before it imports the backend, and its trainer once more.
 for _ in range(2):
-    choose_gpus(DeviceConfigParams(gpus=[2, 0], gpu_auto_tune=True), "jax", 4)
+    choose_gpus(DeviceConfigParams(gpus=[2, 0], deterministic=True), "jax", 4)
 choose_gpus(DeviceConfigParams(), "jax", 4)
 print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["XLA_FLAGS"])
 for gpus in ([1], []):
@@ -101,39 +101,27 @@ for gpus in ([1], []):
         "asks for other GPUs than this process has chosen before (CUDA_VISIBLE_DEVICES is 6,4): start another process"
     )
     assert result.stdout.splitlines() == [
-        "6,4 --xla_gpu_autotune_level=4",
+        "6,4 --xla_gpu_deterministic_ops=true",
         f"gpus 1 {other}",
         f"gpus {other}",
     ], result
 
 
 @pytest.mark.parametrize(
-    ("backend", "tune", "expected"),
+    ("backend", "environ", "expected"),
     [
-        ("tensorflow", True, {"TF_CUDNN_USE_AUTOTUNE": "1"}),
-        ("tensorflow", False, {"TF_CUDNN_USE_AUTOTUNE": "0"}),
-        ("jax", True, {**GROWTH, "XLA_FLAGS": "--xla_dump_to=d --xla_gpu_autotune_level=4"}),
-        ("jax", False, {**GROWTH, "XLA_FLAGS": "--xla_dump_to=d --xla_gpu_autotune_level=0"}),
+        ("tensorflow", {}, {"TF_DETERMINISTIC_OPS": "1"}),
+        ("jax", {}, {**GROWTH, "XLA_FLAGS": "--xla_gpu_deterministic_ops=true"}),
+        (
+            "jax",
+            {"XLA_FLAGS": "--xla_dump_to=d"},
+            {**GROWTH, "XLA_FLAGS": "--xla_dump_to=d --xla_gpu_deterministic_ops=true"},
+        ),
     ],
 )
-def test_auto_tune(backend: str, tune: bool, expected: dict[str, str]) -> None:
-    environ = {"XLA_FLAGS": "--xla_dump_to=d"}
-    changes = gpu_environment(DeviceConfigParams(gpus=[0], gpu_auto_tune=tune), backend, 1, environ)
-    assert changes == {"CUDA_VISIBLE_DEVICES": "0", **expected}
-
-
-@pytest.mark.parametrize(
-    ("backend", "tune", "expected"),
-    [
-        ("tensorflow", None, {"TF_DETERMINISTIC_OPS": "1"}),
-        ("tensorflow", False, {"TF_CUDNN_USE_AUTOTUNE": "0", "TF_DETERMINISTIC_OPS": "1"}),
-        ("jax", None, {**GROWTH, "XLA_FLAGS": "--xla_gpu_deterministic_ops=true"}),
-        ("jax", False, {**GROWTH, "XLA_FLAGS": "--xla_gpu_autotune_level=0 --xla_gpu_deterministic_ops=true"}),
-    ],
-)
-def test_deterministic_kernels(backend: str, tune: bool | None, expected: dict[str, str]) -> None:
-    params = DeviceConfigParams(gpus=[0], deterministic=True, gpu_auto_tune=tune)
-    assert gpu_environment(params, backend, 1, {}) == {"CUDA_VISIBLE_DEVICES": "0", **expected}
+def test_deterministic_kernels(backend: str, environ: dict[str, str], expected: dict[str, str]) -> None:
+    params = DeviceConfigParams(gpus=[0], deterministic=True)
+    assert gpu_environment(params, backend, 1, environ) == {"CUDA_VISIBLE_DEVICES": "0", **expected}
 
 
 def test_memory_on_jax_is_a_share_of_the_smallest_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

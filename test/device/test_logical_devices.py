@@ -24,8 +24,7 @@ CASES: dict[str, Case] = {
             "weight_noise.stddev": 0.05,
             "schedules": {
                 "optimizer.clip_global_norm": {"0": 1.0, "2": 0.05},
-                "optimizer.beta_1": {"0": 0.5, "2": 0.9},
-                "calc_ema": {"0.5": 0.5, "1.5": 0.9},
+                "optimizer.weight_decay": {"0": 0.0, "2": 0.1},
                 "loss_weights.mse": {"0": 1.0, "1": 0.5},
             },
         }

@@ -49,7 +49,7 @@ RANDOM: Case = {
     "set": {
         "scenario.model": "RandomLayersParams",
         "weight_noise.stddev": 0.05,
-        "schedules": {"optimizer.clip_value": {"0": 1.0, "2": 0.1}, "optimizer.beta_1": {"0": 0.5, "2": 0.9}},
+        "schedules": {"optimizer.clip_value": {"0": 1.0, "2": 0.1}, "optimizer.weight_decay": {"0": 0.0, "2": 0.1}},
     }
 }
 FLAGS = ["--train.batch_size", "12", "--val.batch_size", "6", "--trainer.random_seed", "1"]

@@ -96,7 +96,7 @@ def test_commands_of_the_page_about_variable_lengths(tmp_path: Path) -> None:
     pytest.importorskip("tf2onnx")
     write_files("variable_length.md", tmp_path)
     names = commands("variable_length.md")
-    assert [name for name, *_ in names] == ["train", "export", "check_export"]
+    assert [name for name, *_ in names] == ["train", "export", "export"]
     result = run_several(names, cwd=tmp_path)
     assert result.rc == 0, result
     history = json.loads((tmp_path / "runs" / "signs" / "history.json").read_text())

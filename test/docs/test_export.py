@@ -17,7 +17,7 @@ PAGE = "export.md"
 def test_commands_and_client(tmp_path: Path) -> None:
     pytest.importorskip("tf2onnx")
     write_files(PAGE, tmp_path)
-    assert [command[0] for command in commands(PAGE)] == ["train", "export", "check_export"]
+    assert [command[0] for command in commands(PAGE)] == ["train", "export", "export"]
     result = run_several(commands(PAGE), cwd=tmp_path)
     assert result.rc == 0, result
     formats = [graph["format"] for graph in json.loads((tmp_path / "check.json").read_text())["graphs"]]

@@ -10,6 +10,7 @@ from typing import Any, Tuple  # noqa: UP035 (as 1.2 was written)
 import pytest
 
 from test.support.commands import REPOSITORY
+from tfaip.device import DeviceConfigParams
 from tfaip.errors import UsageError
 from tfaip.lav.params import LAVParams
 from tfaip.params import ParamsBase
@@ -44,7 +45,8 @@ def test_every_class_that_1_2_stored_is_read_with_all_its_fields(stored: dict[st
     decoder = FormerDecoder()
     params = decoder.decode(stored, ParamsBase, "params")
     # All fields exist, by their own or another name, or the table says what takes their place.
-    removed = oldnames.removed_fields(type(params))
+    removed = {*oldnames.removed_fields(type(params))}
+    removed |= {f"device.{name}" for name in oldnames.removed_fields(DeviceConfigParams)}
     assert [note for note in decoder.notes if note.split(": ")[0].removeprefix("params.") not in removed] == []
     current = {oldnames.renamed_fields(type(params)).get(name, name): value for name, value in stored.items()}
     written = to_dict(params)
@@ -145,6 +147,18 @@ def test_values_of_the_toolkit_that_cannot_be_used_have_their_default(logged: py
     (message,) = warnings_in(logged)
     assert "params.pipeline.pipeline.batch_size, default instead: batch_size is 0, expected at least 1" in message
     assert "params.pipeline.device.dist_strategy, default instead: " in message
+
+
+def test_devices_of_1_2_have_no_effect(logged: pytest.LogCaptureFixture) -> None:
+    device = {"dist_strategy": "central_storage", "gpu_auto_tune": True, "soft_device_placement": False}
+    assert from_dict(OldParams, former(pipeline={"device": device})).pipeline.device == DeviceConfigParams()
+    params = TutorialScenario.default_trainer_params()
+    params.set_flags({f"device.{name}": str(value) for name, value in device.items()})
+    assert params.device == DeviceConfigParams()
+    found = sorted({line.partition(" was removed")[0] for line in warnings_in(logged) if "was removed" in line})
+    assert found == ["--device.gpu_auto_tune", "--device.soft_device_placement", "dist_strategy central_storage"]
+    (report,) = [line for line in warnings_in(logged) if line.startswith("a dict was written by tfaip 1.2")]
+    assert "params.pipeline.device.gpu_auto_tune: the backend decides" in report
 
 
 def test_other_files_stay_strict(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from tfaip.trainer.scheduler.modulation import MODULATIONS
 NEEDED: dict[str, dict[str, Any]] = {
     "OptimizerGroupParams": {"match": "a"},
     "WeightPenaltyParams": {"match": "a"},
-    "ScheduleParams": {"target": "calc_ema", "points": {0.0: 0.5}},
+    "ScheduleParams": {"target": "weight_noise.stddev", "points": {0.0: 0.5}},
     "AdaBeliefOptimizer": {"rectify": False},
     "IoU": {"num_classes": 2, "target_class_ids": [0]},
     "OneHotIoU": {"num_classes": 2, "target_class_ids": [0]},

@@ -56,7 +56,6 @@ NOT_ALONE = (
     "coordinator",
     "file_name",
     "num_processes",
-    "param_init",
     "prefixes",
     "process_id",
     "step_function",
@@ -70,7 +69,7 @@ MOST_TRIED = 30
 NEEDED: dict[Any, dict[str, Any]] = {
     OptimizerGroupParams: {"match": ".*"},
     WeightPenaltyParams: {"match": ".*"},
-    ScheduleParams: {"target": "calc_ema", "points": {0.0: 0.5}},
+    ScheduleParams: {"target": "weight_noise.stddev", "points": {0.0: 0.5}},
 }
 WAYS = ("library first", "library last", "own parser")
 

@@ -64,7 +64,7 @@ def test_all_commands_with_workers(tmp_path: Path) -> None:
             [*predict, "--dump", tmp_path / "samples.jsonl", "--data.size", "5", "--predict.include_targets", "True"],
             ["evaluate", "--prediction", tmp_path / "samples.jsonl", "--scenario", run / "best"],
             ["export", run / "best", "--format", "keras"],
-            ["check_export", run / "best"],
+            ["export", run / "best", "--check"],
             ["benchmark_input_pipeline", "test.scenario.waves.new", "--time_limit", "0.2", *workers],
         ],
         tmp_path,

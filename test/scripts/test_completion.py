@@ -113,7 +113,7 @@ def without_backend(tmp_path: Path) -> Path:
         ("train", f"tfaip-train {FULL} --trainer.progress_bar_mode p", ["plain"]),
         ("preview_schedule", f"tfaip-preview-schedule {FULL} --pn", ["--png"]),
         ("lav", "tfaip-lav --exp", ["--export_dir"]),
-        ("check_export", "tfaip-check-export x --tol", ["--tolerance"]),
+        ("export", "tfaip-export x --tol", ["--tolerance"]),
     ],
 )
 def test_no_answer_needs_a_backend(

@@ -1,8 +1,7 @@
-"""`--dry_run` of every command: two lines, an exit code as the command itself would have, and nothing written."""
+"""`--dry_run` of a training and of a resume: two lines, an exit code as without it, and nothing written."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,53 +12,9 @@ from test.scripts.test_model_commands import Run, refused, well
 from test.support.runs import files_below
 
 FULL = "tfaip.scenario.tutorial.full"
+DRY = ["--trainer.output_dir", "new", "--dry_run"]
 # Command and arguments, then what the first line says, and what the second.
 CASES: dict[str, tuple[list[str], str, str]] = {
-    "lav": (
-        ["lav", "--export_dir", "RUN", "--out", "o.json", "--dump", "d.npz", "--pipeline.num_processes", "2"],
-        "validate RUN/best (TutorialScenario) on 360 samples of TutorialGenerator",
-        "o.json, d.npz",
-    ),
-    "multi_lav": (
-        ["multi_lav", "--export_dirs", "RUN/best", "RUN/export", "--tensorboard", "events"],
-        "validate RUN/best and RUN/export (TutorialScenario) on 360 samples of TutorialGenerator",
-        "events",
-    ),
-    "predict": (
-        ["predict", "--export_dir", "RUN/best", "--pipeline.limit", "7"],
-        "apply RUN/best (TutorialScenario) to 7 samples of TutorialGenerator",
-        "no file",
-    ),
-    "evaluate": (
-        ["evaluate", "--prediction", "../p.jsonl", "--scenario", "RUN/best", "--out", "o.json"],
-        "run TutorialEvaluator of TutorialScenario on the samples in ../p.jsonl",
-        "o.json",
-    ),
-    "export": (
-        ["export", "RUN/best", "--format", "keras"],
-        "convert RUN/best (TutorialScenario)",
-        "RUN/best/keras/",
-    ),
-    "check_export": (
-        ["check_export", "RUN/best", "--out", "o.json"],
-        "compare serve/ with the graph of RUN/best (TutorialScenario) on 16 samples",
-        "o.json",
-    ),
-    "preview_schedule": (
-        ["preview_schedule", FULL, "--trainer.epochs", "3", "--learning_rate", "Constant"],
-        "show the learning rate of 3 epochs of 90 batches of TutorialScenario with Constant",
-        "no file",
-    ),
-    "replay_learning_rate": (
-        ["replay_learning_rate", "RUN", "--learning_rate", "NewbobAbs", "--png", "p.png"],
-        "replay 2 epochs of RUN with NewbobAbs",
-        "p.png",
-    ),
-    "benchmark_input_pipeline": (
-        ["benchmark_input_pipeline", FULL, "--time_limit", "5", "--train.num_processes", "3"],
-        "read 1437 samples of TutorialGenerator in batches of 16 with 3 workers, for 5 s",
-        "no file",
-    ),
     "resume_training": (
         ["resume_training", "RUN", "--trainer.epochs", "4"],
         "continue RUN (TutorialScenario) from epoch_0002 up to epoch 4",
@@ -75,9 +30,7 @@ CASES: dict[str, tuple[list[str], str, str]] = {
 
 @pytest.fixture
 def place(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory (after that of `run`), beside the predicted samples."""
-    line = {"outputs": {"class": 1}, "targets": {"label": [1]}, "meta": None, "arrays": {}}
-    (tmp_path / "p.jsonl").write_text(json.dumps(line) + "\n")
+    """An empty working directory (after that of `run`)."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path
@@ -93,7 +46,7 @@ def test_two_lines_and_nothing_written(case: str, run: Run, tutorial: Path, plac
         f"would write {results}; nothing was written",
     ]
     assert files_below(tutorial) == before
-    assert sorted(path.name for path in place.rglob("*")) == ["here", "p.jsonl"]
+    assert sorted(path.name for path in place.rglob("*")) == ["here"]
 
 
 @pytest.mark.slow
@@ -104,15 +57,9 @@ def test_a_training(command: str, run: Run, tutorial: Path, place: Path) -> None
     first, second = well(run(command, what, *small)).splitlines()
     assert first.startswith(f"dry run: would train {FULL}.scenario:TutorialScenario for 5 epochs into new, on keras/")
     assert second == "one batch went through training, validation, export and resume; nothing was kept"
-    assert sorted(path.name for path in place.rglob("*")) == ["here", "p.jsonl"]
+    assert sorted(path.name for path in place.rglob("*")) == ["here"]
     # As without the flag.
     refused(run(command, what, "--trainer.output_dir", tutorial, "--dry_run"), f"{tutorial} holds another run")
-
-
-def test_a_dry_run_is_not_stopped_by_a_leftover(run: Run, tutorial: Path, tmp_path: Path) -> None:
-    shutil.copytree(tutorial / "best", tmp_path / "best")
-    (tmp_path / ".tmp-best").mkdir()
-    well(run("export", tmp_path / "best", "--format", "keras", "--dry_run"))
 
 
 def damaged(tutorial: Path, copy: Path) -> Path:
@@ -127,12 +74,9 @@ def damaged(tutorial: Path, copy: Path) -> Path:
 @pytest.mark.parametrize(
     ("args", "fragments", "code"),
     [
-        (["lav", "--export_dir", "BAD/best"], ["weights.safetensors"], 1),
         (["predict", "--export_dir", "BAD/best"], ["weights.safetensors"], 1),
         (["multi_lav", "--export_dirs", "RUN", "BAD/best"], ["weights.safetensors"], 1),
-        (["export", "BAD/best", "--format", "keras"], ["weights.safetensors"], 1),
-        (["check_export", "BAD/best"], ["weights.safetensors"], 1),
-        (["resume_training", "BAD", "--trainer.epochs", "3"], ["checkpoints", "are damaged"], 2),
+        (["resume_training", "BAD", "--trainer.epochs", "3", "--dry_run"], ["checkpoints", "are damaged"], 2),
         (["lav", "--export_dir", "RUN", "--dump", "no/d.npz"], ["--dump no/d.npz", "no directory no"], 2),
         (["predict", "--export_dir", "RUN", "--dump_inputs"], ["--dump_inputs", "give --dump FILE"], 2),
         (
@@ -141,7 +85,7 @@ def damaged(tutorial: Path, copy: Path) -> Path:
             2,
         ),
         (
-            ["train", FULL, "--trainer.output_dir", "new", "--trainer.history_file", "RUN/best/weights.safetensors"],
+            ["train", FULL, *DRY, "--trainer.history_file", "RUN/best/weights.safetensors"],
             ["weights.safetensors", "is not a text file"],
             2,
         ),
@@ -149,15 +93,14 @@ def damaged(tutorial: Path, copy: Path) -> Path:
         (["preview_schedule", FULL, "--png", "no/p.png"], ["--png no/p.png", "no directory no"], 2),
         (["replay_learning_rate", "RUN", "--png", "no/p.png"], ["--png no/p.png", "no directory no"], 2),
         (["benchmark_input_pipeline", FULL, "--data.dataset", "x"], ["--data.dataset"], 2),
-        (["export", "RUN/best", "--format", "onx"], ["did you mean onnx?"], 2),
     ],
     ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else None,
 )
-def test_what_would_fail_fails(
+def test_mistakes_are_found_before_anything_is_written(
     args: list[str], fragments: list[str], code: int, run: Run, tutorial: Path, tmp_path: Path
 ) -> None:
     bad = damaged(tutorial, tmp_path / "bad") if "BAD" in " ".join(args) else tmp_path
     command, *rest = [arg.replace("RUN", str(tutorial)).replace("BAD", str(bad)) for arg in args]
-    result: tuple[int, str, Any] = run(command, *rest, "--dry_run")
+    result: tuple[int, str, Any] = run(command, *rest)
     lines = [line for line in result[2].splitlines() if line.startswith("error: ")]
     refused((result[0], result[1], "\n".join(lines)), *fragments, code=code)

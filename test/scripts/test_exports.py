@@ -1,4 +1,4 @@
-"""tfaip-check-export and tfaip-export on the models of a run."""
+"""tfaip-export and its --check on the models of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -21,7 +20,7 @@ from tfaip.device import Precision
 from tfaip.export.modelloading import load_exported
 from tfaip.export.savedmodelloading import ServedModel
 from tfaip.model.weights import load_arrays, save_arrays
-from tfaip.scripts import check_export, export
+from tfaip.scripts import export
 from tfaip.scripts.common.exportedmodels import open_models
 from tfaip.trainer.params import ProgressBarMode
 from tfaip.util.manifest import read_manifest, verify_files, write_manifest
@@ -60,7 +59,7 @@ def check(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
 
     def run(*arguments: str | Path) -> tuple[int, str]:
         capsys.readouterr()
-        rc = check_export.main([*map(str, arguments)])
+        rc = export.main([*map(str, arguments), "--check"])
         out, err = capsys.readouterr()
         assert err.count("\n") == (rc != 0), err
         return rc, err or out
@@ -127,7 +126,7 @@ def test_half_precision(check: Callable[..., tuple[int, str]], precision: str, t
 @pytest.mark.slow
 @pytest.mark.backend
 def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandResult], tmp_path: Path) -> None:
-    result = run_command("check_export", model, "--out", tmp_path / "check.json", env={"KERAS_BACKEND": OTHER})
+    result = run_command("export", model, "--check", "--out", tmp_path / "check.json", env={"KERAS_BACKEND": OTHER})
     assert (result.rc, result.stderr) == (0, ""), result
     content = json.loads((tmp_path / "check.json").read_text())
     assert content["backend"] == keras.backend.backend()
@@ -279,6 +278,7 @@ def test_formats_are_added_to_a_finished_model(
     ("flags", "message"),
     [
         ([], "which format? expected: --format"),
+        (["--format", "keras", "--check"], "--format compares what it writes, and --check what is there"),
         (["--format", "onx"], "--format onx is not one of serve, keras, onnx; did you mean onnx?"),
         (["--format"], "--format needs one of serve, keras, onnx"),
         (["--format", "keras", "--more"], "unknown flag --more"),
@@ -297,8 +297,6 @@ def test_help_after_the_model(made: Path, capsys: pytest.CaptureFixture[str]) ->
         assert capsys.readouterr() == (f"{export.USAGE}\n", "")
 
 
-def test_help_of_both(capsys: pytest.CaptureFixture[str]) -> None:
-    modules: list[Any] = [check_export, export]
-    for module in modules:
-        assert module.main(["--help"]) == 0
-        assert module.PROG in capsys.readouterr().out
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert export.main(["--help"]) == 0
+    assert capsys.readouterr() == (f"{export.USAGE}\n", "")

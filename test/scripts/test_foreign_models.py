@@ -32,7 +32,7 @@ from tfaip.params.resource import Resource
 from tfaip.predict.params import PredictorParams
 from tfaip.predict.predictor import Predictor
 from tfaip.predict.samplefile import read_samples
-from tfaip.scripts import check_export, export, predict
+from tfaip.scripts import export, predict
 from tfaip.trainer.run.checkpoint import read_checkpoint
 from tfaip.trainer.warmstart.sources import read_source
 from tfaip.util.manifest import write_manifest
@@ -97,7 +97,7 @@ def edit(model: Path, change: Callable[[dict[str, Any]], Any], file: str = "scen
 
 
 COMMANDS: dict[str, Callable[[str], int]] = {
-    "check": lambda path: check_export.main([path]),
+    "check": lambda path: export.main([path, "--check"]),
     "export": lambda path: export.main([path, "--format", "keras"]),
     "predict": lambda path: predict.main(["--export_dir", path]),
 }
@@ -143,7 +143,7 @@ def test_a_file_behind_a_link_is_refused(model: Path, tmp_path: Path) -> None:
     (model / "resources" / "words.txt").symlink_to(tmp_path / "words.txt")
     with pytest.raises(UsageError, match="resource 'resources/words.txt' lies outside of"):
         load_exported(model)
-    assert check_export.main([str(model)]) == 1
+    assert export.main([str(model), "--check"]) == 1
 
 
 def test_training_data_that_name_what_they_must_not(model: Path, marker: Path) -> None:

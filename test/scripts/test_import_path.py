@@ -24,7 +24,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "resume_training": (".", "--help"),
     "train_from_params": (PARAMS_FILE, "--help"),
     "replay_learning_rate": (".", "--help"),
-    "check_export": ("best", "--help"),
     "export": ("best", "--format", "keras", "--unknown"),
     "lav": ("--export_dir", "best", "--help"),
     "multi_lav": ("--export_dirs", "best", "export", "--help"),

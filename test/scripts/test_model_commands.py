@@ -121,7 +121,7 @@ def test_models_side_by_side_and_voted(run: Run, tutorial: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_name_of_a_model(run: Run, tutorial: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_name_of_a_model(run: Run, tutorial: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run means its best model, and `serve/` the model that it belongs to."""
     flags = ["--lav.silent", "True", "--pipeline.limit", "20", "--out", "lav.json"]
     for path in (tutorial, tutorial / "best" / "serve", tutorial / "best"):
@@ -131,11 +131,11 @@ def test_every_name_of_a_model(run: Run, tutorial: Path, monkeypatch: pytest.Mon
     well(run("predict", "--export_dir", tutorial, "--dump", "p.jsonl", *limited))
     for path in (tutorial, tutorial / "best" / "serve"):
         well(run("evaluate", "--prediction", "p.jsonl", "--scenario", path))
-    assert f"graph of {tutorial / 'best'}" in well(run("check_export", tutorial, "--dry_run"))
-    monkeypatch.chdir(tutorial / "best" / "serve")
-    assert f"{tutorial / 'best'}" in well(run("predict", "--export_dir", ".", "--dry_run"))
-    monkeypatch.chdir(tutorial)
-    assert "best" in well(run("predict", "--export_dir", ".", "--dry_run"))
+    assert f"{tutorial / 'best'} is as it was written" in well(run("export", tutorial, "--check"))
+    for place in (tutorial / "best" / "serve", tutorial):
+        monkeypatch.chdir(place)
+        well(run("lav", "--export_dir", ".", *flags[:-1], tmp_path / "lav.json"))
+        assert Path(json.loads((tmp_path / "lav.json").read_text())["model"]).resolve() == tutorial / "best"
 
 
 def test_the_best_model_of_a_run_by_its_own_name(run: Run, tutorial: Path, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_best_model_of_a_run_by_its_own_name(run: Run, tutorial: Path, tmp_p
         (own / "trainer_params.json").write_text(json.dumps(params))
         assert model_of_run(own) == (own / found if found else None), name
     refused(run("lav", "--export_dir", own), f"the run {own} holds no exported model yet")
-    refused(run("check_export", own), f"the run {own} holds no exported model yet")
+    refused(run("export", own, "--check"), f"the run {own} holds no exported model yet")
 
 
 def test_help_shows_the_flags_of_today(run: Run, tutorial: Path) -> None:

@@ -101,13 +101,6 @@ def test_mistakes(arguments: list[str], message: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "taken"]
 
 
-def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
-    result = new(tmp_path, "plants", "--like", "text", "--dry_run")
-    assert result.rc == 0
-    assert "would write plants/README.md, plants/plants/__init__.py, plants/plants/model.py" in result.stdout
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_installed_package_has_the_examples(tmp_path: Path) -> None:
     built = finish_command(
         start_python("setup.py", "--quiet", "build_py", "--build-lib", tmp_path / "lib", cwd=REPOSITORY)

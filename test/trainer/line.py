@@ -42,6 +42,7 @@ class PointsParams(DataGeneratorParams):
     x: list[float] = field(default_factory=list)
     y: list[float] = field(default_factory=list)
     fails_at: int | None = None
+    named: bool = False
 
     @staticmethod
     def cls() -> type[DataGenerator[Any]]:
@@ -56,7 +57,8 @@ class Points(DataGenerator[PointsParams]):
         if index == self.params.fails_at:
             raise OSError(f"sample {index} cannot be read")
         y = self.params.y[index] if self.params.y else 0.0
-        return Sample(inputs={"x": np.array([self.params.x[index]])}, targets={"y": np.array([y])})
+        meta = f"s{index}" if self.params.named else None
+        return Sample(inputs={"x": np.array([self.params.x[index]])}, targets={"y": np.array([y])}, meta=meta)
 
     def generate(self) -> Iterable[Sample]:
         return (self[index] for index in range(len(self)))

@@ -188,24 +188,29 @@ def test_files_of_a_user_with_names_of_the_run(name: str, kind: str, place: Path
     assert contents(place) == before
 
 
-def test_replacing_a_run_keeps_what_no_run_has_written(place: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run = place / "run"
-    (run / "notes.txt").write_text("what I tried")
-    (run / "checkpoint" / "notes.txt").write_text("epoch 2 is good")
-    (run / "train" / "plot.svg").write_text("<svg/>")
-    (run / "elsewhere").symlink_to(place / "other")
-    shutil.copytree(place / "other", run / "inner")
-    shutil.copytree(run / "best", run / "best_of_monday")
-    before = contents(run / "inner")
-    with caplog.at_level("WARNING", logger="tfaip"):
-        train(params_of(run, epochs=1, overwrite=True, checkpoint_sub_dir="saved"))
-    assert "no run has written it: best_of_monday, checkpoint, elsewhere, inner, notes.txt, train" in caplog.text
-    assert contents(run / "inner") == before
-    assert (run / "notes.txt").read_text() == "what I tried"
-    assert [path.name for path in (run / "checkpoint").iterdir()] == ["notes.txt"]
-    assert (run / "train" / "plot.svg").is_file()
-    assert (run / "elsewhere").is_symlink()
-    assert [path.name for path in CheckpointStore(run / "saved").checkpoints()] == ["epoch_0001"]
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("notes.txt", "inner/trainer_params.json", "best_of_monday/manifest.json", ".tmp-notes.txt"),
+        *("checkpoint/notes.txt", "checkpoint/.tmp-notes", "checkpoint/backup/state.json", "train/plot.svg"),
+        *("train/.tmp-plot.svg", "train/plugins/own/x", "stages/notes.txt", "stages/mine/x", "of_mine.id/notes.txt"),
+    ],
+)
+def test_a_run_with_something_that_no_run_has_written_is_not_replaced(name: str, place: Path) -> None:
+    path = place / "run" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("what I tried")
+    before = contents(place)
+    with pytest.raises(UsageError, match="is not what a run writes: move it away, or choose|is in the way: it is no"):
+        train(params_of(place / "run", epochs=1, overwrite=True, checkpoint_sub_dir="saved"))
+    assert contents(place) == before
+
+
+def test_a_link_to_elsewhere_with_no_name_of_a_run_is_not_replaced(place: Path) -> None:
+    (place / "run" / "elsewhere").symlink_to(place / "other")
+    with pytest.raises(UsageError, match="run/elsewhere is not what a run writes: move it away"):
+        train(params_of(place / "run", epochs=1, overwrite=True))
+    assert (place / "run" / "elsewhere").is_symlink()
 
 
 def test_the_best_model_is_never_removed_outside_of_the_run(place: Path) -> None:

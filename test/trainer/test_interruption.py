@@ -103,47 +103,6 @@ print("survived")
     assert (result.rc, result.stdout) == (-signal.SIGUSR1, "SIGUSR1\n")
 
 
-SLOW = """
-import os, pathlib, signal, sys, time
-from tfaip.backend.selection import import_backend
-from tfaip.util.logging import setup_console
-setup_console()
-import_backend()  # without what TensorFlow prints
-import keras
-from test.trainer.line import LineScenario, line_params
-
-class SlowSteps(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        if batch == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
-        if batch in {slow}:
-            time.sleep({seconds})
-
-params = line_params([1.0] * 5, output_dir=pathlib.Path(sys.argv[1]), steps_per_execution=1)
-params.stop_within_s = 0.1
-LineScenario.create_trainer(params).train([SlowSteps()])
-"""
-
-
-@pytest.mark.slow
-def test_a_step_that_takes_longer_than_a_stop_may_take_is_waited_for(tmp_path: Path) -> None:
-    script = SLOW.format(slow=(1, 2, 3), seconds=0.6)
-    result = finish_command(start_python("-c", script, str(tmp_path / "run")))
-    assert (result.rc, result.stderr) == (143, ""), result
-    assert "SIGTERM: stopped after batch 4 of epoch 1" in result.stdout
-    assert (tmp_path / "run" / "checkpoint" / "epoch_0000_step_000004").is_dir()
-
-
-@pytest.mark.slow
-def test_a_step_that_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
-    result = finish_command(start_python("-c", SLOW.format(slow=(3,), seconds=3000), str(tmp_path / "run")))
-    assert result.rc == 143, result
-    assert (
-        result.stderr == "SIGTERM: ended at once, since no batch ended within 0.1 s; the last checkpoint is complete\n"
-    )
-    assert not list((tmp_path / "run" / "checkpoint").glob("*"))
-
-
 def test_exit_codes() -> None:
     assert TrainingInterrupted(signal.SIGINT).exit_code == 130
     assert TrainingInterrupted(signal.SIGUSR1).exit_code == 138

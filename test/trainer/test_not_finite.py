@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,8 @@ from test.trainer.line import (
     weight,
 )
 from test.trainer.test_resume_changes import StopAfter
-from tfaip.data.pipeline.batching import Batch
 from tfaip.device.device_config import Precision
-from tfaip.model.nonfinite import first_not_finite
+from tfaip.errors import TfaipError
 from tfaip.trainer.nonfinite import TrainingDiverged
 from tfaip.trainer.optimizer import SGDOptimizer
 from tfaip.trainer.scheduler import NewbobAbsParams, ReduceOnPlateauParams
@@ -35,6 +35,7 @@ from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.util.typing import Tensor, TensorDict
 
 NAN, INF = float("nan"), float("inf")
+ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
 
 
 class GapModel(LineModel):
@@ -191,7 +192,6 @@ def test_each_value_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
         train(falling(None, (1.5, 3.5), epochs=4))
     told = [record.getMessage() for record in caplog.records if "score is nan" in record.getMessage()]
     assert [text.partition(";")[0] for text in told] == ["epoch 2: val_score is nan", "epoch 3: score is nan"]
-    assert told[0].endswith("--trainer.debug_nonfinite True names the batch and the layer")
 
 
 def odd(kind: str, x: list[float], **fields: Any) -> LineTrainerParams:
@@ -237,11 +237,6 @@ def test_with_half_precision_the_loss_shows_what_was_no_matter_of_its_scale() ->
     assert float(ops.convert_to_numpy(trainer.scenario.graph.norm.moving_mean.value)[0]) == 2.125
 
 
-def test_the_state_of_layers_is_no_cause_in_a_training() -> None:
-    message = diverged(odd("norm", [1, 2, NAN, 7], train_accum_steps=2, debug_nonfinite=True))
-    assert "in batches 1 to 2 of epoch 1 (batch 2, input x: 1 of 2 values is nan, in sample 1)" in message
-
-
 def test_what_is_infinite_at_first_may_become_finite() -> None:
     trainer = train(odd("peak", [1, 2, NAN, 7, 3, 4], optimizer=SGDOptimizer(skip_nonfinite=1)))
     assert ops.convert_to_numpy(trainer.scenario.graph.peak.peak.value).tolist() == [4.0, -INF]
@@ -259,79 +254,57 @@ def diverged(params: LineTrainerParams) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("kind", "x", "batch", "cause"),
-    [
-        ("", [1, 1, 1, NAN], 2, "input x: 1 of 2 values is nan, in sample 2"),
-        ("log", [1, 1, -1, -2, 1, 1], 2, "layer line: 2 of 2 values of its input are nan, in samples 1, 2"),
-        ("roots", [1, 1, 1, 1, -1, 1], 3, "layer roots: 1 of 2 values of its output is nan, in sample 1"),
-        ("log", [1, 1, 1, 0], 2, "layer line: 1 of 2 values of its input is inf, in sample 2; the first nan: "),
-        (
-            "mask",
-            [1, -1, 1, 1],
-            1,
-            "layer mask: 2 of 4 values of its output are inf, in samples 1, 2; the first nan: layer roots: 1 of 2 ",
-        ),
-        ("recurrent", [1, -1, 1, 1], 1, "layer roots: 1 of 2 values of its output is nan, in sample 2"),
-        ("gradient", [1, 1, 1, 0], 2, "gradient of first/kernel: 1 of 1 values is nan"),
-        ("large", [1, 1, 1, 1], 1, "the norm of the gradients is inf; gradient of line/kernel: up to 1e+25"),
-    ],
-)
-def test_the_first_value_that_is_not_finite_is_named(kind: str, x: list[float], batch: int, cause: str) -> None:
-    message = diverged(odd(kind, x, debug_nonfinite=True))
-    assert message.startswith(f"the loss or its gradients were not finite in batch {batch} of epoch 1 ({cause}")
-    assert "no weight has changed" in message
-    assert "debug_nonfinite" not in message
+def named(kind: str, x: list[float], **fields: Any) -> LineTrainerParams:
+    """Samples with the `meta` s0, s1 ..."""
+    params = odd(kind, x, **fields)
+    params.gen.train.named = True
+    return params
 
 
-def test_a_loss_that_is_only_logged_is_no_cause() -> None:
-    params = line_params([1, 2, 9], lr=0.0, debug_nonfinite=True)
-    params.scenario.model = LoggedModelParams(start=1.0)
-    assert "in batch 3 of epoch 1 (loss roots: 1 of 1 values is nan, in sample 1)" in diverged(params)
+@pytest.mark.backend
+def test_samples_that_are_not_finite_are_named() -> None:
+    message = diverged(named("", [1, 1, 1, NAN, 1, 1]))
+    assert message.startswith(
+        "the loss or its gradients were not finite in batch 2 of epoch 1 (not finite in the data of 's3'); no weight"
+    )
+    assert message.endswith("; --trainer.debug_nonfinite True names the operation")
+    assert "(not finite in the data of number 2)" in diverged(odd("", [1, 1, 1, INF]))
 
 
-def test_it_is_found_among_the_batches_of_an_update() -> None:
-    message = diverged(odd("roots", [1] * 8 + [1, -1] + [1] * 2, train_accum_steps=3, debug_nonfinite=True))
-    assert "in batches 4 to 6 of epoch 1 (batch 5, layer roots: 1 of 2 values of its output is nan, in sam" in message
+def test_else_all_of_the_batch_are_named_at_most_ten() -> None:
+    assert "in batch 2 of epoch 1 (its samples are 's2', 's3'); no" in diverged(named("log", [1, 1, -1, 1, 1, 1]))
+    params = named("log", [1.0] * 12 + [-1.0] * 12)
+    params.gen.setup.train.batch_size = 12
+    shown = ", ".join(f"'s{number}'" for number in range(12, 22))
+    assert f"in batch 2 of epoch 1 (its samples are {shown} and 2 more); no" in diverged(params)
+    # Samples without a name say nothing.
+    assert "in batch 2 of epoch 1; no weight" in diverged(odd("log", [1, 1, -1, 1]))
 
 
-def test_it_is_found_after_a_resume_within_the_epoch(tmp_path: Path) -> None:
-    x = [1.0] * 6 + [1.0, -1.0] + [1.0] * 4
-    params = odd("roots", x, output_dir=tmp_path / "run", steps_per_execution=1, debug_nonfinite=True)
+def test_they_are_found_in_an_update_of_several_batches_and_after_a_resume(tmp_path: Path) -> None:
+    params = named("", [1.0] * 8 + [1, NAN] + [1.0] * 2, train_accum_steps=3)
+    assert "in batches 4 to 6 of epoch 1 (not finite in the data of 's9')" in diverged(params)
+    params = named("", [1.0] * 7 + [NAN] + [1.0] * 4, output_dir=tmp_path / "run", steps_per_execution=1)
     with pytest.raises(TrainingInterrupted):
         LineScenario.create_trainer(params).train([StopAfter(2)])
     resumed = LineScenario.create_trainer(params, restore=True)
-    with pytest.raises(TrainingDiverged, match=r"in batch 4 of epoch 1 \(layer roots: 1 of 2 values .* in sample 2\)"):
+    with pytest.raises(TrainingDiverged, match=r"in batch 4 of epoch 1 \(not finite in the data of 's7'\)"):
         resumed.train()
 
 
-def test_the_batch_of_a_validation_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    params = odd("log", [1, 1], val_x=[1, 1, 1, -1, 1], debug_nonfinite=True)
-    with caplog.at_level(logging.WARNING):
+@pytest.mark.backend
+@pytest.mark.parametrize("eager", [False, True])
+def test_the_backend_names_the_operation(eager: bool) -> None:
+    message = diverged(named("log", [1, 1, -1, 1, 1, 1], debug_nonfinite=True, force_eager=eager))
+    operation = "(?i:log) gives NaN or infinity" if ON_TENSORFLOW else r"invalid value \(nan\) encountered in log"
+    assert re.search(rf"in batch 2 of epoch 1 \(.*{operation}; its samples are 's2', 's3'\); no weight", message)
+    assert "debug_nonfinite" not in message
+
+
+@pytest.mark.backend
+def test_the_backend_checks_the_validation_too() -> None:
+    params = odd("log", [1, 1], val_x=[1, -1], debug_nonfinite=True)
+    with pytest.raises(TfaipError, match="a value of the validation is not finite: .*(?i:log)"):
         train(params)
-    (told,) = [record.getMessage() for record in caplog.records if "epoch 1:" in record.getMessage()]
-    cause = "validation, batch 4, layer line: 1 of 1 values of its input is nan, in sample 1"
-    assert told.startswith(f"epoch 1: val_distance is nan, val_loss is nan, val_score is nan ({cause}); an epoch whose")
-
-
-class Search(keras.callbacks.Callback):
-    """Looks at a batch behind an epoch."""
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        graph = self.model.graph
-        layers = [graph, graph.norm, graph.line]
-        variables = [*self.model.variables, *self.model.metrics_variables]
-        before = [ops.convert_to_numpy(variable.value).tolist() for variable in variables]
-        calls = ["call" in vars(layer) for layer in layers]
-        batch = Batch({"x": np.array([[5], [6]], "float32")}, {"y": np.zeros((2, 1), "float32")}, ["a.png", "b.png"])
-        assert first_not_finite(self.model, batch, training=True) is None
-        assert [ops.convert_to_numpy(variable.value).tolist() for variable in variables] == before
-        assert ["call" in vars(layer) for layer in layers] == calls
-        batch.inputs["x"][1] = np.inf
-        assert (
-            first_not_finite(self.model, batch, training=True) == "input x: 1 of 2 values is inf, in sample 2 ('b.png')"
-        )
-
-
-def test_a_search_changes_nothing() -> None:
-    train(odd("norm", [1, 2]), Search())
+    # Only while it was asked for.
+    train(odd("log", [1, 1], val_x=[1, -1]))

@@ -144,6 +144,8 @@ def replaced(make: Callable[[Path], Any]) -> Callable[[Path], None]:
         changed(import_root=7),
         changed(import_root="relative"),
         changed(import_root="/a\0b"),
+        changed(history_file="relative"),
+        changed(history_file=7),
         lambda path: path.chmod(0o666),
         lambda path: path.parent.chmod(0o777),
         replaced(os.mkfifo),
@@ -198,19 +200,18 @@ def test_without_the_variable_the_home_is_used(tmp_path: Path, monkeypatch: pyte
 def test_the_number_of_records_is_bounded(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permission, "MAX_RECORDS", 3)
     state.mkdir(parents=True)
-    for name in ("notes.txt", "0123.json"):
-        (state / name).touch()  # not ours
-    left_over = state / ".tmp-killed1"
-    left_over.touch()
-    for age, path in enumerate([left_over, state / "notes.txt", state / "0123.json"]):
-        os.utime(path, (age, age))
+    left_over, other = state / ".tmp-killed1.json", state / "notes.txt"
+    for path in (left_over, other):
+        path.touch()
+        os.utime(path, (1, 1))
     files = []
     for number in range(5):
         files.append(stored(tmp_path / str(number)))
         name = hashlib.sha256(os.fsencode(files[-1].parent)).hexdigest()[:32]
         os.utime(state / f"{name}.json", (number + 10, number + 10))
     assert [read_permission(file) for file in files] == [Permission()] * 2 + [EXPECTED] * 3
-    assert len(list(state.iterdir())) == 5
+    assert len(list(state.iterdir())) == 4
+    assert other.exists()
     assert not left_over.exists()
 
 

@@ -10,7 +10,6 @@ import pytest
 from tfaip.errors import UsageError
 from tfaip.trainer.run.directory import RunDirectory, find_run
 from tfaip.trainer.run.names import PARAMS_FILE
-from tfaip.trainer.run.removal import claim
 
 
 @pytest.fixture
@@ -18,7 +17,7 @@ def run(tmp_path: Path) -> RunDirectory:
     """A run with two checkpoints."""
     directory = RunDirectory(tmp_path / "runs" / "a")
     with directory.locked():
-        claim(directory, overwrite=False)
+        directory.claim(overwrite=False)
     directory.params_file.write_text("{}")
     for name in ("epoch_0001", "epoch_0002"):
         (directory.checkpoints / name).mkdir(parents=True)
@@ -54,8 +53,8 @@ def test_another_run_is_replaced_only_on_request(run: RunDirectory) -> None:
     run.check_free(overwrite=True)
     assert run.params_file.exists()  # a check changes nothing
     with pytest.raises(UsageError, match="holds another run"):
-        claim(run, overwrite=False)
-    claim(run, overwrite=True)
+        run.claim(overwrite=False)
+    run.claim(overwrite=True)
     assert list(run.root.iterdir()) == []
 
 
@@ -76,7 +75,7 @@ def test_a_run_without_a_result_is_no_obstacle(result: str, tmp_path: Path) -> N
     (tmp_path / result).rmdir() if result != "epoch" else failed.history_file.unlink()
     # Killed while it wrote its first checkpoint.
     (failed.checkpoints / ".tmp-epoch_0001").mkdir(parents=True, exist_ok=True)
-    claim(failed, overwrite=False)
+    failed.claim(overwrite=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -109,7 +108,7 @@ def test_a_run_begins_again_only_if_nothing_is_lost(lost: str, is_replaced: bool
     if not is_replaced:
         # Also if it got there only after the check, from a process that wrote until now.
         with pytest.raises(UsageError, match="holds another run"):
-            claim(run, overwrite=False, begins_again=True)
+            run.claim(overwrite=False, begins_again=True)
         assert sorted(run.root.rglob("*")) == before
 
 
@@ -117,7 +116,7 @@ def test_the_directory_itself_stays(run: RunDirectory, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(run.root)
     (run.root / "best").symlink_to(tmp_path / "kept")
     (tmp_path / "kept").mkdir()
-    claim(RunDirectory(tmp_path / "link"), overwrite=True)
+    RunDirectory(tmp_path / "link").claim(overwrite=True)
     assert (tmp_path / "link").is_symlink()
     assert list(run.root.iterdir()) == []
     assert (tmp_path / "kept").is_dir()  # links are removed, not what they lead to
@@ -217,13 +216,13 @@ def test_a_failed_run_with_something_odd_in_it_is_not_replaced(name: str, tmp_pa
     with pytest.raises(UsageError, match="holds another run"):
         RunDirectory(tmp_path).check_free(overwrite=False)
     with pytest.raises(UsageError, match=f"{name} is in the way: it is no (file|directory) of a run; move it away"):
-        claim(RunDirectory(tmp_path), overwrite=True)
+        RunDirectory(tmp_path).claim(overwrite=True)
 
 
 def test_a_directory_in_the_place_of_latest_stops_a_run_before_anything_is_removed(run: RunDirectory) -> None:
     latest = run.checkpoints / "latest"
     latest.mkdir()
-    for check in (run.check_resumable, lambda: claim(run, overwrite=True)):
+    for check in (run.check_resumable, lambda: run.claim(overwrite=True)):
         with pytest.raises(UsageError, match="latest is in the way: it is no file of a run; move it away"):
             check()
     assert (run.checkpoints / "epoch_0002").is_dir()
@@ -244,3 +243,26 @@ def test_no_run(tmp_path: Path) -> None:
         find_run(tmp_path / "missing")
     with pytest.raises(UsageError, match=f"no run at .*: expected a directory with {PARAMS_FILE}"):
         find_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stored", "file"),
+    [
+        ({"checkpoint_sub_dir": "documents"}, "documents/thesis.tex"),
+        ({"checkpoint_sub_dir": "documents"}, "documents"),
+        ({"checkpoint_sub_dir": "documents/old"}, "documents/thesis.tex"),
+        ({"checkpoint_sub_dir": "documents/old"}, "documents/old"),
+        ({"checkpoint_sub_dir": "documents/old"}, "documents/old/epoch_0001/thesis.tex"),
+        ({"early_stopping": {"best_model_name": "documents"}}, "documents/thesis.tex"),
+        ({"early_stopping": {"best_model_name": "documents"}}, "documents"),
+    ],
+)
+def test_what_stored_params_name_is_removed_only_if_a_run_has_written_it(
+    stored: dict[str, object], file: str, tmp_path: Path
+) -> None:
+    (tmp_path / PARAMS_FILE).write_text(json.dumps(stored))
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("years of work")
+    with pytest.raises(UsageError, match="documents.* is not what a run writes: move it away"):
+        RunDirectory(tmp_path).claim(overwrite=True)
+    assert (tmp_path / file).read_text() == "years of work"

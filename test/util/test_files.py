@@ -153,7 +153,7 @@ def test_few_modules_remove_files() -> None:
     found = {str(path.relative_to(REPOSITORY)) for path in sources if removal.search(path.read_text())}
     assert found == {
         "tfaip/util/files.py",
-        "tfaip/trainer/run/removal.py",  # what a run wrote, when it is replaced
+        "tfaip/trainer/run/directory.py",  # what a run wrote, when it is replaced
         "tfaip/export/modelwriting.py",  # a format in a directory that is not committed yet
         "tfaip/trainer/run/stagedirectories.py",  # the marker that a stage is done
         "tfaip/trainer/run/permission.py",  # its own records, outside of all runs

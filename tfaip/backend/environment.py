@@ -52,7 +52,6 @@ def variables_without_gpu(backend: str) -> dict[str, str]:
 def variables_with_gpu(
     backend: str,
     environ: Mapping[str, str],
-    auto_tune: bool | None,
     deterministic: bool,
     memory: int | None,
     total_memory: Callable[[], int],
@@ -62,28 +61,21 @@ def variables_with_gpu(
     Args:
         backend: name of the Keras backend.
         environ: the environment so far, whose flags stay.
-        auto_tune: choose kernels by timing them on the GPU; None: as the backend does.
         deterministic: take only kernels that give the same bits in every run.
         memory: MiB to take of each GPU; None: as much as is needed.
         total_memory: returns the MiB of the GPU; called only if they are needed.
     """
     if backend == "tensorflow":
         # The memory is set by a function: `configure_devices`.
-        options = {} if auto_tune is None else {"TF_CUDNN_USE_AUTOTUNE": str(int(auto_tune))}
-        return {**options, "TF_DETERMINISTIC_OPS": "1"} if deterministic else options
+        return {"TF_DETERMINISTIC_OPS": "1"} if deterministic else {}
     options = {}
     if memory is None:
         options["XLA_PYTHON_CLIENT_PREALLOCATE"] = environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     else:
         # JAX takes a share, not a size.
         options["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{memory / total_memory():.4f}"
-    flags = []
-    if auto_tune is not None:
-        flags.append("--xla_gpu_autotune_level=4" if auto_tune else "--xla_gpu_autotune_level=0")
     if deterministic:
-        flags.append("--xla_gpu_deterministic_ops=true")
-    if flags:
-        options["XLA_FLAGS"] = " ".join([environ.get("XLA_FLAGS", ""), *flags]).strip()
+        options["XLA_FLAGS"] = f"{environ.get('XLA_FLAGS', '')} --xla_gpu_deterministic_ops=true".strip()
     return options
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ _CALLS_ANYWHERE = frozenset({"shape_assertion"})
 # Devices
 
 
-def configure_devices(gpu_memory: int | None, soft_placement: bool) -> None:
+def configure_devices(gpu_memory: int | None) -> None:
     """Do nothing: JAX reads environment variables (see `environment.py`)."""
 
 
@@ -273,21 +274,15 @@ def replica_number() -> Any:
     return 0
 
 
-def gradients(
-    loss: Callable[[], Tensor], weights: Sequence[keras.Variable], state: Sequence[tuple[keras.Variable, Tensor]]
-) -> list[Tensor | None]:
-    """Return the gradients of what a function computes now, not compiled; no variable changes."""
-
-    def of_values(values: list[Any]) -> Any:
-        with keras.StatelessScope([*state, *zip(weights, values, strict=True)], collect_losses=True):
-            return loss()
-
-    return list(jax.grad(of_values)([weight.value for weight in weights]))
-
-
-def is_computed(value: Tensor) -> bool:
-    """Return True if a tensor has numbers, False if it stands for those of a function that is compiled."""
-    return not isinstance(value, jax.core.Tracer)
+@contextlib.contextmanager
+def numerics_checked() -> Iterator[None]:
+    """Context in which the result of an operation, not compiled, that is NaN raises a FloatingPointError."""
+    try:
+        with jax.debug_nans(True):
+            yield
+    except FloatingPointError as error:
+        text = re.sub(r"\x1b\[\d+m", "", str(error)).partition("Arguments received by")[0]
+        raise FloatingPointError(" ".join(text.split())) from error
 
 
 def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:

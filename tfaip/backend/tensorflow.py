@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
@@ -37,12 +39,11 @@ _STEPS_PER_EXECUTION = 16
 # Devices
 
 
-def configure_devices(gpu_memory: int | None, soft_placement: bool) -> None:
+def configure_devices(gpu_memory: int | None) -> None:
     """Set up the devices, before they are used first.
 
     Args:
         gpu_memory: MiB to take of each GPU; None: as much as is needed.
-        soft_placement: run on the CPU what the GPU does not have.
     """
     for gpu in tf.config.list_physical_devices("GPU"):
         if gpu_memory is None:
@@ -50,7 +51,6 @@ def configure_devices(gpu_memory: int | None, soft_placement: bool) -> None:
         else:
             limit = tf.config.LogicalDeviceConfiguration(memory_limit=gpu_memory)
             tf.config.set_logical_device_configuration(gpu, [limit])
-    tf.config.set_soft_device_placement(soft_placement)
     logging.getLogger("tensorflow").addFilter(_is_no_new_step)
 
 
@@ -256,28 +256,19 @@ def replica_number() -> Any:
     return number if is_whole is None else tf.where(is_whole, 0, number)
 
 
-def gradients(
-    loss: Callable[[], Tensor], weights: Sequence[keras.Variable], state: Sequence[tuple[keras.Variable, Tensor]]
-) -> list[Tensor | None]:
-    """Return the gradients of what a function computes now, not compiled; no variable changes.
-
-    Args:
-        loss: returns a scalar.
-        weights: variables.
-        state: all other variables that the function may assign, with their values.
-
-    Returns:
-        One per weight; None: it takes no part.
-    """
-    with tf.GradientTape() as tape, keras.StatelessScope(state, collect_losses=True):
-        value = loss()
-    found = tape.gradient(value, [weight.value for weight in weights])
-    return [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in found]
-
-
-def is_computed(value: Tensor) -> bool:
-    """Return True if a tensor has numbers, False if it stands for those of a function that is compiled."""
-    return not tf.is_symbolic_tensor(value)
+@contextlib.contextmanager
+def numerics_checked() -> Iterator[None]:
+    """Context in which the result of an operation, not compiled, that is not finite raises a FloatingPointError."""
+    tf.debugging.enable_check_numerics()
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        found = re.search(r'Detected Infinity or NaN in .* op "(\w+)"', str(error))
+        if found is None:
+            raise
+        raise FloatingPointError(f"{found[1]} gives NaN or infinity") from error
+    finally:
+        tf.debugging.disable_check_numerics()
 
 
 def sum_over_replicas(gradients: list[Tensor]) -> list[Tensor]:

@@ -97,8 +97,6 @@ OLD_NAMES = (
     OldName(".util.multiprocessing.data.worker:DataWorker", ".compat.parallel:DataWorker", _PARALLEL),
     OldName(".util.multiprocessing.parallelmap:parallel_map", ".compat.parallel:parallel_map", _PARALLEL),
     OldName(".util.multiprocessing.parallelmap:tqdm_wrapper", ".compat.parallel:tqdm_wrapper", "use rich.progress.track"),  # noqa: E501
-    OldName(".util.packbits:decode", ".compat.packbits:decode", "use a library for images"),
-    OldName(".util.packbits:encode", ".compat.packbits:encode", "use a library for images"),
     OldName(".util.profiling:MeasureTime", ".compat.profiling:MeasureTime", "use time.perf_counter"),
     OldName(".util.profiling:profile", ".compat.profiling:profile", "use cProfile.Profile"),
     OldName(".util.testing:ScenarioTests", ".testing:ScenarioTests"),

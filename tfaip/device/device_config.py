@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError
+from tfaip.params.names.oldnames import warn_removed
 from tfaip.util.oldnames import old_names
 
 if not TYPE_CHECKING:
@@ -19,8 +20,15 @@ class DistStrategy(StrEnum):
 
     DEFAULT = "default"
     MIRROR = "mirror"
-    CENTRAL_STORAGE = "central_storage"
     DATA_PARALLEL = "data_parallel"
+
+    @classmethod
+    def _missing_(cls, value: object) -> DistStrategy | None:
+        """Return the member that a value of tfaip 1.2 means."""
+        if value != "central_storage":
+            return None
+        warn_removed("dist_strategy central_storage", "each device has the weights, as with the default")
+        return cls.DEFAULT
 
 
 class Precision(StrEnum):
@@ -55,15 +63,12 @@ class DeviceConfigParams(ParamsBase):
         common=True,
     )
     gpu_memory: int | None = option(None, "Memory to reserve on each GPU in MiB (None: as much as is needed)", low=1)
-    gpu_auto_tune: bool | None = option(None, "Choose kernels by timing them on the GPU (None: as the backend does)")
     deterministic: bool = option(
         False, "Take only GPU kernels that give the same bits in every run, chosen without timing them; they are slower"
     )
-    soft_device_placement: bool = option(True, "Run operations that the GPU does not support on the CPU (tensorflow)")
     dist_strategy: DistStrategy = option(
         DistStrategy.DEFAULT,
-        "Distribution over several devices (default: that of the backend; mirror: tensorflow; data_parallel: "
-        "jax; central_storage: no longer supported)",
+        "Distribution over several devices (default: that of the backend; mirror: tensorflow; data_parallel: jax)",
     )
     precision: Precision = option(
         Precision.FLOAT32,
@@ -89,10 +94,6 @@ class DeviceConfigParams(ParamsBase):
         super().__post_init__()
         if self.gpus is not None and len(set(self.gpus)) != len(self.gpus):
             raise FieldError("gpus", self.gpus, "different numbers from 0")
-        if self.deterministic and self.gpu_auto_tune:
-            raise FieldError(
-                "gpu_auto_tune", True, "False or None, since times differ from run to run", others=["deterministic"]
-            )
         self._check_cluster()
 
     def without_cluster(self) -> DeviceConfigParams:

@@ -41,7 +41,7 @@ def prepare_devices(params: DeviceConfigParams, alone: bool = False) -> Cluster 
     def configure() -> None:
         from tfaip.backend.active import backend
 
-        backend.configure_devices(params.gpu_memory, params.soft_device_placement)
+        backend.configure_devices(params.gpu_memory)
 
     import_backend(configure)
     return cluster
@@ -172,13 +172,6 @@ def _check_strategy(strategy: DistStrategy, known: str) -> None:
         strategy: as the params ask for it.
         known: name of the one of the backend.
     """
-    if strategy is DistStrategy.CENTRAL_STORAGE:
-        # Its one copy of the weights cannot be updated from within a replica, where the whole gradient path is.
-        raise FieldAdvice(
-            "central_storage keeps one copy of the weights, but each device makes the whole update here: set "
-            "{dist_strategy} mirror",
-            "dist_strategy",
-        )
     if strategy not in (DistStrategy.DEFAULT, known):
         raise FieldAdvice(
             f"{select_backend()} has no strategy {strategy.value}: set {{dist_strategy}} {known}, or "

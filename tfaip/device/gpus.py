@@ -58,9 +58,7 @@ def gpu_environment(
         return {}
     if not chosen:
         return variables_without_gpu(backend)
-    options = variables_with_gpu(
-        backend, environ, params.gpu_auto_tune, params.deterministic, params.gpu_memory, _total_memory
-    )
+    options = variables_with_gpu(backend, environ, params.deterministic, params.gpu_memory, _total_memory)
     return {VISIBLE_GPUS: ",".join(chosen), **options}
 
 

@@ -227,16 +227,6 @@ class ModelBase(Generic[P]):
         """Return the targets as the losses and the metrics see them, after the graph ran; default: unchanged."""
         return targets
 
-    def loss_objects(self) -> dict[str, Any]:
-        """Return the losses that are known as objects or functions.
-
-        The declared ones have the name of the loss, those that are attributes of the model that of the attribute.
-        """
-        declared = {} if self._losses_declared is None else self._losses_declared.objects
-        known = set(map(id, declared.values()))
-        own = {name: value for name, value in vars(self).items() if isinstance(value, keras.losses.Loss)}
-        return {**{name: loss for name, loss in own.items() if id(loss) not in known}, **declared}
-
     def metric_objects(self) -> list[keras.metrics.Metric]:
         """Return all metric objects found on the attributes of the model, in the order of the attributes."""
         found: dict[int, keras.metrics.Metric] = {}

@@ -18,7 +18,6 @@ time is spent. Takes the flags of tfaip-train (--trainer.output_dir is not neede
 written), and:
 
   --time_limit SECONDS   stop after this time; without it Ctrl-C stops
-  --dry_run              check everything, read one batch, measure nothing
   --trust PKG [PKG ...]  {command.TRUST_CONFIG}
 
 {PROG} SCENARIO --help shows the flags (--help all: every one)."""
@@ -36,9 +35,6 @@ def main(name: str, flags: list[str]) -> None:
     with flags_of(args.trainer, "trainer", "device"):
         prepare_devices(args.trainer.device)
     scenario = construct(scenario_cls, args.trainer.scenario)
-    if args.dry_run:
-        _plan(scenario, args)
-        return
     from tfaip.trainer.tools.inputbenchmark import benchmark_input
 
     benchmark_input(args.trainer, scenario, args.time_limit)
@@ -54,19 +50,6 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str]) -> Any:
     if args.time_limit is not None and not args.time_limit > 0:
         raise UsageError(f"time_limit is {args.time_limit}, expected seconds above 0: change --time_limit")
     return args
-
-
-def _plan(scenario: Any, args: Any) -> None:
-    """Read the first batch, and print what would be read."""
-    from tfaip.data.pipeline.definitions import PipelineMode
-    from tfaip.scripts.common.exportedmodels import read_data
-
-    gen = args.trainer.gen
-    setup = gen.setup.train
-    data = read_data(scenario, setup, gen.train_gen(), PipelineMode.TRAINING)
-    limit = "until Ctrl-C" if args.time_limit is None else f"for {args.time_limit:g} s"
-    workers = f"{setup.num_processes} workers" if setup.num_processes else "no workers"
-    command.print_plan(f"read {data} in batches of {setup.batch_size} with {workers}, {limit}", command.listed())
 
 
 if __name__ == "__main__":

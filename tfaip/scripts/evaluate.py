@@ -20,7 +20,6 @@ their targets.
 SCENARIO is an exported model (best/ or export/ of a run) or a run, whose evaluator params are used,
 or a scenario as in tfaip-train.
 
-  --dry_run              check everything, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
 {PROG} --scenario SCENARIO --help shows the flags (--help all: every one)."""
@@ -39,9 +38,6 @@ def main(names: list[str], flags: list[str]) -> None:
     trusted, flags = command.take_trusted(flags)
     scenario, params = _load_scenario(names[0], trusted)
     args = _parse(f"{PROG} --scenario {names[0]}", scenario, params, flags, trusted)
-    if args.dry_run:
-        _plan(scenario, args)
-        return
     params.evaluator = args.evaluator
     with user_logs(scenario, params), construct(scenario, params).new_evaluator() as evaluator:
         for number, sample in enumerate(_samples(args.prediction)):
@@ -83,14 +79,6 @@ def _parse(prog: str, scenario: Any, params: Any, flags: Sequence[str], trusted:
     if args.prediction is None:
         raise UsageError("missing required flag: --prediction")
     return args
-
-
-def _plan(scenario: Any, args: Any) -> None:
-    """Read the first sample, and print what would be evaluated."""
-    if next(_samples(args.prediction), None) is None:
-        raise UsageError(f"{shorten(args.prediction)} holds no sample: predict again")
-    action = f"run {scenario.evaluator_cls().__name__} of {scenario.__name__} on the samples in {args.prediction}"
-    command.print_plan(action, command.listed(args.out))
 
 
 def _samples(prediction: str) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""`tfaip-export DIR --format FORMAT [FORMAT ...]`: write further formats into an exported model."""
+"""`tfaip-export DIR --format FORMAT [FORMAT ...]`: write further formats into an exported model, or check it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PROG = "tfaip-export"
 USAGE = f"""usage: {PROG} DIR --format FORMAT [FORMAT ...]
+       {PROG} DIR --check [flags]
 
 Write an exported model (best/ or export/ of a run) in further formats, into its directory. The
 graph is rebuilt from the code of the scenario; each written format is loaded and compared with it.
@@ -26,19 +27,31 @@ graph is rebuilt from the code of the scenario; each written format is loaded an
   keras   .keras files, for Keras on any backend
   onnx    ONNX files, for onnxruntime and others; always written on the TensorFlow backend
 
-  --dry_run              check model and formats, print what would be written, write nothing
+--check compares the files of a model with its manifest, and the SavedModel and every other format in
+it with the graph, on a batch of the data that the training validated on (random inputs if these are
+not available). A SavedModel is a program: check only what you trust.
+
+  --batch_size N         samples of the batch (16)
+  --tolerance X          allowed difference of an output, relative to its largest value (1e-5; of models
+                         trained in half precision more)
+  --out FILE             write the results as JSON
+
   --trust PKG [PKG ...]  {command.TRUST}"""
 
 
-@command.entry_point(USAGE, "model", choices={"--format": FORMAT_DIRS, "--dry_run": [], "--trust": []})
+@command.entry_point(USAGE, "model", choices={"--format": FORMAT_DIRS, "--check": [], "--trust": []})
 def main(name: str, flags: list[str]) -> None:
-    """Write further formats of a model."""
+    """Write further formats of a model, or check it."""
     from tfaip.backend.selection import prefer_backend
+    from tfaip.scripts.common.exportcheck import check_export
     from tfaip.scripts.common.exportedmodels import exported_model, open_verified
 
-    is_dry = "--dry_run" in flags
-    flags = [flag for flag in flags if flag != "--dry_run"]
     formats, flags = command.take_words("--format", f"one of {', '.join(FORMAT_DIRS)}", flags)
+    if "--check" in flags:
+        if formats:
+            raise UsageError("--format compares what it writes, and --check what is there: give one of them")
+        check_export(f"{PROG} {name}", Path(name), [flag for flag in flags if flag != "--check"])
+        return
     _check_formats(formats)
     if "onnx" in formats:
         prefer_backend("tensorflow")
@@ -47,7 +60,7 @@ def main(name: str, flags: list[str]) -> None:
         models = open_verified(path, flags)
         if models.flags:
             raise UsageError(f"unknown flag {models.flags[0]}; see {PROG} --help")
-        _write(models, formats, is_dry)
+        _write(models, formats)
 
 
 def _check_formats(formats: Sequence[str]) -> None:
@@ -55,7 +68,7 @@ def _check_formats(formats: Sequence[str]) -> None:
 
     known = ", ".join(FORMAT_DIRS)
     if not formats:
-        raise UsageError(f"which format? expected: --format and one or several of {known}")
+        raise UsageError(f"which format? expected: --format and one or several of {known}, or --check")
     for name in formats:
         if name not in FORMAT_DIRS:
             near = nearest(name, FORMAT_DIRS)
@@ -85,26 +98,20 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _write(models: Models, formats: Sequence[str], is_dry: bool) -> None:
+def _write(models: Models, formats: Sequence[str]) -> None:
     from tfaip.backend.selection import import_backend
 
     import_backend()
-    from tfaip.export.formats import Advice, ExportFormats, export_graphs
+    from tfaip.export.formats import Advice
     from tfaip.export.modelloading import load_weights
     from tfaip.export.modelwriting import add_formats
     from tfaip.export.trainingdata import sample_inputs
     from tfaip.util.construction import construct
-    from tfaip.util.paths import require_creatable
 
     advice = Advice("leave {} out of --format", "leave {} out of --format")
     scenario, path = construct(models.scenario, models.params), models.paths[0]
     written = ", ".join(f"{path / name}/" for name in formats)
     load_weights(scenario, path)
-    if is_dry:
-        ExportFormats(export_graphs(scenario), formats, advice)
-        require_creatable(path.resolve())  # a model directory is replaced as a whole
-        command.print_plan(f"convert {path} ({models.scenario.__name__})", written)
-        return
     inputs, _ = sample_inputs(scenario, models.training_data, batch_size=4)
     add_formats(scenario, path, formats, inputs, advice)
     print(f"written: {written}")

@@ -16,7 +16,6 @@ Load an exported model (best/ or export/ of a run; of a run itself its best) and
 prediction graph, the whole post-processing, and the evaluator of the scenario, by default on the
 data that the training validated on.
 
-  --dry_run              check model and data, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
 {PROG} {FLAG} DIR --help shows the flags (--help all: every one)."""
@@ -25,7 +24,7 @@ data that the training validated on.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load a model and validate it."""
-    from tfaip.scripts.common.evaluation import parse, plan, run_lav
+    from tfaip.scripts.common.evaluation import parse, run_lav
     from tfaip.scripts.common.exportedmodels import open_models
     from tfaip.scripts.common.results import print_results, write_results
 
@@ -34,9 +33,6 @@ def main(directories: list[str], flags: list[str]) -> None:
         raise UsageError(f"{FLAG} takes one directory, got {given}; tfaip-multi-lav takes several")
     models = open_models(directories, flags)
     args, generators = parse(f"{PROG} {FLAG} {models.paths[0]}", models)
-    if args.dry_run:
-        plan(args, models, generators)
-        return
     lav = models.scenario.create_lav(args.lav, models.params)
     results = run_lav(lav, args, models, generators)
     print_results(results)

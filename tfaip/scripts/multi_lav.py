@@ -14,7 +14,6 @@ Load several exported models of one scenario, validate each of them, and their v
 the data that the training of the first one validated on. Their pre-processing must be the same. A
 dump, and the events for TensorBoard, are those of the vote.
 
-  --dry_run              check models and data, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
 {PROG} {FLAG} DIR DIR --help shows the flags (--help all: every one)."""
@@ -23,16 +22,13 @@ dump, and the events for TensorBoard, are those of the vote.
 @command.entry_point(USAGE, "model", FLAG)
 def main(directories: list[str], flags: list[str]) -> None:
     """Load models, validate them and their vote."""
-    from tfaip.scripts.common.evaluation import parse, plan, run_lav
+    from tfaip.scripts.common.evaluation import parse, run_lav
     from tfaip.scripts.common.exportedmodels import open_models
     from tfaip.scripts.common.results import print_results, write_results
 
     models = open_models(directories, flags)
     prog = f"{PROG} {FLAG} {' '.join(map(str, models.paths))}"
     args, generators = parse(prog, models, print_samples=False)
-    if args.dry_run:
-        plan(args, models, generators)
-        return
     multi_lav = models.scenario.create_multi_lav(args.lav, models.paths, models.trusted)
     results = run_lav(multi_lav, args, models, generators)
     for name, columns in results.items():

@@ -35,8 +35,7 @@ be trained at once, by the commands in its README.
                     tabular   rows of a CSV file, which are standardised
                     images    a folder of images with a directory for each class
                     lines     images of text, read with CTC
-                    text      a tag for each word, with a vocabulary
-  --dry_run       check everything, print what would be written, write nothing"""
+                    text      a tag for each word, with a vocabulary"""
 
 _SHELL_BLOCK = re.compile(r"^```shell\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -54,16 +53,13 @@ def main(name: str, flags: list[str]) -> None:
         raise UsageError(f"--like is {shorten(args.like)}, expected one of {', '.join(_KINDS)}")
     _check_name(name)
     files = dict(_files(args.like, name))
-    if args.dry_run:
-        command.print_plan(f"write a scenario like {args.like}", command.listed(*(f"{name}/{path}" for path in files)))
-        return
     with commit_directory(Path(name)) as directory:
         for path, text in files.items():
             target = directory / path
             target.parent.mkdir(exist_ok=True)
             target.write_text(text, encoding="utf-8")
     commands = _SHELL_BLOCK.search(files["README.md"])
-    print(f"wrote {command.listed(*(f'{name}/{path}' for path in files))}\n\nnext:\n  cd {name}")
+    print(f"wrote {', '.join(f'{name}/{path}' for path in files)}\n\nnext:\n  cd {name}")
     for line in commands[1].splitlines() if commands else []:
         print(f"  {line}")
 

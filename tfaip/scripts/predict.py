@@ -21,7 +21,6 @@ Apply an exported model (best/ or export/ of a run; of a run itself its best) to
 the validation data of its training. Several models of one scenario vote. --dump FILE stores the
 predicted samples.
 
-  --dry_run              check models and data, print what would be done, write nothing
   --trust PKG [PKG ...]  {command.TRUST}
 
 {PROG} {FLAG} DIR --help shows the flags (--help all: every one)."""
@@ -36,9 +35,6 @@ def main(directories: list[str], flags: list[str]) -> None:
 
     models = open_models(directories, flags)
     args, generator = _parse(models)
-    if args.dry_run:
-        _plan(args, models, generator)
-        return
     if args.dump is None:
         logger(__name__).info("the predictions are not stored: write them with --dump FILE")
     with user_logs(models.scenario, models.params, generator):
@@ -80,17 +76,6 @@ def _default_data(models: Models) -> list[Any]:
         if validation is not None:
             return [validation]
     return []
-
-
-def _plan(args: SimpleNamespace, models: Models, generator: Any) -> None:
-    """Check models and data, and print what would be predicted."""
-    from tfaip.data.pipeline.definitions import PipelineMode
-    from tfaip.scripts.common.exportedmodels import plan_for_models
-
-    mode = PipelineMode.PREDICTION
-    if args.predict.include_targets:
-        mode = PipelineMode.EVALUATION
-    plan_for_models(models, "apply {} to", [(args.predict.pipeline, generator, mode)], [args.dump])
 
 
 def _create_predictor(models: Models, params: Any) -> Any:

@@ -25,7 +25,6 @@ picture, without training. Takes all flags of tfaip-train. Nothing is written ex
 
   --png FILE             the picture as a file (pip install 'tfaip[plot]')
 
-  --dry_run              check everything, print what would be shown, show nothing
   --trust PKG [PKG ...]  {command.TRUST_CONFIG}
 
 {PROG} SCENARIO --help shows the flags of a scenario (--help all: every one)."""
@@ -54,11 +53,6 @@ def main(name: str, flags: list[str]) -> None:
     stages = _rated_stages(plan, scenario_cls)
     with flags_of(params, "trainer"):
         scheduled = preview_schedules(stages)
-    if args.dry_run:
-        batches = f" of {stages[-1].batches} batches" if len(plan) == 1 else f" in {len(plan)} stages"
-        run = f"{params.epochs} epochs{batches} of {scenario_cls.__name__} with {_name(params.learning_rate)}"
-        command.print_plan(f"show the learning rate of {run}", command.listed(args.png))
-        return
     history = None
     if params.history_file is not None and Path(params.history_file).exists():
         history = read_history(Path(params.history_file))

@@ -131,6 +131,7 @@ def _parse(prog: str, stored: StoredTraining, flags: Sequence[str]) -> Any:
 
     description, params, packages = "Continue a training.", stored.params, stored.permission.packages
     parser = TrainingParser(prog, description, stored.scenario, packages, cls=type(params), default=params)
+    parser.add_dry_run()
     return parser.parse(flags)
 
 

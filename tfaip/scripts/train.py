@@ -90,6 +90,7 @@ def _parse(prog: str, scenario: Any, flags: Sequence[str], permission: Permissio
     from tfaip.scripts.common.parser import TrainingParser
 
     parser = TrainingParser(prog, f"Train {described(scenario)}", scenario, permission.packages, default=default)
+    parser.add_dry_run()
     parser.add_option("--summary", help="Print layers, shapes and parameters of the model, train nothing")
     args = parser.parse(flags)
     if "--summary" in flags and not args.summary:

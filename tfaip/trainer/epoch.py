@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -17,7 +18,7 @@ from tfaip.data.pipeline.position import Position
 from tfaip.device.collectives import broadcast
 from tfaip.device.device_config import Precision
 from tfaip.trainer.feed import Feed
-from tfaip.trainer.nonfinite import TrainingDiverged, cause_in
+from tfaip.trainer.nonfinite import TrainingDiverged, samples_text
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
 from tfaip.trainer.state import EvaluationState
@@ -67,6 +68,7 @@ class TrainingEpoch(StepCallbacks):
         self._started = time.monotonic() - progress.seconds
         self._polled = time.monotonic()
         self._feed: Feed | None = None
+        self._began = self._checked = self._place()
         super().__init__(setup.model, setup.display, self.steps, progress.step, callbacks.for_batches, setup.profiler)
 
     def train(self) -> Logs:
@@ -79,13 +81,12 @@ class TrainingEpoch(StepCallbacks):
         if self._progress.step < self.steps:
             position, optimizer = self._progress.position, self._setup.model.optimizer
             uncounted = optimizer.uncounted
+            self._began = self._checked = self._place()
             try:
                 self._train_rest(position)
                 self._tell_skipped(optimizer.uncounted - uncounted)
             except TrainingDiverged as error:
-                if not self._setup.params.debug_nonfinite:
-                    raise
-                raise error.with_cause(self._cause(error, position)) from None
+                raise error.with_samples(self._samples_of(error)) from None
         elif self._metrics is not None:
             self._setup.state.assign_metrics(self._metrics)
         if self._progress.step < self.steps:
@@ -110,24 +111,31 @@ class TrainingEpoch(StepCallbacks):
             reason,
         )
 
-    def _batches(self, position: Position) -> AbstractContextManager[Iterator[tuple[Batch, Position]]]:
-        left = self._samples - self._samples_before
+    def _place(self) -> tuple[int, int, Position]:
+        return self._progress.step, self._progress.samples, self._progress.position
+
+    def _batches(self, position: Position, samples: int) -> AbstractContextManager[Iterator[tuple[Batch, Position]]]:
+        left = self._samples - samples
         return self._setup.train_data.training_batches(position, left, self._setup.devices.shard)
 
-    def _cause(self, error: TrainingDiverged, position: Position) -> str:
-        begin = self._done_before + 1
-        return cause_in(self._setup.model, self._batches(position), begin, error.first, error.last, training=True)
+    def _samples_of(self, error: TrainingDiverged) -> str:
+        """Read the batches of an update again, from the last place before it at which the optimizer was looked at."""
+        step, samples, position = self._checked if error.first > self._checked[0] else self._began
+        return samples_text(self._batches(position, samples), step + 1, error.first, error.last)
 
     def _train_rest(self, position: Position) -> None:
         setup = self._setup
-        batches = self._batches(position)
+        batches = self._batches(position, self._samples_before)
         lengths = setup.train_data.params.bucket_lengths()
         stage = "" if setup.events.stage is None else f" ({setup.events.stage})"
         setup.display.start(f"Epoch {self.number}/{setup.params.epochs}{stage}", self.steps, self._done_before)
         self.user_stops = bool(setup.model.stop_training)
-        setup.stop.begin_steps()
         try:
-            with setup.feeder.feed(batches, lengths) as self._feed, setup.model.failures_named():
+            with (
+                setup.feeder.feed(batches, lengths) as self._feed,
+                setup.model.failures_named(),
+                backend.numerics_checked() if setup.params.debug_nonfinite else contextlib.nullcontext(),
+            ):
                 setup.model.fit(
                     setup.model.choose_execution(self._feed.dataset),
                     initial_epoch=self.number - 1,
@@ -140,6 +148,9 @@ class TrainingEpoch(StepCallbacks):
                 )
             setup.model.stop_training = self.user_stops
             self._check_divergence()
+        except FloatingPointError as error:
+            batch = self._progress.step + 1
+            raise TrainingDiverged(setup.params, self.number, batch, batch, 1, str(error)) from error
         finally:
             self._feed = None
             setup.display.stop()
@@ -153,7 +164,6 @@ class TrainingEpoch(StepCallbacks):
         if time.monotonic() - self._polled >= POLL_EVERY_S:
             self._check_divergence()
         self._setup.output.check()
-        self._setup.stop.count_step()
         is_save_due = self._is_save_due(step)
         self._agree_on_stop(step)
         self._count_batches(step)
@@ -178,6 +188,7 @@ class TrainingEpoch(StepCallbacks):
             last_batch, updates = stopped
             last = last_batch - self._batches_before_epoch + 1
             raise TrainingDiverged(params, self.number, last - params.train_accum_steps + 1, last, updates)
+        self._checked = self._place()
 
     def _is_save_due(self, step: int) -> bool:
         every = self._save_every
@@ -218,10 +229,7 @@ class TrainingEpoch(StepCallbacks):
         self._check_divergence()  # before anything is written
         progress, state = self._progress, self._setup.state
         progress.seconds = self.seconds()
-        with self._setup.stop.writing():
-            self._setup.output.save_checkpoint(
-                lambda buffer: state.capture(buffer, before), progress.epoch, progress.step
-            )
+        self._setup.output.save_checkpoint(lambda buffer: state.capture(buffer, before), progress.epoch, progress.step)
 
     def seconds(self) -> float:
         """Return the duration of the epoch, without the time between a stop and the resume."""

@@ -40,7 +40,7 @@ class TrainingLoop:
         self._params = setup.params
         self._progress = setup.state.progress
         self._table = setup.epoch_table()
-        self._not_finite = NonFiniteValues(setup.params)
+        self._not_finite = NonFiniteValues()
         self._callbacks = UserCallbacks(callbacks, setup.model, setup.params.epochs, setup.epoch_steps())
 
     def run(self) -> Logs:
@@ -64,8 +64,7 @@ class TrainingLoop:
             logs = self._run_epoch(epoch)
             metrics = None
             if self._setup.is_finished() or model.stop_training:
-                with self._setup.stop.writing():
-                    self._setup.output.wait()  # a signal that comes meanwhile still stops the run
+                self._setup.output.wait()  # a signal that comes meanwhile still stops the run
             epoch.stop_if_asked()
         self._callbacks.on_train_end(logs)
         return logs
@@ -91,8 +90,7 @@ class TrainingLoop:
         measured = self._evaluate(epoch, trained)
         measured.values = {**trained, **measured.values}
         measured.drawings = {**plots, **measured.drawings}
-        with setup.stop.writing():
-            return self._end_epoch(epoch, measured)
+        return self._end_epoch(epoch, measured)
 
     def _begin_rate(self, epoch: TrainingEpoch) -> None:
         """Set the rate of an epoch: the one in the history, if the user has chosen it there."""
@@ -137,7 +135,7 @@ class TrainingLoop:
         try:
             with setup.model.optimizer.with_averages():
                 measured = setup.evaluation.run(epoch.number, self._callbacks, stops_early)
-                self._not_finite.check(epoch.number, {**trained, **measured.values}, setup.evaluation.cause_not_finite)
+                self._not_finite.check(epoch.number, {**trained, **measured.values})
         except EvaluationStopped:
             epoch.save_checkpoint(before)
             epoch.stop_if_asked(saved=True)

@@ -33,7 +33,6 @@ from tfaip.trainer.schedules.live import LiveSchedules
 from tfaip.trainer.schedules.targets import INPUT_GRADIENT, live_schedules
 from tfaip.trainer.warmstart.params import WarmStartMode
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
-from tfaip.trainer.weightrules.initialisation import initialize
 from tfaip.trainer.weightrules.rules import apply_rules, weight_noise
 from tfaip.util.logging import CONSOLE_TEXT, logger
 
@@ -68,7 +67,6 @@ def build_training_model(
     graph = scenario.graph
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     undo_freeze(graph)
-    initialize(params.param_init, graph, params.random_seed or 0)
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:
@@ -124,7 +122,7 @@ def built_from(
         "learning_rate": encode(rate) if rate.is_continuous() or rate.modulation is not None else None,
         "precision": devices.precision,
         "execution": [
-            params.force_eager,
+            params.force_eager or params.debug_nonfinite,
             params.jit_compile,
             params.steps_per_execution is None,
             _steps_per_execution(params, devices),
@@ -195,14 +193,15 @@ def _compile(
         )
     if params.optimizer.skip_nonfinite or devices.precision is Precision.MIXED_FLOAT16:
         model.forget_batches_that_are_not_finite(in_values=params.optimizer.skip_nonfinite > 0)
+    is_eager = params.force_eager or params.debug_nonfinite  # the backends name operations of compiled steps badly
     model.execution.is_automatic = params.steps_per_execution is None
     model.compile(
         optimizer=optimizer,
-        run_eagerly=params.force_eager,
+        run_eagerly=is_eager,
         steps_per_execution=_steps_per_execution(params, devices),
         auto_scale_loss=False,  # the optimizer does
         # Never "auto": that picks XLA on TensorFlow, which fails on graphs with CTC, sparse or text operations.
-        jit_compile=compiles_with_xla(model, params.force_eager, params.jit_compile),
+        jit_compile=compiles_with_xla(model, is_eager, params.jit_compile),
     )
 
 
@@ -217,6 +216,8 @@ def _input_gradient_penalty(scenario: Scenario, live: LiveSchedules) -> InputGra
 def _steps_per_execution(params: Params, devices: Devices) -> int:
     is_shared = devices.strategy is not None
     given, most = params.steps_per_execution, backend.most_steps_per_execution(is_shared)
+    if params.debug_nonfinite:
+        return 1  # the batch is known then
     if given is None:
         return 1 if params.force_eager else backend.steps_per_execution(is_shared)
     if most is not None and given > most:

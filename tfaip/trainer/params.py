@@ -38,7 +38,7 @@ from tfaip.trainer.stages.params import PretrainingParams, StageParams
 from tfaip.trainer.stages.unrolling import check_stages
 from tfaip.trainer.transfer.params import TransferParams
 from tfaip.trainer.warmstart import WarmStartParams
-from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams, check_rules
+from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
 from tfaip.util.oldnames import old_names
 
 if not TYPE_CHECKING:
@@ -121,23 +121,9 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     checkpoint_every_s: float = option(
         0.0, "Write a checkpoint also when the last one is so many seconds old (0: never)", low=0
     )
-    stop_within_s: float = option(
-        30.0,
-        "Seconds after a signal in which a batch must end; else the training ends at once, without a checkpoint",
-        above=0,
-    )
     keep_checkpoints: int = option(2, "Number of checkpoints to keep, at least 2", low=2)
     export_best: bool = option(True, "Export the model whenever it is the best so far")
     export_final: bool = option(True, "Export the final model")
-    export_best_of: str | None = option(
-        None,
-        "Stage whose best model is exported (None: the one that runs, so in the end the last)",
-    )
-    keep_stage_states: bool = option(
-        True,
-        "Keep the checkpoint at the end of each stage, from which --from_stage repeats the next ones; needs the disk "
-        "space of a checkpoint per stage",
-    )
     history_file: str | None = option(
         None,
         "File of the rates and values of all epochs (None: history.json in output_dir); a fresh training uses "
@@ -165,8 +151,8 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
     force_eager: bool = option(False, "Run eagerly, to debug the model in Python")
     debug_nonfinite: bool = option(
         False,
-        "If a loss or a value of the validation is not finite, compute its batch again and name the first layer, loss "
-        "or gradient that is not",
+        "Run eagerly, and end at the first operation whose result is not finite, which the message names (tensorflow: "
+        "NaN or infinite; jax: NaN)",
     )
     skip_model_load_test: bool = option(False, "Skip exporting, loading and comparing the model before the first epoch")
     progress_bar_mode: ProgressBarMode = option(
@@ -188,11 +174,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         {},
         "Weights of losses by name, e.g. ctc=0.3, instead of those of the model (0: only log the loss)",
         low=0,
-    )
-    param_init: dict[str, str] = option(
-        {},
-        "First values of weights by regex on their paths, e.g. '.*kernel=glorot_uniform' '.*forget.*bias=1'; the first "
-        "rule that matches counts",
     )
     weight_penalties: list[WeightPenaltyParams] = option(
         [], "L1 and L2 penalties on weights by regex on their paths; they add up", mode="ssnake"
@@ -281,7 +262,6 @@ class TrainerParams(RootParams, Generic[TScenario, TGen]):
         if len(steps) != 2 or steps[0] > steps[1]:
             raise FieldError("profile_steps", steps, "two numbers, the second at least as large as the first")
         self._check_directories()
-        check_rules(self.param_init)
         self.checkpoint_every_n_updates()
         self.learning_rate.epochs = self.epochs
         with below("learning_rate"):

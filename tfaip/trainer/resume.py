@@ -95,10 +95,9 @@ def state_before_stage(
         return StartState(checkpoint_name(0), start, is_stored=False, best=None)
     path = directory.stage_directories().state(trained[-1])
     if not path.is_dir():
-        raise FieldAdvice(
+        raise UsageError(
             f"the state at the end of stage {trained[-1]}, from which {stage} begins, is not there: the stage is not "
-            "done yet, or {keep_stage_states} was False; choose an earlier stage",
-            "keep_stage_states",
+            "done yet; choose an earlier stage"
         )
     try:
         checkpoint = read_checkpoint(path)

@@ -18,7 +18,6 @@ from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.runparams import Params
 from tfaip.trainer.signals import StopRequest
 from tfaip.trainer.stages.planned import PlannedStage
-from tfaip.trainer.stages.records import check_stage_name
 
 
 @dataclass(frozen=True)
@@ -64,11 +63,6 @@ class RunParts:
         names = [name for stage in self.plan if stage.params is not None for name in stage.params.loss_weights]
         return sorted(set(names))
 
-    def exports_best(self, stage: PlannedStage) -> bool:
-        """Return True if the best model of a stage is exported."""
-        chosen = self.params.export_best_of
-        return bool(stage.params.export_best) and chosen in (None, stage.name)
-
 
 def create_parts(
     params: Params,
@@ -82,8 +76,6 @@ def create_parts(
     Raises:
         FieldError: if something cannot work; its path begins at `params`.
     """
-    if params.export_best_of is not None:
-        check_stage_name(params.export_best_of, plan)
     output = _create_output(params, directory, devices.is_chief)
     profiler = _create_profiler(params, directory if devices.is_chief else None)
     return RunParts(params, plan, devices, stop, directory, output, profiler)

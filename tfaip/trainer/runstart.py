@@ -52,7 +52,7 @@ def opened_devices(params: Params, stop: StopRequest) -> Iterator[Devices]:
         stack.enter_context(explain_lost_process(devices))
         if not devices.is_chief:
             stack.enter_context(only_warnings())
-        stack.enter_context(stop.for_devices(devices, params.device.preemption_signal, params.stop_within_s))
+        stack.enter_context(stop.for_devices(devices, params.device.preemption_signal))
         yield devices
 
 

@@ -101,7 +101,7 @@ def set_up_training(
         profiler=run.profiler,
         built_from=facts,
     )
-    prepare_export(setup, run.exports_best(stage), sample_data, None if before is None else run.output.models)
+    prepare_export(setup, params.export_best, sample_data, None if before is None else run.output.models)
     return setup
 
 

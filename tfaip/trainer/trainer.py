@@ -43,7 +43,6 @@ from tfaip.trainer.run.checkpoint import Checkpoint, CheckpointStore
 from tfaip.trainer.run.directory import RunDirectory
 from tfaip.trainer.run.output import RunOutput
 from tfaip.trainer.run.permission import Permission
-from tfaip.trainer.run.removal import claim
 from tfaip.trainer.runparams import copy_for_run, store_params
 from tfaip.trainer.runparts import create_parts
 from tfaip.trainer.runstart import check_equal_params, check_params, opened_devices, seed_run
@@ -379,7 +378,7 @@ class Trainer(Generic[P]):
         repeat is stored before anything is removed.
         """
         if start is None:
-            claim(directory, self._params.overwrite, self.begins_again)
+            directory.claim(self._params.overwrite, self.begins_again)
         else:
             directory.clean_up()
         is_resumed = start is not None
@@ -402,7 +401,7 @@ class Trainer(Generic[P]):
             self._progress = stages.progress  # also of a training that was interrupted
             self._runner = self._fits = None
         setup = stages.setup
-        with setup.model.optimizer.with_averages(), self._stop.writing():
+        with setup.model.optimizer.with_averages():
             setup.output.export_final()
         if not self._is_trial:  # a trial leaves nothing that a summary could name
             log_summary({"Best epoch": stages.describe_best(), **setup.output.summary()})

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.data.pipeline.sharding import Shard, shard_batch
 from tfaip.device.devices import Devices
-from tfaip.errors import UsageError
+from tfaip.errors import TfaipError, UsageError
 from tfaip.evaluator.evaluator import plots, scalar_results
 from tfaip.lav.evaluation import EvaluationStopped, PredictionEvaluation, prints_samples
 from tfaip.model.lossnames import INPUT_GRADIENT, TOTAL_LOSS
@@ -24,7 +24,6 @@ from tfaip.params.limits import FieldAdvice
 from tfaip.params.tree.places import flag_of
 from tfaip.trainer.datasetup import known_size
 from tfaip.trainer.feed import Feeder
-from tfaip.trainer.nonfinite import cause_in
 from tfaip.trainer.params import TrainerParams
 from tfaip.trainer.reporting.progress import ProgressDisplay
 from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION, VALIDATION_PREFIX, lav_events, lav_prefix
@@ -136,23 +135,20 @@ class EpochEvaluation:
                 self.feeder.feed(_batches(self.val, self.devices.shard), lengths) as feed,
                 self.model.failures_named(),
                 warnings.catch_warnings(),
+                backend.numerics_checked() if self.params.debug_nonfinite else contextlib.nullcontext(),
             ):
                 # The number of batches is known when the data end. Keras warns about that every time, with a warning
                 # that has no class of its own: only the text tells it from others.
                 warnings.filterwarnings("ignore", message="Your input ran out of data")
                 values = self.model.evaluate(feed.dataset, verbose=0, callbacks=steps, return_dict=True)
+        except FloatingPointError as error:
+            raise TfaipError(f"a value of the validation is not finite: {error}") from error
         finally:
             self.display.stop()
         if self._is_asked_to_stop():
             raise EvaluationStopped
         values.pop(INPUT_GRADIENT, None)  # computed in the training only
         return with_epoch_mean(python_logs(values))
-
-    def cause_not_finite(self) -> str:
-        """Validate again, operation by operation, and describe the first value that is not finite."""
-        assert self.val is not None  # noqa: S101 (asked by the caller)
-        batches = _batches(self.val, self.devices.shard)
-        return cause_in(self.model, batches, 1, 1, sys.maxsize, training=False)
 
     def _prediction_evaluation(self) -> PredictionEvaluation:
         if self._prediction is None:

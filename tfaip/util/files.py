@@ -241,16 +241,26 @@ def remove_directory(path: Path, root: Path, marks: Collection[str]) -> None:
     Raises:
         TfaipError: if it is elsewhere, was not written by the toolkit, or cannot be removed.
     """
-    temporary = _temporary(path)
     if not os.path.lexists(path):
-        _remove_tree(temporary)
+        _remove_tree(_temporary(path))
         return
     if path.resolve() == root.resolve() or not path.resolve().is_relative_to(root.resolve()):
         raise TfaipError(f"{shorten_text(str(path), 160)} is not removed: it is outside of {root}")
     _require_ours(path, marks)
+    remove_entry(path)
+
+
+def remove_entry(path: Path) -> None:
+    """Remove a file, a link but not its target, or a directory, which has a temporary name meanwhile.
+
+    Raises:
+        TfaipError: if it cannot be removed.
+    """
+    temporary = path if path.name.startswith(TEMPORARY_PREFIX) else _temporary(path)
     try:
-        _remove_tree(temporary)
-        os.rename(path, temporary)
+        if temporary != path:
+            _remove_tree(temporary)
+            os.rename(path, temporary)
         _remove_tree(temporary)
     except OSError as error:
         reason = shorten_text(error.strerror or str(error))

@@ -255,7 +255,7 @@ def test_samples_that_fail_may_be_skipped(caplog: pytest.LogCaptureFixture) -> N
     params: Any = {"batch_size": 3, "on_error": "skip:1", "num_processes": 0}
     plain = make_pipeline(rows(4), [AddParams(kind="fails")], **params)
     preloaded = plain.as_preloaded()
-    assert "left out a sample, number 1 so far: OSError: the file is damaged" in caplog.text
+    assert "left out a sample, number 1 of its pass: OSError: the file is damaged" in caplog.text
     ((content, _),), ((expected, _),) = epoch(preloaded, num_samples=3), epoch(plain, num_samples=3)
     assert content == expected
     assert (preloaded.dropped.invalid, plain.dropped.failed) == (1, 1)

@@ -244,7 +244,7 @@ VALID = {"pass_index": 0, "consumed": 0, "emitted": 0, "pending": [1, 4]}
 
 
 def test_positions_survive_json() -> None:
-    for position in (Position(3, 9, 7, (1, 4)), Position(0, 1, 0, failed=((4,), (0, 1, 2)))):
+    for position in (Position(3, 9, 7, (1, 4)), Position(0, 1, 0, failed=4)):
         assert Position.from_dict(json.loads(json.dumps(position.to_dict()))) == position
     assert Position(0, 0, 0, (1, 4)).to_dict() == VALID
     dropped = Position(0, 5, 2, dropped=(2, 0, 1))
@@ -257,7 +257,7 @@ def test_positions_survive_json() -> None:
     + [{**VALID, "emitted": wrong} for wrong in (-1, "0", True, [0])]
     + [{**VALID, "pending": wrong} for wrong in (None, 3, [-1], ["1"], [[1]], "12")]
     + [{**VALID, "dropped": wrong} for wrong in (None, 3, [1, 2], [1, 2, -1], [[1], 2, 3], "123")]
-    + [{**VALID, "failed": wrong} for wrong in (None, 3, [1], [[-1]], [["1"]], [[[1]]])],
+    + [{**VALID, "failed": wrong} for wrong in (None, -1, [1], "1", True)],
 )
 def test_damaged_positions_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a data position needs"):

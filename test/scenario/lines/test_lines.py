@@ -166,7 +166,7 @@ def test_an_exported_model_works_in_other_processes(trained: Path, tmp_path: Pat
         [*predict, tmp_path / "other.jsonl", "--data", "lines:OtherLines", "--data.size", "5"],
         ["evaluate", "--prediction", tmp_path / "p.jsonl", "--scenario", "run", "--evaluator.ignore", "a",
          "--out", tmp_path / "e.json"],
-        ["check_export", "run/best"],
+        ["export", "run/best", "--check"],
         ["resume_training", "run", "--trainer.epochs", "7", "--train.size", "20"],
     ]  # fmt: skip
     result = run_several(commands, cwd=tmp_path / "copy")

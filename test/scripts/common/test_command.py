@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from test.support.commands import finish_command, start_python
-from tfaip.scripts import check_export
+from tfaip.scripts import export
 
 # The interpreter's own clean-up would wait for the reader of the data for ever.
 READING = """
@@ -53,5 +53,5 @@ def test_what_all_commands_import_is_small() -> None:
 
 
 def test_a_name_with_a_nul_character(capsys: pytest.CaptureFixture[str]) -> None:
-    assert check_export.main(["name\0nul"]) == 2
+    assert export.main(["name\0nul"]) == 2
     assert capsys.readouterr().err == "error: the argument 'name\\x00nul' holds a NUL character\n"

@@ -14,7 +14,6 @@ from test.support.fuzz.session import run_here
 from test.support.fuzz.values import FLAGS, SEVERAL, WORDS
 from tfaip.scripts import (
     benchmark_input_pipeline,
-    check_export,
     evaluate,
     export,
     lav,
@@ -33,7 +32,6 @@ MAINS: dict[str, Callable[[Sequence[str]], int]] = {
     module.__name__.rpartition(".")[2]: module.main
     for module in (
         benchmark_input_pipeline,
-        check_export,
         evaluate,
         export,
         lav,
@@ -160,8 +158,7 @@ def command_lines(seed: int, count: int) -> list[Line]:
         _variant("benchmark_input_pipeline", (TINY,), {"--time_limit": ("0.1",)}),
     ]
     options = {
-        "export": ("--format", "--trust"),
-        "check_export": ("--batch_size", "--tolerance", "--out", "--trust"),
+        "export": ("--format", "--check", "--batch_size", "--tolerance", "--out", "--trust"),
         "lav": ("--export_dir", "--out", "--dump", "--dump_inputs", "--tensorboard", "--run_eagerly", "--trust"),
         "multi_lav": ("--export_dirs", "--out", "--dump"),
         "predict": ("--export_dir", "--dump", "--dump_inputs", "--trust"),

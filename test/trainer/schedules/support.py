@@ -23,7 +23,6 @@ from tfaip.layers.stochasticdepth import StochasticDepth
 from tfaip.layers.weightnoise import WeightNoise
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
-from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.params import pai_dataclass
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
@@ -100,12 +99,9 @@ class LiveModel(LineModel):
     def __init__(self, params: LiveModelParams) -> None:
         super().__init__(params)
         self.offset = self.scheduled("offset", 0.0)
-        self.crossentropy = keras.losses.BinaryCrossentropy(from_logits=True)
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         TRACES.append("loss")
-        if self.params.loss == "crossentropy":
-            return {"loss": self.crossentropy(targets["y"], outputs["y"])}
         return {"loss": super()._loss(inputs, targets, outputs)["loss"] * (1.0 + self.offset)}
 
 
@@ -118,37 +114,6 @@ class LiveTrainerParams(TrainerParams[LiveScenarioParams, LinePipelineParams]):
 
 
 class LiveScenario(ScenarioBase[LiveScenarioParams, LiveTrainerParams]):
-    pass
-
-
-@pai_dataclass
-@dataclass
-class DeclaredModelParams(ModelBaseParams):
-    @staticmethod
-    def cls() -> type[ModelBase[Any]]:
-        return DeclaredModel
-
-
-class DeclaredModel(ModelBase[DeclaredModelParams]):
-    """The logit w * x of one class."""
-
-    loss = keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.5)
-
-    def build_model(self) -> keras.layers.Layer:
-        return keras.Sequential(
-            [keras.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", name="line")]
-        )
-
-
-class DeclaredScenarioParams(ScenarioBaseParams[LineDataParams, DeclaredModelParams]):
-    pass
-
-
-class DeclaredTrainerParams(TrainerParams[DeclaredScenarioParams, LinePipelineParams]):
-    pass
-
-
-class DeclaredScenario(ScenarioBase[DeclaredScenarioParams, DeclaredTrainerParams]):
     pass
 
 

@@ -58,9 +58,9 @@ def test_flags_yaml_and_json_give_the_same_run(tmp_path: Path) -> None:
     assert [epoch["schedule/train.batch_size"] for epoch in values[0]] == [4, 8]
     assert 0.25 < values[0][1]["schedule/optimizer.clip_global_norm"] < 0.625 + 1e-6
     assert (result.rc, result.stderr.count("\n")) == (2, 1)
-    assert result.stderr.startswith("error: --schedules.0.target 'lr' cannot be scheduled; what can: calc_ema, ")
+    assert result.stderr.startswith("error: --schedules.0.target 'lr' cannot be scheduled; what can: ")
     assert not (tmp_path / "refused").exists()
-    assert "values that can be scheduled: calc_ema, " in result.stdout
+    assert "values that can be scheduled: " in result.stdout
     # TensorBoard has a scalar of this name.
     events = b"".join(path.read_bytes() for path in (tmp_path / "by_flags" / "train").glob("events*"))
     assert b"schedule/optimizer.clip_global_norm" in events

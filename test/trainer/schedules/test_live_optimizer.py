@@ -12,13 +12,7 @@ from test.trainer.line import CallbackOf, train
 from test.trainer.schedules.liveruns import FROM_TWO, EachBatch, check_live_value, weight_now, weights_after
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.trainer.optimizer import (
-    AdaBeliefOptimizer,
-    AdamaxOptimizer,
-    AdamOptimizer,
-    LambOptimizer,
-    LionOptimizer,
     MuonOptimizer,
-    NadamOptimizer,
     OptimizerGroupParams,
     RMSpropOptimizer,
     SGDOptimizer,
@@ -72,24 +66,12 @@ def test_gradient_noise_has_the_deviation_of_its_update() -> None:
     np.testing.assert_allclose(weights(0.5, 1.0), [first, first + 2 * (both - first)], rtol=1e-6)
 
 
-@pytest.mark.backend
-def test_beta_1_of_adam() -> None:
-    # Both moments are those of a constant gradient; only the correction of the bias differs: 1 / (1 - 0.5^2).
-    params = live_params([2.0], step("optimizer.beta_1", 0.0, 0.5), optimizer=AdamOptimizer())
-    np.testing.assert_allclose(weights_after(params), [-1.0, -1.0 - 4 / 3], rtol=1e-5)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimizer", "number", "second"),
     [
         (RMSpropOptimizer(), "momentum", -0.3),
         (MuonOptimizer(), "momentum", -0.3),
-        (AdamaxOptimizer(), "beta_1", -0.3),
-        (NadamOptimizer(), "beta_1", -0.3),
-        (LambOptimizer(), "beta_1", -0.7),
-        (LionOptimizer(), "beta_1", -0.05),
-        (AdaBeliefOptimizer(), "beta_1", -0.3),
     ],
 )
 def test_every_update_rule_reads_the_number_from_its_variable(optimizer: Any, number: str, second: float) -> None:
@@ -101,16 +83,6 @@ def test_every_update_rule_reads_the_number_from_its_variable(optimizer: Any, nu
     scheduled = weights(step(f"optimizer.{number}", 0.5))
     np.testing.assert_allclose(scheduled, fixed, rtol=1e-5)
     assert weights(step(f"optimizer.{number}", 0.9)) != pytest.approx(fixed, rel=1e-3)
-
-
-@pytest.mark.backend
-def test_the_rate_of_the_averages() -> None:
-    logs: list[dict[str, float]] = []
-    keep = CallbackOf(on_epoch_end=lambda epoch, values: logs.append(values))
-    params = live_params([1.0], step("calc_ema", 0.5, 0.25), val_x=[1.0])
-    train(params, keep, scenario=LiveScenario)
-    # The weight is -1 and -2: 0.5 * 0 - 0.5 * 1, then 0.25 * -0.5 - 0.75 * 2.
-    assert [values["val_loss"] for values in logs] == [-0.5, -1.625]
 
 
 @pytest.mark.backend

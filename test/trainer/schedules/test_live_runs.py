@@ -53,7 +53,6 @@ def noisy(tmp_path: Path | None, **fields: Any) -> Any:
         ScheduleParams("optimizer.clip_global_norm", {0: 2.0, 1.5: 0.2}, Interpolation.EXPONENTIAL),
         ScheduleParams("optimizer.gradient_noise.stddev", {0.5: 0.1, 2: 0.0}),
         ScheduleParams("optimizer.momentum", {0: 0.1, 2: 0.9}, Interpolation.COSINE),
-        ScheduleParams("calc_ema", {0: 0.5, 2: 0.9}),
         ScheduleParams("loss_weights.loss", {0: 1.0, 0.7: 0.5, 1.2: 1.5}),
         ScheduleParams("weight_noise.stddev", {0: 0.0, 1: 0.5}),
         ScheduleParams("weight_penalties.0.l2", {0: 0.1, 2: 0.2}),

@@ -70,4 +70,4 @@ def test_extreme_points_give_numbers(kind: Interpolation) -> None:
 )
 def test_params_that_cannot_be(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ScheduleParams(**{"target": "calc_ema", "points": {0: 1.0}, **fields})  # type: ignore[arg-type]
+        ScheduleParams(**{"target": "weight_noise.stddev", "points": {0: 1.0}, **fields})  # type: ignore[arg-type]

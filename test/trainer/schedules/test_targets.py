@@ -22,7 +22,6 @@ from tfaip.trainer.weightrules import WeightNoiseParams, WeightPenaltyParams
     [
         ({"weight_penalties": [WeightPenaltyParams("lines/.*", l2=1.0)]}, "--weight_penalties.0.match 'lines/"),
         ({"weight_noise": WeightNoiseParams(0.1, "lines/.*")}, "--weight_noise.match 'lines/"),
-        ({"param_init": {"lines/.*": "0"}}, "--trainer.param_init 'lines/"),
     ],
 )
 def test_rules_that_match_nothing_are_refused(fields: dict[str, Any], flag: str) -> None:
@@ -59,7 +58,7 @@ def test_a_target_that_is_not_live_is_refused_with_those_that_are(target: str, t
             scenario=LiveScenario,
         )
     message = str(caught.value)
-    assert message.startswith(f"--schedules.0.target {target!r} cannot be scheduled; what can: calc_ema, loss_weights")
+    assert message.startswith(f"--schedules.0.target {target!r} cannot be scheduled; what can: loss_weights")
     assert "model.offset, model.sharpness, optimizer.clip_global_norm, optimizer.clip_norm" in message
     assert "optimizer.momentum" in message
     assert not (tmp_path / "run").exists()
@@ -70,7 +69,6 @@ def test_a_target_that_is_not_live_is_refused_with_those_that_are(target: str, t
     [
         ("optimizer.clip_value", 0.0, r"points\[0.0\] is 0.0, expected a number above 0"),
         ("loss_weights.loss", -1.0, r"points\[0.0\] is -1.0, expected .*at least 0"),
-        ("calc_ema", -1.0, r"points\[0.0\] is -1.0, expected .*in \(0, 1\)"),
         ("graph.drop.rate", 1.5, r"points\[0.0\] is 1.5, expected a rate of a dropout, from 0 to 1"),
         ("weight_noise.stddev", -0.1, r"points\[0.0\] is -0.1, expected"),
     ],
@@ -88,16 +86,20 @@ def test_a_target_is_found_by_the_name_that_messages_show() -> None:
 
 
 def test_two_schedules_of_one_target_are_refused() -> None:
-    params = live_params([1.0], step("calc_ema", 0.5), step("trainer.calc_ema", 0.5))
-    with pytest.raises(UsageError, match=r"target is 'trainer.calc_ema', expected a target that no other schedule has"):
+    params = live_params([1.0], step("loss_weights.loss", 0.5), step("trainer.loss_weights.loss", 0.5))
+    with pytest.raises(
+        UsageError, match=r"target is 'trainer.loss_weights.loss', expected a target that no other schedule has"
+    ):
         train(params, scenario=LiveScenario)
 
 
 def test_values_that_are_given_take_the_place_of_schedules() -> None:
-    params = live_params([1.0], step("optimizer.clip_value", 1.0), step("calc_ema", 0.5), step("model.sharpness", 2.0))
-    assert [s.target for s in schedules_without(params, ["trainer.calc_ema"])] == [
+    params = live_params(
+        [1.0], step("optimizer.clip_value", 1.0), step("weight_noise.stddev", 0.5), step("model.sharpness", 2.0)
+    )
+    assert [s.target for s in schedules_without(params, ["trainer.weight_noise.stddev"])] == [
         "optimizer.clip_value",
         "model.sharpness",
     ]
-    assert [s.target for s in schedules_without(params, ["optimizer", "scenario.model"])] == ["calc_ema"]
+    assert [s.target for s in schedules_without(params, ["optimizer", "scenario.model"])] == ["weight_noise.stddev"]
     assert schedules_without(params, []) == params.schedules

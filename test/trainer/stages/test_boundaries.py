@@ -56,13 +56,14 @@ def test_a_stage_in_another_precision() -> None:
     assert seen.weights == [-1.0, -2.0]
 
 
-def test_samples_that_failed_count_for_the_whole_run() -> None:
+def test_samples_that_failed_count_in_each_pass() -> None:
     seen = Seen()
     stages = {"a": stage(1, train__x="7 8 9", train__fails_at=0)}
     params = staged_params([1.0, 2.0, 3.0], stages, epochs=2)
     params.gen.train.fails_at, params.gen.setup.train.on_error = 1, "skip:1"
-    with pytest.raises(OSError, match="sample 1 cannot be read") as error:
-        train(params, seen)
-    assert "on_error gives up after 1 samples that failed before" in error.value.__notes__
-    # 8, 9, and 8 of the next pass, in which the same sample fails again.
-    assert seen.weights == [-25.0]
+    train(params, seen)
+    # 8, 9, and 8 of the next pass, in which the same sample fails again; then 1, 3, and 1 of the next pass.
+    assert seen.weights == [-25.0, -30.0]
+    params.gen.setup.train.on_error = "skip:0"
+    with pytest.raises(OSError, match="sample 0 cannot be read"):
+        train(params)

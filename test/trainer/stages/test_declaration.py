@@ -25,11 +25,11 @@ from tfaip.trainer.stages.params import (
     TrainStage,
 )
 from tfaip.trainer.stages.plan import plan_stages
-from tfaip.trainer.transfer.params import NewRows, TransferParams
+from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
 FLAT = ["small=TrainStage", "align=Predict"]
 FLAGS = [
-    *["--stages", *FLAT, "--stages.small.epochs", "3", "--stages.small.transfer.new_rows", "zero"],
+    *["--stages", *FLAT, "--stages.small.epochs", "3", "--stages.small.transfer.mode", "exact"],
     *["--stages.small.overrides", "model.units=32", "optimizer=SGD", "trainer.loss_weights=mse=0.5 x=1"],
     *["--stages.align.data", "val", "--pretraining.vary", "model.units", "--pretraining.values", "4", "5"],
     *["--pretraining.repetitions", "0=2", "1=1"],
@@ -39,7 +39,7 @@ stages:
   small:
     __cls__: TrainStage
     epochs: 3
-    transfer: {new_rows: zero}
+    transfer: {mode: exact}
     overrides:
       model.units: 32
       optimizer: SGD
@@ -66,7 +66,7 @@ PYTHON: dict[str, StageParams] = {
     "small": TrainStage(
         epochs=3,
         overrides={"model.units": 32, "optimizer": "SGD", "trainer.loss_weights": {"mse": 0.5, "x": 1}},
-        transfer=TransferParams(new_rows=NewRows.ZERO),
+        transfer=TransferParams(TransferMode.EXACT),
     ),
     "align": PredictStage(data=PredictData.VAL),
 }
@@ -98,7 +98,7 @@ def test_flags_files_and_python_say_the_same(tmp_path: Path) -> None:
     assert shown(plans[0]) == shown(plans[1]) == shown(plans[2])
     assert [stage.name for stage in plans[0]] == ["pretraining.0", "pretraining.1", "small", "align", "main"]
     small = plans[0][2]
-    assert (small.first_epoch, small.last_epoch, small.transfer.new_rows) == (4, 6, NewRows.ZERO)
+    assert (small.first_epoch, small.last_epoch, small.transfer.mode) == (4, 6, TransferMode.EXACT)
     assert small.params is not None
     assert small.params.loss_weights == {"mse": 0.5, "x": 1.0}
 

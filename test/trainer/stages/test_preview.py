@@ -128,7 +128,7 @@ def test_a_network_that_grows_and_is_resumed(tmp_path: Path, caplog: pytest.LogC
     params = tiny(tmp_path / "run", stages)
     with caplog.at_level(logging.INFO):
         train(params, scenario=TinyScenario)
-        params.epochs, params.keep_stage_states = 5, True
+        params.epochs = 5
         train(params, scenario=TinyScenario, restore=True, from_stage="wide")
     first, second = [r for r in caplog.records if r.getMessage().startswith("stages:")]
     assert [line.split()[2:8] for line in first.console_text.splitlines()[1:]] == [  # type: ignore[attr-defined]

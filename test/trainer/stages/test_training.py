@@ -325,8 +325,7 @@ def test_the_warm_start_is_that_of_the_first_stage_only(tmp_path: Path) -> None:
     assert seen.weights == [-6.0, -7.0, -8.0]
 
 
-@pytest.mark.parametrize(("chosen", "expected"), [pytest.param(None, 0.0, marks=pytest.mark.slow), ("a", -3.0)])
-def test_the_best_model_is_that_of_a_stage(chosen: str | None, expected: float, tmp_path: Path) -> None:
+def test_the_best_model_is_that_of_the_last_stage(tmp_path: Path) -> None:
     # In stage a the loss falls to -2 with the weight -3; in main it falls from 3 to 1, with the weight 0 at last.
     params = staged_params(
         [-1.0],
@@ -334,20 +333,11 @@ def test_the_best_model_is_that_of_a_stage(chosen: str | None, expected: float, 
         epochs=6,
         output_dir=tmp_path / "r",
         export_best=True,
-        export_best_of=chosen,
     )
     train(params)
     weights = load_arrays(tmp_path / "r" / "best" / "weights.safetensors")
-    assert weights["line/kernel"].tolist() == [[expected]]
-    best = "-2.0000 in epoch 3" if chosen else "1.0000 in epoch 6"
-    assert f"Best epoch   loss/mean_epoch {best}" in (tmp_path / "r" / "train.log").read_text()
-
-
-def test_only_a_stage_that_trains_has_a_best_model() -> None:
-    with pytest.raises(
-        UsageError, match="export_best_of is 'b', expected a stage that trains .a, main.: change --trainer"
-    ):
-        train(staged_params([1.0], {"a": stage(1)}, epochs=2, export_best_of="b"))
+    assert weights["line/kernel"].tolist() == [[0.0]]
+    assert "Best epoch   loss/mean_epoch 1.0000 in epoch 6" in (tmp_path / "r" / "train.log").read_text()
 
 
 def test_a_callback_ends_the_whole_training() -> None:

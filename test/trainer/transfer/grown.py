@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from test.model.structure.net import Net
 from tfaip.trainer.transfer.names import NameRules
-from tfaip.trainer.transfer.params import NewRows, TransferMode
+from tfaip.trainer.transfer.params import TransferMode
 from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
 
 
@@ -17,16 +19,29 @@ def transferred(
     knows_old: bool = True,
     **fields: Any,
 ) -> Transfer:
-    """Plan the transfer, and give the new layer its weights."""
+    """Plan the transfer, and give the new layer its weights; `zero`: with new rows of 0."""
     source = Source("old", old.arrays(), structure=old.structure() if knows_old else {})
     shapes = {path: array.shape for path, array in new.arrays().items()}
-    rows = NewRows.ZERO if zero else NewRows.INIT
     fields.setdefault("rules", NameRules())
-    plan = plan_transfer(shapes, [source], mode=TransferMode.SUBSET, structure=new.structure(), new_rows=rows, **fields)
+    plan = plan_transfer(shapes, [source], mode=TransferMode.SUBSET, structure=new.structure(), **fields)
     variables = new.variables_by_path()
-    for path, array in plan.arrays(new.arrays()).items():
+    initial = {path: np.array(array) for path, array in new.arrays().items()}
+    if zero:
+        _clear_new_rows(plan, new, initial)
+    for path, array in plan.arrays(initial).items():
         variables[path].assign(array)
     return plan
+
+
+def _clear_new_rows(plan: Transfer, new: Net, initial: dict[str, np.ndarray]) -> None:
+    """Set the rows of inputs that the old net lacks to 0: with them the outputs of both must be equal."""
+    structure = new.structure()
+    for row in plan.rows:
+        if row.fit is not None:
+            for axis in structure[row.target].summed:
+                is_new = np.ones(row.shape[axis], dtype=bool)
+                is_new[row.fit.positions()[axis][1]] = False
+                initial[row.target][(slice(None),) * axis + (is_new,)] = 0
 
 
 def outcomes(plan: Transfer) -> dict[str, str]:

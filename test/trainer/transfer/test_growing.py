@@ -10,7 +10,7 @@ import pytest
 from tfaip.errors import UsageError
 from tfaip.model.structure.axis import Dimension, Joined, Product, Unknown, WeightStructure
 from tfaip.trainer.transfer.names import NameRules
-from tfaip.trainer.transfer.params import NewRows, TransferMode, TransferParams
+from tfaip.trainer.transfer.params import TransferMode, TransferParams
 from tfaip.trainer.transfer.plan import Outcome, Source, Transfer, plan_transfer
 from tfaip.trainer.transfer.table import transfer_table
 
@@ -77,17 +77,6 @@ def test_a_kernel_of_four_gates_after_two_joined_layers() -> None:
             "rnn/recurrent_kernel  7x28   loaded in part [5, 4*5] -> [7, 4*7]",
             "rnn/bias              28     loaded in part [4*5] -> [4*7]",
         ]
-
-
-def test_new_rows_are_zero_on_request() -> None:
-    old, new = recurrent(3, 5, 5), recurrent(5, 7, 7)
-    initial = numbered(new, -10000)
-    values = plan(old, new, True, new_rows=NewRows.ZERO).arrays(initial)
-    assert sorted(np.flatnonzero((values["rnn/kernel"] == 0).all(axis=1))) == [3, 4, 10, 11]
-    assert sorted(np.flatnonzero((values["rnn/recurrent_kernel"] == 0).all(axis=1))) == [5, 6]
-    # New columns of old rows keep their initial values.
-    np.testing.assert_array_equal(values["rnn/kernel"][:3, 5:7], initial["rnn/kernel"][:3, 5:7])
-    assert (values["rnn/bias"] != 0).all()
 
 
 def unknown_top(rows: int) -> dict[str, WeightStructure]:
@@ -225,11 +214,3 @@ def test_a_weight_with_another_number_of_axes_does_not_fit() -> None:
     source = Source("old", {"a": np.ones((2, 3))})
     transfer = plan_transfer({"a": (6,)}, [source], NameRules(), TransferMode.SUBSET)
     assert transfer_table(transfer)[1] == "a       6      skipped: shape differs (source: 2x3)"
-
-
-def test_a_warning_if_outputs_change_all_the_same() -> None:
-    notes = ((0, "the normalisation depends on all of its inputs"),)
-    old, new = ({"norm/gamma": WeightStructure((Dimension("d", size),), notes=notes)} for size in (2, 3))
-    for rows, text in ((NewRows.INIT, ""), (NewRows.ZERO, f"; outputs change: {notes[0][1]}")):
-        transfer = plan(old, new, True, new_rows=rows)
-        assert transfer_table(transfer)[1] == f"norm/gamma  3      loaded in part [2] -> [3]{text}"

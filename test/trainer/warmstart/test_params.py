@@ -10,7 +10,6 @@ import pytest
 from test.support.tiny.scenario import TinyScenario
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
-from tfaip.trainer.transfer.params import NewRows
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams, WarmstartParams
 
 
@@ -33,9 +32,9 @@ def test_from_the_command_line() -> None:
 
 
 def test_the_flags_of_models_of_another_size() -> None:
-    flags = ["--warmstart.mode", "subset", "--warmstart.new_rows", "zero"]
+    flags = ["--warmstart.mode", "subset"]
     params = parse(*flags, "--warmstart.blocks", "top=[3,5]", "side=[2]")
-    assert (params.mode, params.new_rows) == (WarmStartMode.SUBSET, NewRows.ZERO)
+    assert params.mode is WarmStartMode.SUBSET
     assert params.blocks == {"top": [3, 5], "side": [2]}
     assert WarmStartParams.from_json(params.to_json()) == params
 

@@ -12,16 +12,14 @@ import pytest
 from keras import ops
 
 from test.support.commands import CommandResult
-from test.support.runs import copy_tiny, history
-from test.trainer.net import NetGraph, NetModelParams, NetScenario, changed, net_params, train, weights_of
+from test.support.runs import copy_tiny
+from test.trainer.net import NetGraph, NetModelParams, NetScenario, net_params, weights_of
 from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.params import pai_dataclass
 from tfaip.trainer.modelsetup import build_training_model
-from tfaip.trainer.scheduler import ConstantParams
-from tfaip.trainer.transfer.params import NewRows
 from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -70,28 +68,13 @@ def test_a_wider_model_takes_the_leading_units(averaged_run: Path, logged: list[
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.backend
-def test_a_training_goes_on_from_the_same_outputs(averaged_run: Path) -> None:
-    """With new rows of 0 the first validation is that of the source; then all weights learn."""
-    warmstart = WarmStartParams(model=str(averaged_run / "export"), mode=SUBSET, new_rows=NewRows.ZERO)
-    still: dict[str, Any] = {"learning_rate": ConstantParams(lr=0.0), "epochs": 1, "no_train_scope": "encoder"}
-    logs, before = train(wide_params(warmstart=warmstart, **still))
-    assert logs["val_mse"] == pytest.approx(history(averaged_run)["2"]["values"]["val_mse"], rel=1e-6)
-    logs, after = train(wide_params(warmstart=warmstart, calc_ema=0.9, epochs=1))
-    assert np.isfinite(logs["val_mse"])
-    assert changed(before, after) == sorted(before)
-    assert not np.any(before["head/kernel"][3:])
-    assert np.all(after["head/kernel"][3:])
-
-
 class JoinedGraph(NetGraph):
     """Two joined layers before the head."""
 
     def __init__(self, params: NetModelParams, **kwargs: Any) -> None:
         GraphBase.__init__(self, params, **kwargs)
         self.left, self.right = keras.layers.Dense(params.units), keras.layers.Dense(2 * params.units)
-        self.head = keras.layers.Dense(1)
+        self.head = keras.layers.Dense(1, kernel_initializer="zeros")
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         x = inputs["x"]
@@ -118,9 +101,7 @@ def joined_head(**fields: Any) -> list[float]:
     """The rows of the head of a graph with 3 and 6 units; 0 where they are fresh."""
     params = net_params()
     params.scenario.model = JoinedModelParams(units=3)
-    warmstarter = InMemory(
-        WarmStartParams(mode=SUBSET, allow_partial=True, new_rows=NewRows.ZERO, include=".*kernel", **fields)
-    )
+    warmstarter = InMemory(WarmStartParams(mode=SUBSET, allow_partial=True, include=".*kernel", **fields))
     weights = build(params, warmstarter)["head/kernel"]
     return [float(value) for value in weights[:, 0]]
 
@@ -162,7 +143,7 @@ def test_the_flags(tmp_path: Path, run_command: Callable[..., CommandResult]) ->
     (tmp_path / "old").mkdir()
     save_arrays(tmp_path / "old" / "weights.safetensors", arrays)
     flags = ["--trainer.epochs", "1", "--trainer.output_dir", "run", "--learning_rate.lr", "0"]
-    flags += ["--warmstart.model", "old", "--warmstart.mode", "subset", "--warmstart.new_rows", "zero"]
+    flags += ["--warmstart.model", "old", "--warmstart.mode", "subset"]
     bad = run_command("train", "tiny", *flags, "--warmstart.blocks", "out=[5,2]", cwd=tmp_path)
     assert (bad.rc, bad.stderr.count("\n")) == (2, 1)
     assert bad.stderr.startswith("error: --warmstart.blocks 'out' gives [5, 2], which are the inputs of no weight")

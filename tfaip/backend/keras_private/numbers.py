@@ -10,7 +10,7 @@ import keras
 class NumberVariable(keras.Variable):
     """Variable in the place of a number above 0.
 
-    Some objects of Keras ask `if self.momentum > 0` or `if label_smoothing` to leave an operation out. The answer for a
+    Some objects of Keras ask `if self.momentum > 0` to leave an operation out. The answer for a
     variable is always yes.
 
     Args:

@@ -28,22 +28,15 @@ class Segment:
         pass_index: the pass.
         first: number of the first sample in the pass.
         items: the samples, or with random access their indices in the generator.
-        indices: of the samples in the generator; None: they are the items.
     """
 
     pass_index: int
     first: int
     items: list[Any]
-    indices: list[int] | None = None
-
-    def index(self, offset: int) -> int:
-        """Return the index in the generator of one of the samples."""
-        return self.items[offset] if self.indices is None else self.indices[offset]
 
     def part(self, begin: int, end: int) -> Segment:
         """Return the samples from `begin` to before `end`."""
-        indices = None if self.indices is None else self.indices[begin:end]
-        return Segment(self.pass_index, self.first + begin, self.items[begin:end], indices)
+        return Segment(self.pass_index, self.first + begin, self.items[begin:end])
 
 
 @dataclass(slots=True)

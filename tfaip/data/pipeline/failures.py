@@ -12,16 +12,11 @@ from tfaip.util.logging import logger
 
 log = logger(__name__)
 
-# In endless data every sample is a different one: the set of all that failed would not stop growing.
-REMEMBERED = 10_000
+# In endless data every sample is a different one: the log would not stop growing.
+MOST_LOGGED = 10_000
 
 Dropped: TypeAlias = tuple[int, int, int]
 """Numbers of samples that were dropped: invalid, too long, failed."""
-
-SampleId: TypeAlias = tuple[int, ...]
-"""Identity of a sample that failed: (index in the generator). Samples after a generating processor
-have no index; their identity is (pass, processor, number among the samples that the processor
-receives in the pass)."""
 
 
 @dataclass(slots=True)
@@ -59,47 +54,45 @@ class WorkerTraceback(Exception):  # noqa: N818 (the cause of an error, printed 
 
 
 class FailurePolicy:
-    """Policy of failed samples. A sample that fails in every pass is one sample.
-
-    Without a limit to their number the first `REMEMBERED` are logged, the others only counted.
+    """Policy of failed samples: how many may fail within one pass over the data.
 
     Args:
-        allowed: number of different samples that may fail; None: any number.
+        allowed: number of samples that may fail within a pass; None: any number.
         drops: counts every time that a sample is left out.
     """
 
     def __init__(self, allowed: int | None, drops: DropCounts) -> None:
         self.drops = drops
+        self.failed = 0
+        """Samples of the running pass that failed."""
         self._allowed = allowed
-        self._known: set[SampleId] = set()
-        self.failed: tuple[SampleId, ...] = ()
-        """The samples that failed, if their number is limited."""
+        self._pass_index = 0
+        self._logged = 0
 
-    def resume(self, failed: tuple[SampleId, ...]) -> None:
-        """Resume at a position before which these samples failed."""
-        # What failed after it will come again. Samples that only are logged need no such accuracy.
-        if self._allowed is not None:
-            self.failed, self._known = failed, set(failed)
+    def resume(self, pass_index: int, failed: int) -> None:
+        """Resume at a position of a pass before which so many samples failed."""
+        self._pass_index, self.failed = pass_index, failed
 
-    def forget(self) -> None:
-        """Forget all samples that failed; the counts stay."""
-        self.failed, self._known = (), set()
+    def enter_pass(self, pass_index: int) -> None:
+        """Count from 0 if this is another pass."""
+        if pass_index != self._pass_index:
+            self.resume(pass_index, 0)
 
-    def handle(self, failed: FailedSample, sample_id: SampleId) -> None:
-        """Count the sample, or raise its error if no more may fail."""
-        if sample_id not in self._known and (self._allowed is not None or len(self._known) < REMEMBERED):
-            if self._allowed is not None:
-                if len(self._known) >= self._allowed:
-                    self._raise(failed)
-                self.failed = (*self.failed, sample_id)
-            self._known.add(sample_id)
-            log.warning("left out a sample, number %d so far: %s", len(self._known), _one_line(failed.error))
+    def handle(self, failed: FailedSample) -> None:
+        """Count a sample, or raise its error if no more may fail."""
+        if self._allowed is not None and self.failed >= self._allowed:
+            self._raise(failed)
+        self.failed += 1
         self.drops.failed += 1
+        # Most samples that fail do so in every pass.
+        if self._logged < self.failed <= MOST_LOGGED:
+            self._logged = self.failed
+            log.warning("left out a sample, number %d of its pass: %s", self.failed, _one_line(failed.error))
 
     def _raise(self, failed: FailedSample) -> None:
         error = failed.error
         if self._allowed:
-            error.add_note(f"on_error gives up after {self._allowed} samples that failed before")
+            error.add_note(f"on_error gives up after {self._allowed} samples that failed before in this pass")
         if isinstance(error, StopIteration):
             error = _as_runtime_error(error)
         if failed.trace is None:
@@ -161,14 +154,9 @@ class SampleFilter:
         self.drops.invalid += 1
         return False
 
-    def drop(self, outcome: Outcome, index: int) -> None:
-        """Count a sample that is invalid or failed; raise its error if no more may fail.
-
-        Args:
-            outcome: of the sample.
-            index: of the sample in the generator.
-        """
+    def drop(self, outcome: Outcome) -> None:
+        """Count a sample that is invalid or failed; raise its error if no more may fail."""
         if isinstance(outcome, FailedSample):
-            self.failures.handle(outcome, (index,))
+            self.failures.handle(outcome)
         else:
             self.drops.invalid += 1

@@ -97,7 +97,7 @@ class DataPipelineParams(ParamsBase):
     on_error: str = option(
         "raise",
         "Reaction to a sample that cannot be read or processed (raise: stop; skip: leave it out, count and "
-        "log it; skip:N: skip at most N different samples, then stop)",
+        "log it; skip:N: skip at most N samples of a pass over the data, then stop)",
     )
 
     def __post_init__(self) -> None:

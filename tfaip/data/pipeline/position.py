@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tfaip.data.pipeline.failures import Dropped, SampleId
+from tfaip.data.pipeline.failures import Dropped
 from tfaip.util.text import shorten
 
 _ZEROS = (0, 0, 0)
@@ -23,8 +23,7 @@ class Position:
         emitted: processed samples of this pass that were given out.
         pending: those among them that still wait in a bucket for their batch, by
             `SampleStream.number`.
-        failed: the samples that failed so far, in all passes, if their number is limited (`on_error
-            skip:N`).
+        failed: number of samples of this pass that failed (`on_error skip:N`).
         dropped: numbers of samples that were left out so far, in all passes: invalid, too long,
             failed. They say nothing about the place and are not compared.
     """
@@ -33,7 +32,7 @@ class Position:
     consumed: int = 0
     emitted: int = 0
     pending: tuple[int, ...] = ()
-    failed: tuple[SampleId, ...] = ()
+    failed: int = 0
     dropped: Dropped = field(default=_ZEROS, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -41,7 +40,7 @@ class Position:
         values = {**asdict(self), "pending": list(self.pending)}
         del values["failed"], values["dropped"]
         if self.failed:
-            values["failed"] = [list(sample_id) for sample_id in self.failed]
+            values["failed"] = self.failed
         if self.dropped != _ZEROS:
             values["dropped"] = list(self.dropped)
         return values
@@ -53,7 +52,7 @@ class Position:
         Raises:
             ValueError: if a key is missing or unknown, or a value is not a number from 0.
         """
-        given = {"failed": [], "dropped": list(_ZEROS), **values}
+        given = {"failed": 0, "dropped": list(_ZEROS), **values}
         if given.keys() == _DEPTHS.keys():
             with contextlib.suppress(ValueError):  # raised below
                 position = cls(**{name: _whole_numbers(given[name], depth) for name, depth in _DEPTHS.items()})
@@ -61,11 +60,11 @@ class Position:
                     return position
         raise ValueError(
             f"a data position needs {list(_DEPTHS)}, each a whole number from 0 (pending: a list, "
-            f"failed: a list of lists, dropped: three), got {shorten(dict(values))}"
+            f"dropped: three), got {shorten(dict(values))}"
         )
 
 
-_DEPTHS = {"pass_index": 0, "consumed": 0, "emitted": 0, "pending": 1, "failed": 2, "dropped": 1}
+_DEPTHS = {"pass_index": 0, "consumed": 0, "emitted": 0, "pending": 1, "failed": 0, "dropped": 1}
 """Depth of the nested lists of numbers in the JSON form of a position."""
 
 

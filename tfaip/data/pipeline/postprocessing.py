@@ -52,10 +52,10 @@ class PostProcessor:
     def _mapped(self, samples: Iterable[Sample], failures: FailurePolicy) -> Iterator[Sample]:
         blocks = _blocks(samples, self._params.batch_size)
         for result in self._executor.execute(blocks, as_batches=False):
-            for segment, outcomes in result.segments():
-                for number, outcome in enumerate(outcomes, segment.first):
+            for _, outcomes in result.segments():
+                for outcome in outcomes:
                     if isinstance(outcome, FailedSample):
-                        failures.handle(outcome, (number,))
+                        failures.handle(outcome)
                     elif outcome.is_valid():
                         yield outcome
 

@@ -96,7 +96,7 @@ def preload(
     # New ones, since they get other random streams.
     mapping = [processor for processor, _ in pre_proc.create(params, data_params).mapper.steps]
     processors = list(takewhile(lambda processor: processor.supports_preload(), mapping))
-    # One policy for all attempts: a sample that fails in each of them is logged once, and counts once.
+    # One policy for all attempts: a sample that fails in each of them is logged once.
     failures = FailurePolicy(params.allowed_failures(), DropCounts())
     while True:
         if not processors and isinstance(generator, BatchAccess):
@@ -104,6 +104,7 @@ def preload(
         for processor in processors:
             processor._random = _NoRandomness()  # type: ignore[assignment]
         samples: list[Sample] = []
+        failures.resume(0, 0)
         try:
             # Samples keep their numbers, which select the random numbers of the other processors.
             for index, sample in enumerate(_raw_samples(generator, params, progress_bar)):
@@ -161,7 +162,7 @@ def _processed(
     except _RandomnessUsed:
         raise
     except Exception as error:
-        failures.handle(FailedSample(error), (index,))
+        failures.handle(FailedSample(error))
         return [Sample().new_invalid()]
 
 

@@ -78,7 +78,6 @@ class PipelineReader:
         """End the workers and release data that are being iterated."""
         self._stream.close()
         self.sampler.close()
-        self.filter.failures.forget()
         self.executor.close()
 
     @property

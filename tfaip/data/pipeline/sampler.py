@@ -166,9 +166,7 @@ class _PassReader:
             segment = Segment(self.pass_index, first, self._indices[first : first + count].tolist())
         else:
             self._last = list(islice(self._samples, count))
-            items = [sample for _, sample in self._last]
-            indices = [index for index, _ in self._last]
-            segment = Segment(self.pass_index, first, items, indices)
+            segment = Segment(self.pass_index, first, [sample for _, sample in self._last])
         self._next += len(segment.items)
         return segment
 

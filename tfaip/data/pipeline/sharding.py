@@ -93,6 +93,7 @@ class ShardedStream:
                 batch = stack(self._filled(result))
             batch.is_whole = is_whole(block.size, self._shard)
             cursor.pass_index = last.pass_index
+            self._filter.failures.enter_pass(last.pass_index)
             cursor.consumed = cursor.emitted = last.first + len(last.items)
             yield batch, cursor.position()
 
@@ -100,9 +101,10 @@ class ShardedStream:
         """Return as many samples as the block has; those that were dropped are replaced."""
         samples: list[Sample] = []
         for segment, outcomes in result.segments():
-            for offset, outcome in enumerate(outcomes):
+            self._filter.failures.enter_pass(segment.pass_index)
+            for outcome in outcomes:
                 if isinstance(outcome, FailedSample) or not outcome.is_valid():
-                    self._filter.drop(outcome, segment.index(offset))
+                    self._filter.drop(outcome)
                 elif self._filter.accepts(outcome):
                     samples.append(outcome)
         if not samples:

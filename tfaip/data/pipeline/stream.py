@@ -30,7 +30,7 @@ class Cursor:
 
     Args:
         start: first position.
-        failures: knows the samples that fail from there on.
+        failures: counts the samples that fail from there on.
     """
 
     __slots__ = ("_counted", "_dropped", "_failures", "consumed", "emitted", "pass_index")
@@ -38,7 +38,7 @@ class Cursor:
     def __init__(self, start: Position, failures: FailurePolicy) -> None:
         self.pass_index, self.consumed, self.emitted = start.pass_index, start.consumed, start.emitted
         self._failures = failures
-        failures.resume(start.failed)
+        failures.resume(start.pass_index, start.failed)
         self.set_dropped(start.dropped)
 
     def set_dropped(self, dropped: Dropped) -> None:
@@ -170,7 +170,7 @@ class SampleStream:
         # Without the suspended iterator every epoch would run its pass from the beginning.
         if suspended is not None and suspended[0] == start:
             _, cursor, rest = suspended
-            self._filter.failures.resume(start.failed)
+            self._filter.failures.resume(start.pass_index, start.failed)
         else:
             cursor, rest = self._pass(start)
         while True:
@@ -185,12 +185,12 @@ class SampleStream:
             if not repeat:
                 return
             end = cursor.position()
-            start = Position(start.pass_index + 1, failed=end.failed, dropped=end.dropped)
+            start = Position(start.pass_index + 1, dropped=end.dropped)
             cursor, rest = self._pass(start)
 
     def _pass(self, start: Position) -> tuple[Cursor, Iterator[tuple[Sample, Position]]]:
         """Return the rest of a pass of generated samples, which has to run from its beginning."""
-        cursor = Cursor(replace(start, consumed=0, emitted=0), self._filter.failures)
+        cursor = Cursor(replace(start, consumed=0, emitted=0, failed=0), self._filter.failures)
         return cursor, self._rest_of_pass(start, cursor)
 
     def _rest_of_pass(self, start: Position, cursor: Cursor) -> Iterator[tuple[Sample, Position]]:
@@ -228,7 +228,7 @@ class SampleStream:
             for number, outcome in enumerate(outcomes, segment.first):
                 cursor.consumed = number + 1
                 if isinstance(outcome, FailedSample) or outcome._invalid:
-                    self._filter.drop(outcome, segment.index(number - segment.first))
+                    self._filter.drop(outcome)
                 else:
                     yield outcome
 
@@ -243,6 +243,7 @@ class SampleStream:
         if pass_index != cursor.pass_index:
             self._check_pass(cursor, repeat=True)
             cursor.pass_index, cursor.consumed, cursor.emitted = pass_index, 0, 0
+            self._filter.failures.enter_pass(pass_index)
 
     def _check_pass(self, cursor: Cursor, repeat: bool) -> None:
         # An endless stream without samples would never return. Nothing to predict is no error.
@@ -276,7 +277,7 @@ class SampleStream:
                 yield number, self._processors.mapper.map(raw, self._sampler.seed, start.pass_index, number)
             return
         self._suspended = None  # the processors, which may have a state, begin the pass again
-        _, samples = self._pass(Position(start.pass_index, failed=start.failed))
+        _, samples = self._pass(Position(start.pass_index))
         for sample, position in samples:
             if self.number(position) in wanted:
                 yield self.number(position), sample

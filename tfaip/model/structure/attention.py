@@ -15,8 +15,6 @@ from tfaip.model.structure.recording import WeightRecord
 from tfaip.model.structure.tensors import TensorAxes
 from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument
 
-_SCALED = "attention divides by the square root of the size of a key"
-
 
 def _declare_heads(record: WeightRecord, layer: Any) -> None:
     """Note that queries, keys, values and the output have the same heads, and which sizes of a head are the same."""
@@ -32,8 +30,6 @@ def _declare_heads(record: WeightRecord, layer: Any) -> None:
     fixed = Dimension(f"{repeats} queries of a key", repeats, is_fixed=True)
     record.equate(query, 1, product([heads, fixed]) if grouped else heads)
     record.equate(key, 2, queries[2])
-    for kernel in (query, key):
-        record.note(kernel, 2, _SCALED)
     record.equate(output, 0, queries[1])
     record.equate(output, 1, values[2])
     gate = getattr(parts["gate"], "kernel", None)

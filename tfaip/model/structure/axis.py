@@ -77,13 +77,11 @@ class WeightStructure:
         axes: one per axis of its shape.
         inputs: the axes whose entries belong to inputs of the layer, over which it sums: the rows of a kernel.
         others: further axes over which it sums: earlier outputs of a recurrent layer, positions of a convolution.
-        notes: for some axes, why outputs change if they grow, even if all that is new in sums is 0.
     """
 
     axes: Axes
     inputs: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
-    notes: tuple[tuple[int, str], ...] = ()
 
     @property
     def summed(self) -> tuple[int, ...]:

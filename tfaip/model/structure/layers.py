@@ -18,8 +18,6 @@ from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, rule
 # Declares the weights of a layer.
 WeightRule: TypeAlias = Callable[[WeightRecord, Any], None]
 
-_NORMALIZED = "the normalisation depends on all of its inputs"
-
 
 def declare_weights(record: WeightRecord) -> None:
     """Declare the weights of all layers that are known."""
@@ -86,7 +84,6 @@ def _declare_norm(record: WeightRecord, layer: Any) -> None:
     for variable in layer.weights:
         for axis in range(len(variable.shape)):
             record.declare(variable, follows=[axis])
-            record.note(variable, axis, _NORMALIZED)
 
 
 def _norm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
@@ -127,7 +124,6 @@ def _declare_spectral(record: WeightRecord, layer: Any) -> None:
     vector = record.declare(layer.vector_u)
     if vector and kernel is not None:
         record.equate(layer.vector_u, 1, record.axes(kernel)[-1])
-        record.note(layer.vector_u, 1, _NORMALIZED)
 
 
 def _spectral(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:

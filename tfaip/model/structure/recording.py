@@ -25,7 +25,6 @@ class _Weight:
         self.is_used = False
         self.inputs: set[int] = set()
         self.others: set[int] = set()
-        self.notes: dict[int, str] = {}
         # Axes that follow a tensor, with the reason why they are not known; empty: they are.
         self.followed: dict[int, str] = {}
 
@@ -86,12 +85,6 @@ class WeightRecord:
             weight.followed.setdefault(axis, NOT_FOLLOWED)
         return weight.axes
 
-    def note(self, variable: Any, axis: int, text: str) -> None:
-        """Note why outputs change if an axis of a weight grows."""
-        weight = self._weights.get(id(variable))
-        if weight is not None:
-            weight.notes[_positive(weight, [axis])[0]] = text
-
     def equate(self, variable: Any, axis: int, other: Axis) -> None:
         """Note that an axis of a weight is another axis, whatever the inputs of the layer are."""
         weight = self._weights.get(id(variable))
@@ -137,7 +130,7 @@ class WeightRecord:
             reason = weight.followed.get(i, "") if weight.is_used else _UNUSED
             axes.append(Unknown(axis.size, reason) if reason else self.bindings.resolve(axis))
         inputs, others = tuple(sorted(weight.inputs)), tuple(sorted(weight.others - weight.inputs))
-        return WeightStructure(tuple(axes), inputs, others, tuple(sorted(weight.notes.items())))
+        return WeightStructure(tuple(axes), inputs, others)
 
 
 def _positive(weight: _Weight, axes: Sequence[int]) -> list[int]:

@@ -50,6 +50,10 @@ REMOVED_FIELDS: Mapping[str, Mapping[str, str]] = {
         "min_lr": "learning_rate.min_lr is the lower bound",
     },
     "LambOptimizer": {"exclude_from_layer_adaptation": "all weights are adapted"},
+    "DeviceConfigParams": {
+        "gpu_auto_tune": "the backend decides, or TF_CUDNN_USE_AUTOTUNE (jax: XLA_FLAGS=--xla_gpu_autotune_level=4)",
+        "soft_device_placement": "what the GPU does not support runs on the CPU",
+    },
     "WarmStartParams": {"auto_remove_numbers_for": "attributes of layers have no automatic numbers"},
     "EarlyStoppingParams": {"best_model_output_dir": "the best model is below output_dir, in best_model_name"},
     "LAVParams": {"store_results": "tfaip-lav --out writes the results"},

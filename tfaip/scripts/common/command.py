@@ -250,8 +250,3 @@ def print_plan(action: str, results: str) -> None:
     """
     print(shorten_text(f"dry run: would {action}", _PLAN_LIMIT))
     print(shorten_text(f"would write {results}; nothing was written", _PLAN_LIMIT))
-
-
-def listed(*targets: str | None) -> str:
-    """Return the files that would be written; those that are None were not asked for."""
-    return ", ".join(target for target in targets if target is not None) or "no file"

@@ -1,4 +1,4 @@
-"""Evaluation of exported models by a command: flags, plan and results of `tfaip-lav` and `tfaip-multi-lav`."""
+"""Evaluation of exported models by a command: flags and results of `tfaip-lav` and `tfaip-multi-lav`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfaip.components.userlogs import user_logs
-from tfaip.data.pipeline.definitions import PipelineMode
 from tfaip.lav.params import LAVParams
 from tfaip.params.commandline.flagtexts import described
 from tfaip.scripts.common.dataflags import parse_flags
-from tfaip.scripts.common.exportedmodels import Models, plan_for_models
+from tfaip.scripts.common.exportedmodels import Models
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.util.logging import logger
 
@@ -37,12 +36,6 @@ def parse(prog: str, models: Models, print_samples: bool = True) -> tuple[Simple
     parser = CommandParser(prog, description, models.all_trusted(), files, models.scenario)
     parser.add_option("--run_eagerly", help="Do not compile the model, to debug it in Python")
     return parse_flags(parser, models.flags, "lav", lav, defaults)
-
-
-def plan(args: SimpleNamespace, models: Models, generators: list[Any]) -> None:
-    """Check models and data, and print what an evaluation would do."""
-    data = [(args.lav.pipeline, generator, PipelineMode.EVALUATION) for generator in generators]
-    plan_for_models(models, "validate {} on", data, [args.out, args.dump, args.tensorboard])
 
 
 def _log_what_is_left_out(pipeline: Any) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -124,48 +124,3 @@ def open_verified(path: Path, flags: Sequence[str]) -> Models:
     if (path / SCENARIO_PARAMS_FILE).is_file():
         verify_files(path)
     return open_models([path], flags)
-
-
-def plan_for_models(
-    models: Models, verb: str, data: Iterable[tuple[Any, Any, Any]], targets: Sequence[str | None]
-) -> None:
-    """Load models, read the first batch of their data, and print what would be done with them.
-
-    Args:
-        models: named by the command line; the backend is imported.
-        verb: what is done with them, with the preposition of the data as in `apply {} to`.
-        data: params of a pipeline, params of a generator, and the mode, of each kind of data.
-        targets: files that the flags ask for.
-
-    Raises:
-        TfaipError: if a model is damaged, or the data cannot be read.
-    """
-    from tfaip.predict.multimodelpredictor import load_models
-
-    loaded = load_models(models.paths, models.scenario, models.trusted)
-    texts = [read_data(loaded[0], setup, generator, mode) for setup, generator, mode in data]
-    names = f"{' and '.join(map(str, models.paths))} ({models.scenario.__name__})"
-    command.print_plan(f"{verb.format(names)} {', '.join(texts)}", command.listed(*targets))
-
-
-def read_data(scenario: Any, setup: Any, generator: Any, mode: Any) -> str:
-    """Read the first batch of one pass over data; return how many samples there are, as text.
-
-    Args:
-        scenario: whose data they are.
-        setup: params of the pipeline.
-        generator: params of the generator.
-        mode: of the pipeline.
-
-    Raises:
-        UsageError: if there is no sample.
-    """
-    name = type(generator).__name__
-    pipeline = scenario.data.create_pipeline(replace(setup, num_processes=0), generator).to_mode(mode)
-    with pipeline.generate_input_batches(auto_repeat=False) as batches:
-        if next(batches, None) is None:
-            raise UsageError(f"{name} gives no sample: change --data.*")
-    try:
-        return f"{pipeline.epoch_size()} samples of {name}"
-    except UsageError:
-        return f"samples of {name}, whose number is not known"

@@ -20,7 +20,7 @@ _FILE_FLAGS = {
 
 
 class CommandParser(ParamsParser):
-    """Parser with `--dry_run` and the flags of files that a command writes, which are checked.
+    """Parser with the flags of files that a command writes, which are checked.
 
     Args:
         prog: the command as the user types it, for `--help`.
@@ -44,6 +44,9 @@ class CommandParser(ParamsParser):
             self.add_option(f"--{name}", type=str | None, help=_FILE_FLAGS[name])
         if "dump" in writes:
             self.add_option("--dump_inputs", help="Write the inputs to --dump too")
+
+    def add_dry_run(self) -> None:
+        """Add `--dry_run`."""
         self.add_option("--dry_run", help="Check everything, print what would be done and written, write nothing")
 
     def parse(self, argv: Sequence[str]) -> SimpleNamespace:

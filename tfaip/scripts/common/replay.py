@@ -12,7 +12,6 @@ from typing import Any
 from tfaip.errors import UsageError
 from tfaip.params.metadata import COMMON
 from tfaip.params.values.storable import flags_of
-from tfaip.scripts.common import command
 from tfaip.scripts.common.parser import CommandParser
 from tfaip.scripts.common.storedtraining import load_trainer_params
 from tfaip.trainer.best import BestModel
@@ -71,10 +70,6 @@ def replay_rates(prog: str, name: str, flags: Sequence[str], trusted: Sequence[s
         raise UsageError(f"{name} records no epoch: nothing to replay")
     with flags_of(rule, "learning_rate"):
         rule.check_run(recorded.best, history.names(), logs_lav=False)
-    if args.dry_run:
-        rule_name = type(rule).__name__.removesuffix("Params")
-        command.print_plan(f"replay {len(history)} epochs of {name} with {rule_name}", command.listed(args.png))
-        return
     replayed = replay(rule, history)
     scores = _scores(rule, recorded)
     _show(history, replayed, scores)

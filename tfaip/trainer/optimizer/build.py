@@ -10,7 +10,7 @@ import keras
 from tfaip.trainer.optimizer.averaging import AverageRate
 from tfaip.trainer.optimizer.groups import GroupSetup, build_group
 from tfaip.trainer.optimizer.numbers import OF_UPDATE_RULES, ScheduledNumbers
-from tfaip.trainer.optimizer.params import AVERAGE_RATE, OptimizerGroupParams, OptimizerParams
+from tfaip.trainer.optimizer.params import OptimizerGroupParams, OptimizerParams
 from tfaip.trainer.optimizer.scheduledrate import ScheduledRate
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.pathpatterns import matching_paths
@@ -56,8 +56,6 @@ def build_optimizer(
         setup = _group_setup(params, place, group, numbers, paths)
         groups.append(build_group(setup, [weight for weight in trainable if id(weight) in members]))
     optimizer.build_groups(trainable, groups)
-    if AVERAGE_RATE in numbers.variables:
-        average_rate = AverageRate(numbers.variables[AVERAGE_RATE], ramp=False)
     if average_rate is not None:
         optimizer.build_averages(average_rate)
     return optimizer

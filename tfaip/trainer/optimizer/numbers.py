@@ -12,7 +12,6 @@ from tfaip.backend.keras_private.numbers import NumberVariable
 # Numbers of all update rules, of the Keras classes that can read them from a variable.
 OF_UPDATE_RULES: Mapping[str, tuple[str, ...]] = {
     "momentum": ("SGD", "RMSprop", "Muon"),
-    "beta_1": ("Adam", "Adamax", "Nadam", "Lamb", "Lion", "AdaBelief"),
 }
 
 
@@ -23,7 +22,7 @@ class ScheduledNumbers:
     """Variables in the place of numbers of the optimizer params; the optimizer of the training owns them.
 
     Args:
-        names: dotted paths of the numbers from the optimizer params; `calc_ema` is the rate of the averages.
+        names: dotted paths of the numbers from the optimizer params.
         track: lets the optimizer own a variable.
     """
 

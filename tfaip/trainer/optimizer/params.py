@@ -24,9 +24,6 @@ FOR_ALL_WEIGHTS = (
 )
 
 
-# Name of the rate of the averages among the scheduled numbers; it is a field of the trainer params.
-AVERAGE_RATE = "calc_ema"
-
 # Filled in `optimizers`, since the classes derive from `OptimizerParams` below.
 OPTIMIZERS: list[type] = []
 

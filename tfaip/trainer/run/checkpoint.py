@@ -19,7 +19,7 @@ import numpy as np
 from tfaip.errors import TfaipError, UsageError
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.trainer.history import HistoryDict
-from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME, LATEST_FILE
+from tfaip.trainer.run.names import BEST_DIR, CHECKPOINT_NAME, LATEST_FILE, is_of_checkpoints
 from tfaip.util.files import (
     commit_directory,
     failures_named,
@@ -178,11 +178,6 @@ class CheckpointStore:
 
     def _remove(self, checkpoint: Path) -> None:
         remove_directory(checkpoint, self._root, CHECKPOINT_MARKS)
-
-
-def is_of_checkpoints(name: str) -> bool:
-    """Return True for the name of a checkpoint, and of the file beside them that names the newest one."""
-    return name == LATEST_FILE or CHECKPOINT_NAME.fullmatch(name) is not None
 
 
 def checkpoint_name(epoch: int, step: int = 0) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from tfaip.components.formermodel import is_model
 from tfaip.errors import TfaipError, UsageError
 from tfaip.params.limits import FieldAdvice
 from tfaip.trainer.run import names
-from tfaip.trainer.run.stagedirectories import StageDirectories
-from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_temporaries
+from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
+from tfaip.util.files import TEMPORARY_PREFIX, final_name, is_ours, locked_directory, remove_entry, remove_temporaries
 from tfaip.util.manifest import CHECKPOINT_MARKS, MODEL_MARKS, read_json_object
 from tfaip.util.paths import path_problem
 from tfaip.util.text import shorten, shorten_text
@@ -128,6 +128,67 @@ class RunDirectory:
                 "output_dir",
             )
         self._check_paths()
+        for path in self.foreign_entries():
+            if overwrite or path.parent != self.root:
+                raise FieldAdvice(
+                    f"{shorten_text(str(path), 160)} is not what a run writes: move it away, or choose another "
+                    "{output_dir}",
+                    "output_dir",
+                )
+
+    def claim(self, overwrite: bool, begins_again: bool = False) -> None:
+        """Make the (locked) directory that of a new run: check it once more, then remove the existing run.
+
+        The directory itself stays: it may be a link, a mount point or the working directory. The params file, which
+        marks the directory of a run, is removed last: a process that is killed here leaves a directory that can still
+        be replaced.
+
+        Args:
+            overwrite: as for `check_free`.
+            begins_again: as for `check_free`.
+
+        Raises:
+            UsageError: if it contains another run, or other files.
+            TfaipError: if something cannot be removed.
+        """
+        self.check_free(overwrite, begins_again)
+        if not self.root.exists():
+            return
+        others = set(self.foreign_entries())
+        for entry in sorted(self.root.iterdir()):
+            if entry not in others and entry != self.params_file:
+                remove_entry(entry)
+        if not others:
+            self.params_file.unlink(missing_ok=True)
+
+    def foreign_entries(self) -> Iterator[Path]:
+        """Yield what is in the directory of a run, at the places where it writes, and no run has written."""
+        runs = self.possible_runs()
+        checkpoints = {run.checkpoints for run in runs}
+        models = {self.export, *(run.best for run in runs)}
+        files = {self.params_file, self.history_file, self.log_file}
+        own = {path.name for path in {*models, *files, self.stages}}
+        own |= {path.relative_to(self.root).parts[0] for path in checkpoints}
+        for entry in sorted(self.root.iterdir()):
+            name = final_name(entry)
+            if names.is_id_file(entry):
+                continue
+            if name not in own and not names.EVENTS_NAME.fullmatch(name):
+                yield entry
+            elif entry.is_symlink() or name != entry.name:
+                continue  # a link is removed, not what it leads to; a temporary one is that of a killed process
+            elif entry in files or not entry.is_dir():
+                if entry not in files or not entry.is_file():
+                    yield entry
+            elif entry in models:
+                if not is_ours(entry, MODEL_MARKS):
+                    yield entry
+            elif entry == self.stages:
+                yield from (path for path in sorted(entry.iterdir()) if not _is_of_stages(path))
+            elif names.EVENTS_NAME.fullmatch(name):
+                yield from (path for path in sorted(entry.rglob("*")) if not _is_of_events(path, entry))
+            else:
+                yield from _foreign_checkpoints(entry, checkpoints)
 
     def may_begin_again(self) -> bool:
         """Return True if the directory contains a run whose first checkpoint is missing, and no epoch of it.
@@ -269,6 +330,41 @@ class RunDirectory:
             if path.is_dir() and not path.is_symlink():
                 remove_temporaries(path, lambda name: name.startswith(names.EVENT_FILES))
         self.stage_directories().clean_up()
+
+
+def _is_of_stages(path: Path) -> bool:
+    if path.name == names.REPEAT_FILE or path.name.startswith(TEMPORARY_PREFIX) or is_ours(path, STAGE_MARKS):
+        return True
+    if path.is_symlink() or not path.is_dir():
+        return False
+    # A process was killed before the mark had its name.
+    return all(final_name(entry) in STAGE_MARKS for entry in path.iterdir())
+
+
+def _is_of_events(path: Path, events: Path) -> bool:
+    parts = path.relative_to(events).parts
+    if parts[0] == names.PLUGINS_DIR:
+        return len(parts) == 1 or parts[1] == "profile"
+    return len(parts) == 1 and final_name(path).startswith(names.EVENT_FILES) and not path.is_dir()
+
+
+def _foreign_checkpoints(directory: Path, checkpoints: Collection[Path]) -> Iterator[Path]:
+    for path in sorted(directory.iterdir()):
+        if any(found.is_relative_to(path) for found in checkpoints):
+            if path.is_dir() and not path.is_symlink():
+                yield from _foreign_checkpoints(path, checkpoints)
+            elif not path.is_symlink():
+                yield path
+        elif directory not in checkpoints or not _is_of_checkpoints(path):
+            yield path
+
+
+def _is_of_checkpoints(path: Path) -> bool:
+    if not names.is_of_checkpoints(final_name(path)):
+        return False
+    if path.name == names.LATEST_FILE:
+        return not path.is_dir()
+    return path.name != final_name(path) or is_ours(path, CHECKPOINT_MARKS)
 
 
 def _in_the_way(path: Path, kind: str) -> UsageError:

@@ -47,6 +47,11 @@ _OWN_FILES = (PARAMS_FILE, HISTORY_FILE, LOG_FILE, LATEST_FILE, "manifest.json")
 _EPOCH = re.compile(r"\{epoch(:[^{}]*)?\}")
 
 
+def is_of_checkpoints(name: str) -> bool:
+    """Return True for the name of a checkpoint, and of the file beside them that names the newest one."""
+    return name == LATEST_FILE or CHECKPOINT_NAME.fullmatch(name) is not None
+
+
 def is_id_file(path: Path) -> bool:
     """Return True for a file in which a callback keeps the id of the run in a tracking service."""
     return path.suffix == ".id" and path.is_file() and not path.is_symlink()

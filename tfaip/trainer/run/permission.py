@@ -11,12 +11,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from tfaip.errors import UsageError
 from tfaip.params.names.trust import UntrustedName
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 MAX_RECORDS = 1000
 """Number of records; beyond it the oldest one is removed."""
 _MAX_BYTES = 2**16
-_RECORD = re.compile(rf"[0-9a-f]{{32}}\.json|{re.escape(TEMPORARY_PREFIX)}\w+", re.ASCII)
 
 log = logger(__name__)
 
@@ -70,7 +68,7 @@ def read_permission(params_file: Path) -> Permission:
         if record.get("run") != _run_of(params_file) or _checksum(params_file) not in record.get("params_sha256", ()):
             return Permission()
         return _permission_in(record)
-    except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
+    except (OSError, ValueError, TypeError, LookupError, RuntimeError, UsageError) as error:
         log.debug("no record of what was typed for %s: %s", params_file, error)
         return Permission()
 
@@ -91,22 +89,20 @@ def record_permission(
     try:
         packages = _needed_packages(params, scenario.declared_packages())
         path = _record_of(params_file)
-        if not packages and permission.import_root is None and params.history_file is None:
+        history_file = params.history_file and os.path.abspath(params.history_file)
+        typed = Permission(tuple(packages), permission.import_root, history_file)
+        if typed == Permission():
             path.unlink(missing_ok=True)
             return
         checksums = [_sha256(params_text(params, params_file.parent).encode())]
         if is_resumed:
             with contextlib.suppress(OSError, ValueError):
                 checksums.append(_checksum(params_file))
-        record = {
-            "run": _run_of(params_file),
-            "params_sha256": checksums,
-            "packages": packages,
-            "import_root": permission.import_root,
-            "history_file": params.history_file and os.path.abspath(params.history_file),
-        }
+        record = {"run": _run_of(params_file), "params_sha256": checksums, **asdict(typed)}
         _write_private(path, json.dumps(record, indent=2) + "\n")
-        _forget_oldest(path.parent)
+        records = sorted(path.parent.glob("*.json"), key=lambda record: record.lstat().st_mtime)
+        for oldest in records[:-MAX_RECORDS]:
+            oldest.unlink(missing_ok=True)
     except (OSError, ValueError, TypeError, RuntimeError, UsageError) as error:
         log.debug("what was typed for %s could not be recorded: %s", params_file, error)
 
@@ -126,21 +122,16 @@ def _needed_packages(params: Any, own: Sequence[str]) -> list[str]:
 
 def _permission_in(record: Mapping[str, Any]) -> Permission:
     """Return the permission in a record, if it has the right form."""
-    packages, root, history_file = record.get("packages"), record.get("import_root"), record.get("history_file")
-    if not _are_texts(packages) or not all(name.isidentifier() for name in packages):
-        raise ValueError("packages is not a list of names")
-    if root is not None and not (isinstance(root, str) and root.isprintable() and os.path.isabs(root)):
-        raise ValueError("import_root is not an absolute path")
+    packages, root, history_file = record["packages"], record["import_root"], record["history_file"]
+    paths = [path for path in (root, history_file) if path is not None]
+    if not isinstance(packages, list) or not all(map(str.isidentifier, packages)):
+        raise ValueError("packages is no list of names")
+    if not all(map(str.isprintable, paths)) or not all(map(os.path.isabs, paths)):
+        raise ValueError("it is no absolute path")
     # A run that was stored there later must not become importable.
     if root is not None and (not os.path.isdir(root) or importpath.is_stored(root)):
         root = None
-    if history_file is not None and not (isinstance(history_file, str) and os.path.isabs(history_file)):
-        raise ValueError("history_file is not an absolute path")
     return Permission(tuple(packages), root, history_file)
-
-
-def _are_texts(value: Any) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _run_of(params_file: Path) -> str:
@@ -186,7 +177,7 @@ def _write_private(path: Path, text: str) -> None:
         path.parent.chmod(0o700)
     import tempfile  # 2 ms, as above
 
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY_PREFIX)  # mode 0600
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY_PREFIX, suffix=".json")  # mode 0600
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
@@ -194,13 +185,3 @@ def _write_private(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-
-
-def _forget_oldest(directory: Path) -> None:
-    ages: list[tuple[float, Path]] = []
-    for path in directory.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # of another process
-            if _RECORD.fullmatch(path.name):
-                ages.append((path.lstat().st_mtime, path))
-    for _, path in sorted(ages)[:-MAX_RECORDS]:
-        path.unlink(missing_ok=True)

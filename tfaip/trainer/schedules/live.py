@@ -5,19 +5,16 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import keras
 
 from tfaip.backend.keras_private.dropout import reset_dropout_rate, set_dropout_rate
-from tfaip.backend.keras_private.losses import has_label_smoothing, set_label_smoothing
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.model.livevalues import dropout_layers, scheduled_values
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.updatenoise import UpdateNoise
 from tfaip.params.limits import FieldError
 from tfaip.trainer.optimizer.build import live_numbers
-from tfaip.trainer.optimizer.params import AVERAGE_RATE
 from tfaip.trainer.optimizer.trainingoptimizer import TrainingOptimizer
 from tfaip.trainer.run.names import SCHEDULED_PREFIX
 from tfaip.trainer.schedules.table import ScheduleTable
@@ -37,10 +34,6 @@ from tfaip.util.typing import Logs, Tensor
 log = logger(__name__)
 
 OPTIMIZER = "optimizer."
-LOSSES = "losses."
-# Label smoothing of losses of a user, which an earlier training of the same scenario has scheduled.
-_own_smoothing: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-
 NOISE = "weight_noise.stddev"
 
 
@@ -96,7 +89,6 @@ class LiveSchedules:
         layers = dropout_layers(model.graph)
         for layer in layers.values():
             reset_dropout_rate(layer)
-        losses = _smoothed_losses(model)
         live = self._live_variables(model)
         rates = {_graph_path(f"{path}/rate"): layer for path, layer in layers.items()}
         for schedule in self._schedules:
@@ -105,13 +97,8 @@ class LiveSchedules:
                 _check_share(schedule, "a rate of a dropout")
                 variable = self._variables[schedule.path]
                 set_dropout_rate(rates[schedule.path], variable, _seed_of(schedule.path, seed))
-            if schedule.path in losses:
-                _check_share(schedule, "a share of a target")
-                variable = self._variables[schedule.path]
-                loss = losses[schedule.path]
-                _own_smoothing[loss] = set_label_smoothing(loss, variable)
             if variable is None:
-                known = [*rates, *losses, *_without_aliases(live)]
+                known = [*rates, *_without_aliases(live)]
                 # In full: a command shortens its errors.
                 log.info("values that can be scheduled: %s", ", ".join(sorted(map(shown_name, known))))
                 raise refuse(schedule, known)
@@ -178,7 +165,7 @@ def fixed_targets(params: Any) -> list[str]:
 
 
 def _targets_of_optimizer(params: Any) -> list[str]:
-    return [AVERAGE_RATE, *(f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer))]
+    return [f"{OPTIMIZER}{name}" for name in live_numbers(params.optimizer)]
 
 
 def check_targets(params: Any) -> None:
@@ -189,7 +176,7 @@ def check_targets(params: Any) -> None:
     """
     fixed = fixed_targets(params)
     for schedule in live_schedules(params):
-        if not schedule.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS, LOSSES)) and schedule.path not in fixed:
+        if not schedule.path.startswith((GRAPH, MODEL, LOSS_WEIGHTS)) and schedule.path not in fixed:
             raise refuse(schedule, [*fixed, f"{LOSS_WEIGHTS}NAME", f"{GRAPH}LAYER.rate", f"{MODEL}NAME"])
 
 
@@ -200,17 +187,6 @@ def _graph_path(path: str) -> str:
 def _without_aliases(live: Mapping[str, Any]) -> list[str]:
     """Return the paths without those of the outermost graph that are there as `model.NAME` too."""
     return [path for path in live if f"{MODEL}{path.removeprefix(GRAPH)}" not in live or not path.startswith(GRAPH)]
-
-
-def _smoothed_losses(model: TrainingModel) -> dict[str, Any]:
-    """Return the declared losses that smooth labels by a number, by path, each with its own number."""
-    found = {}
-    for name, loss in model.model_base.loss_objects().items():
-        if has_label_smoothing(loss):
-            if loss in _own_smoothing:
-                set_label_smoothing(loss, _own_smoothing.pop(loss))
-            found[f"{LOSSES}{name}.label_smoothing"] = loss
-    return found
 
 
 def _check_share(schedule: Schedule, what: str) -> None:

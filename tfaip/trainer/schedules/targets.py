@@ -12,7 +12,6 @@ from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.tree.nodes import children, is_node
 from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, walk_places
-from tfaip.trainer.optimizer.params import AVERAGE_RATE
 from tfaip.trainer.schedules.params import ScheduleParams
 from tfaip.util.text import shorten
 
@@ -24,9 +23,8 @@ SCHEDULES = "schedules"
 _OF_DATA = ("gen.", "scenario.data.pre_proc.")
 _VALIDATION = ("gen.val.", "gen.setup.val.")
 INPUT_GRADIENT = "scenario.input_gradient_regularization_lambda"
-# Where they differ from those of the field: 0 and -1 of the averages are no rates.
+# Where they differ from those of the field.
 _RANGES = {
-    AVERAGE_RATE: Limits(None, None, 0, 1, True, {}, (), None),
     INPUT_GRADIENT: Limits(0, None, None, None, True, {}, (), None),
 }
 

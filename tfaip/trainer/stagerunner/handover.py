@@ -151,7 +151,6 @@ def plan_weights(
         transfer.mode,
         structure() if is_cut else {},
         transfer.blocks,
-        transfer.new_rows,
     )
     if transfer.mode is not TransferMode.NONE and not any(row.is_loaded for row in planned.rows):
         raise UsageError(
@@ -214,8 +213,7 @@ def next_position(before: Params, after: Params, progress: TrainingProgress, fir
     position = progress.position
     if _same_stream(params_of_data(before, max(progress.epoch, 1)), params_of_data(after, first_epoch)):
         return position
-    # The samples that failed are kept: `on_error skip:N` bounds those of the whole training.
-    return replace(position, pass_index=position.pass_index + 1, consumed=0, emitted=0, pending=())
+    return replace(position, pass_index=position.pass_index + 1, consumed=0, emitted=0, pending=(), failed=0)
 
 
 def _same_stream(before: Params, after: Params) -> bool:

@@ -168,7 +168,6 @@ class ModelPreview:
         facts = {
             **built_from(params, scenario, 1, devices, losses),
             "loss_weights": sorted(params.loss_weights),
-            "param_init": params.param_init,
         }
         if facts == self._facts:
             return None

@@ -87,7 +87,7 @@ class StageResults:
         self._own.begin(stage.name, self._facts(stage))
         self._own.keep_history(stage.name, progress.history.of_epochs(stage.first_epoch, stage.last_epoch))
         newest = None if output.store is None else output.store.newest()
-        if newest is not None and self._run.params.keep_stage_states and stage is not self._run.plan[-1]:
+        if newest is not None and stage is not self._run.plan[-1]:
             self._own.keep_state(stage.name, newest)
         self._own.finish(stage.name, {"epoch": progress.epoch})
 

@@ -22,7 +22,6 @@ from tfaip.trainer.runparams import Params
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.setup import Scenario, TrainingSetup
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stagerunner.bestofrun import describe_best, has_best
 from tfaip.trainer.stagerunner.handover import (
     StageEnd,
     hand_over,
@@ -106,11 +105,13 @@ class StageRunner:
     @property
     def has_best(self) -> bool:
         """True if a best model was exported so far, in any stage."""
-        return self._setup is not None and has_best(self._run, self._setup.best, self.progress.history)
+        if self._setup is None:
+            return False
+        return dataclasses.replace(self._setup.best, first_epoch=1).epoch(self.progress.history) is not None
 
     def describe_best(self) -> str:
-        """Return the best epoch in words: that of the stage whose best model is exported."""
-        return describe_best(self._run, self.setup.best, self.progress.history)
+        """Return the best epoch of the stage that runs, in words."""
+        return self.setup.best.describe(self.progress.history)
 
     def begin(self, restored: Checkpoint | None, repeated: str | None = None) -> None:
         """Set up the first stage, or the one of a checkpoint with its state.

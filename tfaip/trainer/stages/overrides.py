@@ -35,8 +35,6 @@ _OF_THE_RUN = (
     "write_checkpoints",
     "checkpoint_sub_dir",
     "keep_checkpoints",
-    "keep_stage_states",
-    "export_best_of",
     "history_file",
     "random_seed",
     "profile",

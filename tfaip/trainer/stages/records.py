@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params.limits import FieldError
 from tfaip.params.values.encoding import encode
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.stages.planned import MAIN, PlannedStage, StageKind
@@ -124,17 +123,6 @@ def index_of(plan: Sequence[PlannedStage], name: str) -> int:
     if name not in names:
         raise UsageError(f"there is no stage {shorten(name)}; the stages are {', '.join(names)}")
     return names.index(name)
-
-
-def check_stage_name(name: str, plan: Sequence[PlannedStage]) -> None:
-    """Raise unless `export_best_of` names a stage that trains.
-
-    Raises:
-        FieldError: if it does not; its path begins at the trainer params.
-    """
-    names = [stage.name for stage in plan if stage.kind is StageKind.TRAIN]
-    if name not in names:
-        raise FieldError("export_best_of", name, f"a stage that trains ({', '.join(names)})")
 
 
 def require_place(state: Mapping[str, Any]) -> None:

@@ -45,14 +45,10 @@ class Fit:
     Args:
         old: axes of the source.
         new: axes of the weight.
-        summed: axes of the weight whose entries belong to inputs, see `WeightStructure.summed`.
-        notes: for some axes, why outputs change if they grow, see `WeightStructure.notes`.
     """
 
     old: Axes
     new: Axes
-    summed: tuple[int, ...] = ()
-    notes: tuple[tuple[int, str], ...] = ()
 
     def positions(self) -> list[Positions]:
         """Return the positions that belong together, for each axis.
@@ -70,24 +66,15 @@ class Fit:
                 return False
         return all(old.size == new.size for old, new in zip(self.old, self.new, strict=True))
 
-    def notes_of_growth(self) -> list[str]:
-        """Return why outputs change, for the axes that grow."""
-        return [text for axis, text in self.notes if self.new[axis].size > self.old[axis].size]
-
-    def copy(self, source: np.ndarray, initial: np.ndarray, zero_rows: bool = False) -> np.ndarray:
+    def copy(self, source: np.ndarray, initial: np.ndarray) -> np.ndarray:
         """Return the values of the weight.
 
         Args:
             source: values of its source.
             initial: its own values, for the entries that the source lacks.
-            zero_rows: set the entries of inputs that the source lacks to 0.
         """
         positions = self.positions()
         values = np.array(initial)
-        for axis in self.summed if zero_rows else ():
-            is_new = np.ones(values.shape[axis], dtype=bool)
-            is_new[positions[axis][1]] = False
-            values[(slice(None),) * axis + (is_new,)] = 0
         if not positions:
             return np.array(source, dtype=values.dtype)
         values[np.ix_(*(new for _, new in positions))] = source[np.ix_(*(old for old, _ in positions))]
@@ -138,7 +125,7 @@ class Fitting:
             for axis in range(len(new)):
                 if isinstance(old[axis], Unknown) or isinstance(new[axis], Unknown):
                     old[axis], new[axis] = Dimension("", source_shape[axis]), Dimension("", shape[axis])
-        fit = Fit(tuple(old), tuple(new), target.summed, target.notes)
+        fit = Fit(tuple(old), tuple(new))
         fit.positions()
         return fit
 

@@ -20,13 +20,6 @@ class TransferMode(StrEnum):
     NONE = "none"
 
 
-class NewRows(StrEnum):
-    """Values of the entries that a larger weight has and its source lacks."""
-
-    INIT = "init"
-    ZERO = "zero"
-
-
 def expected_sizes(sizes: Any) -> str | None:
     """Return in words what is expected instead of the sizes of joined inputs; None: nothing else."""
     is_list = isinstance(sizes, list | tuple) and len(sizes) > 0
@@ -62,9 +55,6 @@ class TransferParams(ParamsBase):
     )
     rename: list[str] = option(
         [], "Substitutions on the old paths, in order, as 'old->new' with a regex old", text=expected_substitution
-    )
-    new_rows: NewRows = option(
-        NewRows.INIT, "Values of the new rows of a grown kernel: init (as initialised), zero (outputs stay equal)"
     )
     blocks: dict[str, list[int]] = option(
         {},

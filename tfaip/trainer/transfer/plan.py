@@ -14,7 +14,7 @@ from tfaip.model.tails import Match, match_tails
 from tfaip.model.weightsource import Source
 from tfaip.trainer.transfer.fitting import Blocks, Fit, Fitting, Shape
 from tfaip.trainer.transfer.names import NameRules
-from tfaip.trainer.transfer.params import NewRows, TransferMode
+from tfaip.trainer.transfer.params import TransferMode
 from tfaip.util.text import shorten
 
 if TYPE_CHECKING:
@@ -82,12 +82,10 @@ class Transfer:
     Args:
         sources: origins of the values.
         rows: one per target weight, in the order of the target.
-        zero_rows: set the entries of inputs that a source lacks to 0.
     """
 
     sources: Sequence[Source]
     rows: Sequence[Row]
-    zero_rows: bool = False
 
     def arrays(self, initial: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         """Return the values of the weights that are loaded, at least in part, by target path.
@@ -102,7 +100,7 @@ class Transfer:
                 continue
             array = self.array(row.found)
             if row.fit is not None:
-                array = row.fit.copy(array, (initial or {})[row.target], self.zero_rows)
+                array = row.fit.copy(array, (initial or {})[row.target])
             arrays[row.target] = array
         return arrays
 
@@ -127,7 +125,6 @@ def plan_transfer(
     mode: TransferMode = TransferMode.EXACT,
     structure: Structure | None = None,
     blocks: Blocks | None = None,
-    new_rows: NewRows = NewRows.INIT,
 ) -> Transfer:
     """Find values for target weights.
 
@@ -142,7 +139,6 @@ def plan_transfer(
         mode: subset: a target also takes entries of an array in another shape.
         structure: of the target weights, for `subset`; without it, weights of another shape are ambiguous.
         blocks: sizes of joined inputs in the sources, by a pattern on target paths, see `Fitting`.
-        new_rows: values of the entries of inputs that a source lacks.
 
     Raises:
         UsageError: if `rename` gives two arrays of a source the same name.
@@ -159,7 +155,7 @@ def plan_transfer(
         fitting = Fitting(structure or {}, blocks or {}, rules.renamed_source)
         fitting.check_blocks({row.target: None if row.found is None else row.found.shape for row in rows})
         rows = _fitted(rows, sources, fitting)
-    return Transfer(sources, rows, zero_rows=new_rows is NewRows.ZERO)
+    return Transfer(sources, rows)
 
 
 def _fitted(rows: Sequence[Row], sources: Sequence[Source], fitting: Fitting) -> list[Row]:

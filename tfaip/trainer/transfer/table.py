@@ -39,8 +39,6 @@ def _outcome_text(row: Row, transfer: Transfer) -> str:
     text = str(row.outcome)
     if row.fit is not None:
         text += f" {row.fit}"
-        notes = row.fit.notes_of_growth() if transfer.zero_rows else []
-        text += "".join(f"; outputs change: {note}" for note in notes)
     found = row.found
     if found is None:
         return text

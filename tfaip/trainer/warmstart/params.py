@@ -8,7 +8,7 @@ from tfaip.params import ParamsBase, option
 from tfaip.params.limits import FieldError, check_fields
 from tfaip.trainer.pathpatterns import expected_pattern
 from tfaip.trainer.transfer.names import NameRules, expected_substitution
-from tfaip.trainer.transfer.params import NewRows, check_block_patterns, expected_sizes
+from tfaip.trainer.transfer.params import check_block_patterns, expected_sizes
 
 
 class WarmStartMode(StrEnum):
@@ -57,10 +57,6 @@ class WarmStartParams(ParamsBase):
     mode: WarmStartMode = option(
         WarmStartMode.EXACT,
         "exact: weights of equal shape; subset: also parts of weights whose shape differs",
-    )
-    new_rows: NewRows = option(
-        NewRows.INIT,
-        "With mode subset, the new rows of a grown kernel: init (as initialised), zero (outputs stay equal)",
     )
     blocks: dict[str, list[int]] = option(
         {},

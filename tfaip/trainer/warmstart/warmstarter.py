@@ -95,7 +95,6 @@ class WarmStarter:
             TransferMode(self._params.mode.value),
             structure() if is_subset and structure is not None else {},
             self._params.blocks,
-            self._params.new_rows,
         )
         _report(transfer)
         is_own = overrides(type(self), WarmStarter, "apply_weights")

@@ -1,5 +1,5 @@
-"""Rules of the training by regular expressions on paths of weights: noise, penalties, first values."""
+"""Rules of the training by regular expressions on paths of weights: noise and penalties."""
 
-from tfaip.trainer.weightrules.params import WeightNoiseParams, WeightPenaltyParams, check_rules
+from tfaip.trainer.weightrules.params import WeightNoiseParams, WeightPenaltyParams
 
-__all__ = ["WeightNoiseParams", "WeightPenaltyParams", "check_rules"]
+__all__ = ["WeightNoiseParams", "WeightPenaltyParams"]

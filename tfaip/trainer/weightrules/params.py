@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tfaip.params import ParamsBase, option
-from tfaip.params.limits import FieldError
 from tfaip.trainer.pathpatterns import expected_pattern
-from tfaip.trainer.weightrules.initializers import expected_initializer
 
 
 def _expected_match(pattern: str) -> str | None:
@@ -36,18 +32,3 @@ class WeightPenaltyParams(ParamsBase):
     )
     l1: float = option(0.0, "Factor of the absolute values", low=0)
     l2: float = option(0.0, "Factor of the squares", low=0)
-
-
-def check_rules(rules: Mapping[str, str]) -> None:
-    """Raise unless all rules for the first values can be read.
-
-    Raises:
-        FieldError: if one cannot; its path begins at the trainer params.
-    """
-    for pattern, text in rules.items():
-        expected = expected_pattern(pattern)
-        if expected is not None:
-            raise FieldError("param_init", pattern, f"{expected} before the first =")
-        expected = expected_initializer(text)
-        if expected is not None:
-            raise FieldError("param_init", text, expected, index=pattern)

@@ -240,8 +240,10 @@ def test_corrupt_samples_cost_only_themselves(processes: int, caplog: pytest.Log
     assert (pipeline.dropped.failed, pipeline.dropped.total) == (5, 5)
     # On a busy machine there may also be a line on the start of the worker.
     first, _, third, *_ = [message for message in caplog.messages if message.startswith("left out")]
-    assert first.startswith("left out a sample, number 1 so far: OSError: row_0.png is damaged; while Files read")
-    assert third.startswith("left out a sample, number 3 so far: ZeroDivisionError: bad pixel; in Fault.apply, sample")
+    assert first.startswith("left out a sample, number 1 of its pass: OSError: row_0.png is damaged; while Files")
+    assert third.startswith(
+        "left out a sample, number 3 of its pass: ZeroDivisionError: bad pixel; in Fault.apply, sample"
+    )
 
 
 @pytest.mark.parametrize("processes", [0, 1])
@@ -249,7 +251,7 @@ def test_skipping_gives_up(processes: int) -> None:
     pipeline = make(FaultParams(), FilesParams(corrupt_every=10), num_processes=processes, on_error="skip:2")
     with pytest.raises(OSError, match="row_20.png is damaged") as info:
         ids(pipeline)
-    assert "on_error gives up after 2 samples that failed before" in info.value.__notes__
+    assert "on_error gives up after 2 samples that failed before in this pass" in info.value.__notes__
     assert pipeline.dropped.failed == 2
 
 

@@ -18,7 +18,7 @@ from tfaip.util.oldnames import old_names
 if not TYPE_CHECKING:
     __getattr__ = old_names(__name__)
 
-OnFailure: TypeAlias = Callable[[FailedSample, tuple[int, int, int]], None]
+OnFailure: TypeAlias = Callable[[FailedSample], None]
 
 
 class SampleMapper:
@@ -127,14 +127,13 @@ class ProcessorPipeline:
             seed: of the data.
             pass_index: number of the pass.
             on_invalid: called for each sample that a processor declared invalid.
-            on_failure: called with the failure of a mapping processor and the place: (pass, number
-                of the processor among these, number of the sample that it received); if it returns,
-                the sample is left out. None: the exception is raised.
+            on_failure: called with the failure of a mapping processor; if it returns, the sample is left
+                out. None: the exception is raised.
         """
-        for step, (processor, random) in enumerate(self._streaming):
+        for processor, random in self._streaming:
             if isinstance(processor, MappingDataProcessor):
                 mapper = SampleMapper([(processor, random)])
-                processed = _map_stream(mapper, samples, (seed, pass_index, step), on_failure)
+                processed = _map_stream(mapper, samples, seed, pass_index, on_failure)
             else:
                 random.move(seed, pass_index, 0)
                 processed = _generate(processor, samples)  # type: ignore[arg-type]
@@ -143,16 +142,15 @@ class ProcessorPipeline:
 
 
 def _map_stream(
-    mapper: SampleMapper, samples: Iterator[Sample], place: tuple[int, int, int], on_failure: OnFailure | None
+    mapper: SampleMapper, samples: Iterator[Sample], seed: int, pass_index: int, on_failure: OnFailure | None
 ) -> Iterator[Sample]:
-    seed, pass_index, step = place
     for index, sample in enumerate(samples):
         try:
             processed = mapper.map(sample, seed, pass_index, index)
         except Exception as error:
             if on_failure is None:
                 raise
-            on_failure(FailedSample(error), (pass_index, step, index))
+            on_failure(FailedSample(error))
         else:
             yield processed
 

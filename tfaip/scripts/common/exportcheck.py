@@ -1,37 +1,25 @@
-"""`tfaip-check-export DIR [flags]`: check the files and formats of an exported model."""
+"""Check of an exported model: its files, and its formats against the graph; the work of `tfaip-export --check`."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.export.formatnames import FORMAT_DIRS
-from tfaip.scripts.common import command
 from tfaip.util.terminal import print_table
 from tfaip.util.text import LINE_LIMIT, shorten_text
 
-PROG = "tfaip-check-export"
-USAGE = f"""usage: {PROG} DIR [flags]
 
-Check an exported model (best/ or export/ of a run): its files against its manifest; the SavedModel
-and every other format in it against the graph, which is rebuilt from the code of the scenario, on a
-batch of the data that the training validated on (random inputs if these are not available). A
-SavedModel is a program: check only what you trust.
+def check_export(prog: str, path: Path, flags: Sequence[str]) -> None:
+    """Compare the files of a model with its manifest, and its formats with the graph; print and store the results.
 
-  --batch_size N         samples of the batch (16)
-  --tolerance X          allowed difference of an output, relative to its largest value (1e-5; of models
-                         trained in half precision more)
-  --out FILE             write the results as JSON
-  --dry_run              check the files, print what would be compared, compare nothing
-  --trust PKG [PKG ...]  {command.TRUST}"""
-
-
-@command.entry_point(USAGE, "model", choices={"--dry_run": [], "--trust": []})
-def main(name: str, flags: list[str]) -> None:
-    """Check an exported model."""
+    Args:
+        prog: how the command was called, for `--help`.
+        path: the model, as the user named it.
+        flags: the rest of the command line.
+    """
     from dataclasses import asdict
 
     from tfaip.backend.selection import import_backend
@@ -39,26 +27,20 @@ def main(name: str, flags: list[str]) -> None:
     from tfaip.scripts.common.results import write_results
     from tfaip.util.construction import construct
 
-    models = open_verified(Path(name), flags)
-    args = _parse(f"{PROG} {name}", models.flags)
+    models = open_verified(path, flags)
+    args = _parse(prog, models.flags)
     import_backend()
     from tfaip.device.devices import precision_scope
-    from tfaip.export.formats import FORMATS
     from tfaip.export.modelcheck import check_formats
     from tfaip.export.modelloading import load_weights, precision_of
     from tfaip.export.trainingdata import sample_inputs
 
-    path = models.paths[0]
-    with precision_scope(precision_of(path)):
+    model = models.paths[0]
+    with precision_scope(precision_of(model)):
         scenario = construct(models.scenario, models.params)
-        load_weights(scenario, path)
-    if args.dry_run:
-        found = ", ".join(f"{name}/" for name in FORMATS if (path / name).is_dir()) or "no format"
-        reference = f"the graph of {path} ({models.scenario.__name__}) on {args.batch_size} samples"
-        command.print_plan(f"compare {found} with {reference}", command.listed(args.out))
-        return
+        load_weights(scenario, model)
     inputs, origin = sample_inputs(scenario, models.training_data, args.batch_size)
-    check = check_formats(scenario, path, inputs, args.tolerance)
+    check = check_formats(scenario, model, inputs, args.tolerance)
     _print(check, origin)
     write_results(args.out, {**asdict(check), "data": origin})
 
@@ -94,7 +76,3 @@ def _print(check: Any, origin: str) -> None:
 
 def _signature(tensors: dict[str, str]) -> str:
     return ", ".join(f"{name} {spec}" for name, spec in tensors.items())
-
-
-if __name__ == "__main__":
-    sys.exit(main())
