@@ -19,8 +19,7 @@ def sgd(w: float, velocity: float, rate: float) -> tuple[float, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("overrides", [{}, {"optimizer__clip_value": 1e9}], ids=["same model", "new model"])
-@pytest.mark.parametrize("first", [1, 2])
+@pytest.mark.parametrize(("first", "overrides"), [(1, {}), (2, {"optimizer__clip_value": 1e9})])
 def test_the_best_weights_are_those_of_the_stage(
     first: int, overrides: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:

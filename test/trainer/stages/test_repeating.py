@@ -155,10 +155,7 @@ def write_places(directory: Path, run_directory: Path, source: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_moved", [False, True])
-def test_a_run_with_results_is_resumed_from_elsewhere(
-    is_moved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_with_results_is_moved_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "first").mkdir()
     monkeypatch.chdir(tmp_path / "first")
     params = StoredScenario.default_trainer_params()
@@ -177,8 +174,7 @@ def test_a_run_with_results_is_resumed_from_elsewhere(
     run = tmp_path / "first" / "run"
     stored = (run / "stages" / "p" / "stage.json").read_text() + (run / "trainer_params.json").read_text()
     assert str(tmp_path) not in stored
-    if is_moved:
-        run = Path(shutil.move(run, tmp_path / "moved"))
+    run = Path(shutil.move(run, tmp_path / "moved"))
     monkeypatch.chdir(tmp_path)
     seen = Seen()
     params.output_dir = str(run.relative_to(tmp_path))
