@@ -13,12 +13,8 @@ from test.trainer.schedules.liveruns import FROM_TWO, EachBatch, check_live_valu
 from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.trainer.optimizer import (
     AdaBeliefOptimizer,
-    AdamaxOptimizer,
     AdamOptimizer,
-    LambOptimizer,
-    LionOptimizer,
     MuonOptimizer,
-    NadamOptimizer,
     OptimizerGroupParams,
     RMSpropOptimizer,
     SGDOptimizer,
@@ -30,8 +26,6 @@ from tfaip.trainer.schedules import ScheduleParams
 @pytest.mark.parametrize(
     ("target", "values", "x", "fields", "expected"),
     [
-        pytest.param("optimizer.clip_value", (1.0, 0.5), 3.0, {}, [-1.0, -1.5], marks=pytest.mark.slow),
-        ("optimizer.clip_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5]),
         pytest.param("optimizer.clip_global_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5], marks=pytest.mark.backend),
         ("optimizer.weight_decay", (0.0, 0.1), 0.0, {"model": FROM_TWO}, [2.0, 1.8]),
         pytest.param("optimizer.momentum", (0.0, 0.5), 1.0, {}, [-1.0, -2.5], marks=pytest.mark.backend),
@@ -85,10 +79,6 @@ def test_beta_1_of_adam() -> None:
     [
         (RMSpropOptimizer(), "momentum", -0.3),
         (MuonOptimizer(), "momentum", -0.3),
-        (AdamaxOptimizer(), "beta_1", -0.3),
-        (NadamOptimizer(), "beta_1", -0.3),
-        (LambOptimizer(), "beta_1", -0.7),
-        (LionOptimizer(), "beta_1", -0.05),
         (AdaBeliefOptimizer(), "beta_1", -0.3),
     ],
 )
