@@ -19,7 +19,7 @@ from tfaip.model.weights import load_arrays
 from tfaip.scripts import resume_training
 from tfaip.trainer.run.stagedirectories import StageDirectories
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.params import PredictStage, StageParams
+from tfaip.trainer.stages.params import StageParams
 from tfaip.trainer.stages.records import require_place
 
 
@@ -146,11 +146,7 @@ def test_stages_can_change_as_long_as_they_are_not_done(name: str, in_b: Path, t
 
 
 WORK = {
-    "its arguments": (
-        {"f": call("note", text="new"), "g": call("note")},
-        "'f' is done, but its settings changed",
-    ),
-    "its class": ({"f": PredictStage(), "g": call("note")}, "stage 'f' is done, but its kind, settings changed"),
+    "its arguments": ({"f": call("note", text="new"), "g": call("note")}, "'f' is done, but its settings changed"),
     "nothing": ({"f": call("note", text="old"), "g": call("note")}, None),
 }
 
@@ -221,11 +217,7 @@ def test_work_that_is_done_before_the_next_checkpoint_cannot_be_changed(
     assert json.loads((run / "stages" / "n" / "note.json").read_text())["text"] == expected
 
 
-DAMAGE = {
-    "stage": {"stage": 3},
-    "empty": {"stages": []},
-    "no number": {"stages": [{"name": "a", "first_epoch": "1"}]},
-}
+DAMAGE = {"stage": {"stage": 3}, "empty": {"stages": []}, "no number": {"stages": [{"name": "a", "first_epoch": "1"}]}}
 
 
 @pytest.mark.parametrize("name", DAMAGE)

@@ -150,13 +150,6 @@ def test_stored_params_have_the_stages(text: str, tmp_path: Path) -> None:
     assert restored.to_json() == params.to_json()
 
 
-def test_params_without_stages_are_read() -> None:
-    values = tiny_params().to_dict()
-    for name in ("stages", "pretraining", "transfer"):
-        del values[name]
-    assert TinyTrainerParams.from_dict(values) == tiny_params()
-
-
 def test_a_generator_of_a_stage() -> None:
     generator = ["--stages.p.generator", "TinyGenerator", "--stages.p.generator.samples", "3"]
     params = tiny_params("--stages", "p=Predict", *generator)

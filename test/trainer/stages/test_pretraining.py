@@ -132,10 +132,7 @@ def test_params_of_each_epoch() -> None:
 
 def test_params_of_all_epochs() -> None:
     plan = plan_of(PretrainingParams(), scenarios.AllEpochsScenario)
-    assert [(stage.name, stage.first_epoch, stage.last_epoch) for stage in plan] == [
-        ("epoch.1", 1, 2),
-        ("main", 3, 20),
-    ]
+    assert [(stage.name, stage.first_epoch, stage.last_epoch) for stage in plan] == [("epoch.1", 1, 2), ("main", 3, 20)]
 
 
 def test_a_hook_that_asks_for_the_history_is_asked_when_the_epoch_is_reached() -> None:

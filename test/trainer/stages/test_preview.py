@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.support.tiny.scenario import TinyScenario, TinyTrainerParams
-from test.trainer.line import (
-    LineDataParams,
-    LineGraph,
-    LineModel,
-    LineModelParams,
-    LinePipelineParams,
-    LineScenario,
-    PointsParams,
-    by_hand,
-    train,
-)
+from test.trainer.line import LineScenario, train
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import UsageError
-from tfaip.params import pai_dataclass
-from tfaip.params.types.functions import FunctionName
-from tfaip.scenario.scenariobase import ScenarioBase
-from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
-from tfaip.trainer.params import TrainerParams
-from tfaip.trainer.stages.params import CallStage, PretrainingParams, TrainStage
+from tfaip.trainer.stages.params import PretrainingParams, TrainStage
 from tfaip.trainer.transfer.params import TransferMode, TransferParams
 
-HERE = "test.trainer.stages.test_preview"
 NOTHING = "line->curve"
 WRONG = {
     "a transfer to the last stage": (
@@ -104,73 +87,6 @@ def test_the_table_tells_which_weights_follow(tmp_path: Path, caplog: pytest.Log
     log = (tmp_path / "run" / "train.log").read_text()
     assert "weights of stage fresh:" in log
     assert "left fresh: mode none" in log
-
-
-@pai_dataclass
-@dataclass
-class FileModelParams(LineModelParams):
-    """The first weight is in a file."""
-
-    file: str = ""
-
-    @staticmethod
-    def cls() -> type[Any]:
-        return FileModel
-
-    def graph_cls(self) -> type[Any]:
-        return FileGraph
-
-
-class FileModel(LineModel):
-    pass
-
-
-class FileGraph(LineGraph):
-    def __init__(self, params: FileModelParams, **kwargs: Any) -> None:
-        if params.file:
-            params = FileModelParams(start=float(Path(params.file).read_text()))
-        super().__init__(params, **kwargs)
-
-
-class FileScenarioParams(ScenarioBaseParams[LineDataParams, FileModelParams]):
-    pass
-
-
-class FileTrainerParams(TrainerParams[FileScenarioParams, LinePipelineParams]):
-    pass
-
-
-class FileScenario(ScenarioBase[FileScenarioParams, FileTrainerParams]):
-    pass
-
-
-def write_start(directory: Path) -> None:
-    """Write the first weight of a model."""
-    (directory / "start.txt").write_text("5")
-
-
-@pytest.mark.slow
-def test_a_model_that_needs_a_result_is_known_when_it_is_reached(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    run, seen = tmp_path / "run", Seen()
-    params = FileScenario.default_trainer_params()
-    params.gen.train, params.gen.val = PointsParams(x=[1.0]), PointsParams()
-    params.gen.setup.train.batch_size = 1
-    stages = {
-        "a": stage(1),
-        "write": CallStage(function=FunctionName(f"{HERE}:write_start")),
-        "b": TrainStage(
-            epochs=1, overrides={"model.file": "{write.dir}/start.txt"}, transfer=TransferParams(mode=TransferMode.NONE)
-        ),
-    }
-    with caplog.at_level(logging.INFO):
-        train(by_hand(params, run, epochs=3, stages=stages), seen, scenario=FileScenario)
-    assert seen.weights == [-1.0, 4.0, 3.0]
-    (record,) = [record for record in caplog.records if record.getMessage().startswith("stages:")]
-    rows = {line.split()[0]: line for line in record.console_text.splitlines()}  # type: ignore[attr-defined]
-    assert "known when it is reached" in rows["b"]
-    assert "known when it is reached" in rows["main"]
 
 
 @pytest.mark.slow

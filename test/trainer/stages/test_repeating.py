@@ -87,7 +87,7 @@ def test_a_repetition_that_was_killed_before_it_began_changes_nothing(finished: 
     after = files_below(run)
     assert json.loads(after["stages/repeat.json"])["stage"] == "n"
     assert {name for name in after if after[name] != before.get(name)} <= {
-        *("stages/repeat.json", "train.log", ".tmp-trainer_params.json"),
+        *("stages/repeat.json", "train.log", ".tmp-trainer_params.json")
     }
     assert RunDirectory(run).stage_directories().intended_repetition(run / "trainer_params.json") is None
     assert resume_training.main([str(run), "--trust", "test"]) == 0
