@@ -40,10 +40,10 @@ def test_packbits_there_and_back(runs: list[tuple[int, int]]) -> None:
     assert len(packed) <= len(data) + -(-len(data) // 128)
 
 
-@pytest.mark.parametrize("data", [b"\x01a", b"\xff", b"\x00"])
-def test_packbits_that_end_early(data: bytes) -> None:
-    with pytest.raises(ValueError, match="PackBits data end within a run"):
-        decode(data)
+def test_packbits_that_end_early(subtests: pytest.Subtests) -> None:
+    for data in [b"\x01a", b"\xff", b"\x00"]:
+        with subtests.test(data=data), pytest.raises(ValueError, match="PackBits data end within a run"):
+            decode(data)
 
 
 def test_time_and_profile_of_a_block(tmp_path: Path) -> None:
