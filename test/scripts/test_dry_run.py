@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from test.scripts.test_model_commands import Run, refused, well
+from test.scripts.conftest import well
+from test.scripts.test_model_commands import Run, refused
+from test.support.commands import CommandResult
 from test.support.runs import files_below
 
 FULL = "tfaip.scenario.tutorial.full"
@@ -102,16 +104,14 @@ def test_two_lines_and_nothing_written(case: str, run: Run, tutorial: Path, plac
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["train", "train_from_params"])
-def test_a_training(command: str, run: Run, tutorial: Path, place: Path) -> None:
-    what = FULL if command == "train" else str(tutorial / "trainer_params.json")
+def test_a_training(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place / "temporary"))
     small = ["--model.graph", "MLP", "--trainer.epochs", "5", "--trainer.output_dir", "new", "--dry_run"]
-    first, second = well(run(command, what, *small)).splitlines()
+    first, second = well(run("train", FULL, *small)).splitlines()
     assert first.startswith(f"dry run: would train {FULL}.scenario:TutorialScenario for 5 epochs into new, on keras/")
     assert second == "one batch went through training, validation, export and resume; nothing was kept"
-    assert sorted(path.name for path in place.rglob("*")) == ["here", "p.jsonl"]
-    # As without the flag.
-    refused(run(command, what, "--trainer.output_dir", tutorial, "--dry_run"), f"{tutorial} holds another run")
+    assert sorted(path.name for path in place.rglob("*")) == ["here", "p.jsonl", "temporary"]
 
 
 def test_a_dry_run_is_not_stopped_by_a_leftover(run: Run, tutorial: Path, tmp_path: Path) -> None:
@@ -163,6 +163,6 @@ def test_what_would_fail_fails(
 ) -> None:
     bad = damaged(tutorial, tmp_path / "bad") if "BAD" in " ".join(args) else tmp_path
     command, *rest = [arg.replace("RUN", str(tutorial)).replace("BAD", str(bad)) for arg in args]
-    result: tuple[int, str, Any] = run(command, *rest, "--dry_run")
-    lines = [line for line in result[2].splitlines() if line.startswith("error: ")]
-    refused((result[0], result[1], "\n".join(lines)), *fragments, code=code)
+    result = run(command, *rest, "--dry_run")
+    lines = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    refused(CommandResult(result.rc, result.stdout, "\n".join(lines)), *fragments, code=code)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from test.scripts.conftest import SEED
-from test.support.commands import REPOSITORY, CommandResult, environment, finish_command, start_python
+from test.support.commands import REPOSITORY, CommandResult, environment, finish_command, start_module
 from test.support.runs import assert_same_run, checkpoints, fault, faulty, latest, printed_epochs, run_well
 
 RunCommand = Callable[..., CommandResult]
@@ -63,7 +63,7 @@ def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_c
 @pytest.mark.backend
 def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, run_command: RunCommand) -> None:
     run = tmp_path / "run"
-    process = start("train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "1000000", cwd=workplace)
+    process = start("train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "10000", cwd=workplace)
     wait_for_line(process, "    2")
     # It holds still, so that its checkpoints do not change under the other one.
     process.send_signal(signal.SIGSTOP)
@@ -171,8 +171,7 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
 @pytest.mark.slow
 def test_results_are_written_however_long_it_takes(tmp_path: Path) -> None:
     """Here a callback of the user takes ten times the limit for that."""
-    script = tmp_path / "slow.py"
-    script.write_text(
+    (tmp_path / "slow_callback.py").write_text(
         """import os, signal, sys, time
 from tfaip.backend.selection import import_backend
 import_backend()  # without what TensorFlow prints
@@ -189,9 +188,25 @@ params.stop_within_s = 0.1
 LineScenario.create_trainer(params).train([Slow()])
 """
     )
-    result = finish_command(start_python(script, tmp_path / "run", cwd=REPOSITORY))
+    result = finish_command(start_module("slow_callback", tmp_path / "run", cwd=tmp_path))
     assert (result.rc, result.stderr) == (143, ""), result
     assert checkpoints(tmp_path / "run") == ["epoch_0001"]
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_a_training_with_workers_is_the_same_run_even_if_it_is_stopped(
+    whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand
+) -> None:
+    run = tmp_path / "run"
+    stopped = faulty(fault("SIGINT", "os.rename", "epoch_0000_step_000006"))
+    workers = ["--train.num_processes", "2", "--train.prefetch", "3", "--val.num_processes", "1"]
+    flags = ["--trainer.output_dir", run, *SEED, *FLAGS, *workers]
+    train = run_command("train", "tiny", *flags, cwd=workplace, env=stopped)
+    assert (train.rc, train.stderr) == (128 + signal.SIGINT, ""), train
+    run_well("resume_training", run, cwd=workplace)
+    # What the workers made cannot be told from what the training process made itself.
+    assert_same_run(run, whole / "run")
 
 
 @pytest.mark.slow

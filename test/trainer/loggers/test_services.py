@@ -82,7 +82,7 @@ def store(place: Path, results: list[CommandResult], server: str = "") -> None:
     runs = runs_of(server, "TinyScenario") if server else []
     for run in runs:
         run["curves"] = {entry["key"]: curve(server, run, entry["key"]) for entry in run["data"]["metrics"]}
-    results_read = [vars(result) for result in results]
+    results_read = [result._asdict() for result in results]
     content = {"results": results_read, "wandb": wandb, "mlflow": runs, "server": server}
     (place / "read.json").write_text(json.dumps(content))
 
