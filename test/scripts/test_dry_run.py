@@ -133,8 +133,6 @@ def damaged(tutorial: Path, copy: Path) -> Path:
     ("args", "fragments", "code"),
     [
         (["lav", "--export_dir", "BAD/best"], ["weights.safetensors"], 1),
-        (["predict", "--export_dir", "BAD/best"], ["weights.safetensors"], 1),
-        (["multi_lav", "--export_dirs", "RUN", "BAD/best"], ["weights.safetensors"], 1),
         (["export", "BAD/best", "--format", "keras"], ["weights.safetensors"], 1),
         (["check_export", "BAD/best"], ["weights.safetensors"], 1),
         (["resume_training", "BAD", "--trainer.epochs", "3"], ["checkpoints", "are damaged"], 2),
@@ -152,9 +150,7 @@ def damaged(tutorial: Path, copy: Path) -> Path:
         ),
         (["evaluate", "--prediction", "no.jsonl", "--scenario", "RUN"], ["no.jsonl cannot be read"], 2),
         (["preview_schedule", FULL, "--png", "no/p.png"], ["--png no/p.png", "no directory no"], 2),
-        (["replay_learning_rate", "RUN", "--png", "no/p.png"], ["--png no/p.png", "no directory no"], 2),
         (["benchmark_input_pipeline", FULL, "--data.dataset", "x"], ["--data.dataset"], 2),
-        (["export", "RUN/best", "--format", "onx"], ["did you mean onnx?"], 2),
     ],
     ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else None,
 )

@@ -109,16 +109,12 @@ COMMANDS: dict[str, Callable[[str], int]] = {
         (lambda p: p["model"].update(__cls__="os:system"), "__cls__ 'os:system' is refused: os is not among"),
         (lambda p: p["model"].update(__cls__="evil_package:Evil"), "'evil_package:Evil' is refused"),
         (lambda p: p.update(__cls__="evil_package:Evil"), "'evil_package:Evil' is refused"),
-        (lambda p: p.update(more={"__cls__": "evil_package:Evil"}), "has no 'more'"),
         (lambda p: p["model"].update(__cls__="test.scripts.test_foreign_models:harmless"), "is not a params class"),
-        (lambda p: p["model"].update(__cls__="test.support.tiny.scenario:TinyData"), "is not a params class"),
         (lambda p: p["model"].update(__cls__="tfaip.util.files:os"), "is not a params class"),
         (lambda p: p.update(words="../words.txt"), "resource '../words.txt' lies outside of"),
         (lambda p: p.update(words="/etc/hostname"), "resource /etc/hostname is refused: it lies outside of the model"),
         (lambda p: p.update(scenario_id="os:system"), "names a module of the standard library"),
-        (lambda p: p.update(scenario_id="os"), "is not of the form module:Class"),
         (lambda p: p.update(scenario_id="test.scripts.test_foreign_models:harmless"), "has no scenario named"),
-        (lambda p: p.update(scenario_id=None), "names no scenario"),
     ],
 )
 def test_params_that_name_what_they_must_not(
@@ -287,7 +283,7 @@ def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [('"Dense"', '"Unknown"'), ('"layers"', '"x"'), ('"units": 1', '"units": -1'), ('"units": 1', '"units": 1e999')],
+    [('"Dense"', '"Unknown"'), ('"units": 1', '"units": -1')],
 )
 def test_a_keras_file_whose_config_is_wrong_is_one_short_line(old: str, new: str, tmp_path: Path) -> None:
     inputs = keras.Input((4,), name="x")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from test.support.commands import finish_command, start_python
 
 CODE = """
@@ -44,6 +46,7 @@ for name, *line, expected in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_no_backend_is_imported_for_help_values_and_refusals(whole: Path, workplace: Path, tutorial: Path) -> None:
     run, best = str(whole / "run"), str(tutorial / "best")
     lines = [

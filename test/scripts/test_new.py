@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from test.support.commands import REPOSITORY, CommandResult, finish_command, run_several, start_python
+from test.support.commands import REPOSITORY, CommandResult, finish_command, run_several, start_module, start_python
 
 Run = Callable[..., CommandResult]
 # So little training that only its way is tested; `test/examples` trains the examples as their READMEs say.
@@ -72,7 +72,7 @@ def test_nothing_names_the_example_any_more(kind: str, run: Run, tmp_path: Path)
 @pytest.mark.slow
 def test_the_tests_of_a_new_scenario(run: Run, tmp_path: Path) -> None:
     assert run("new", "plants").rc == 0
-    result = finish_command(start_python("-m", "unittest", cwd=tmp_path / "plants"))
+    result = finish_command(start_module("unittest", cwd=tmp_path / "plants"))
     assert result.rc == 0, result
     assert "Ran 6 tests in " in result.stderr
 
