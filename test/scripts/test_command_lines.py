@@ -45,7 +45,7 @@ def empty_place(tmp_path: Path) -> Iterator[Place]:
 @pytest.mark.parametrize(
     ("kind", "count", "runs"),
     [
-        *(("training", 150, 2), ("other", 50, 1)),
+        *(("training", 150, 2), ("other", 100, 1)),
         *(pytest.param("training", 1200, 6, marks=SERIES), pytest.param("other", 300, 3, marks=SERIES)),
     ],
 )

@@ -68,6 +68,7 @@ print(os.environ["KERAS_BACKEND"])
 def test_jax_trains_and_resumes_without_tensorflow(tmp_path: Path) -> None:
     run = tmp_path / "run"
     flags = ["--trainer.epochs", "1", "--model.graph", "MLP", "--scenario.export_serve", "False"]
+    flags += ["--trainer.samples_per_epoch", "64", "--val.limit", "32"]
     result = finish_command(start_python("-c", JAX, FULL, run, *flags))
     assert (result.rc, result.stderr) == (0, ""), result
     assert result.stdout.splitlines()[-1] == "jax"
