@@ -30,16 +30,11 @@ PUBLIC_NAMES = stub_imports(f"{tfaip.__file__}i")
 WIDE_NAMES = stub_imports(f"{tfaip.imports.__file__}i")
 
 
-@pytest.mark.parametrize("name", PUBLIC_NAMES)
-def test_public_name_resolves(name: str) -> None:
-    module = importlib.import_module(PUBLIC_NAMES[name])
-    assert getattr(tfaip, name) is getattr(module, name)
-
-
-@pytest.mark.parametrize("name", WIDE_NAMES)
-def test_wide_name_resolves(name: str) -> None:
-    module = importlib.import_module(WIDE_NAMES[name])
-    assert getattr(tfaip.imports, name) is getattr(module, name)
+@pytest.mark.parametrize(("package", "names"), [(tfaip, PUBLIC_NAMES), (tfaip.imports, WIDE_NAMES)])
+def test_public_names_resolve(package: ModuleType, names: dict[str, str], subtests: pytest.Subtests) -> None:
+    for name, module in names.items():
+        with subtests.test(name=name):
+            assert getattr(package, name) is getattr(importlib.import_module(module), name)
 
 
 def test_the_wide_names_contain_the_public_ones() -> None:
@@ -69,8 +64,6 @@ def test_unknown_name_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import tfaip",
-        "import tfaip.imports",
         "from tfaip.imports import Sample, TrainerParams, DataBase, MappingDataProcessor",
         "from tfaip import *",
     ],

@@ -80,12 +80,14 @@ from tfaip.model.graphbase import (
     GenericGraphBase as GenericGraphBase,
     GraphBase as GraphBase,
 )
-from tfaip.model.keras_objects.activations import Activation as Activation
-from tfaip.model.keras_objects.constraints import Constraint as Constraint
-from tfaip.model.keras_objects.initializers import Initializer as Initializer
-from tfaip.model.keras_objects.losses import Loss as Loss
-from tfaip.model.keras_objects.metrics import Metric as Metric
-from tfaip.model.keras_objects.regularizers import Regularizer as Regularizer
+from tfaip.model.keras_objects import (
+    Activation as Activation,
+    Constraint as Constraint,
+    Initializer as Initializer,
+    Loss as Loss,
+    Metric as Metric,
+    Regularizer as Regularizer,
+)
 from tfaip.model.layerbase import (
     LayerBase as LayerBase,
     TFAIPLayerBase as TFAIPLayerBase,

@@ -1,6 +1,6 @@
-"""Pictures of the documentation: a training in a terminal, its page in TensorBoard, curves of runs, a learning rate.
+"""Pictures of the documentation: a training in a terminal, its page in TensorBoard, a learning rate.
 
-    python tools/screenshots.py [NAME ...]          # all, or some of: training tensorboard curves rates
+    python tools/screenshots.py [NAME ...]          # all, or some of: training tensorboard rates
 
 Trains the tutorial with real commands and writes `docs/pictures`. Needs tmux and Chromium.
 """
@@ -125,13 +125,6 @@ def browse(address: str, picture: Path, directory: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)  # noqa: S603
 
 
-def curves(directory: Path) -> Path:
-    """Show the curves of two runs."""
-    train(directory)
-    run("tfaip-runs compare runs/mlp runs/cnn --values val_acc val_loss --png curves.png", directory)
-    return kept(directory / "curves.png")
-
-
 def rates(directory: Path) -> Path:
     """Show a learning rate schedule."""
     run(RATES, directory)
@@ -149,7 +142,7 @@ def with_few_colours(picture: Path) -> Path:
     return picture
 
 
-MAKERS = {"training": training, "tensorboard": tensorboard, "curves": curves, "rates": rates}
+MAKERS = {"training": training, "tensorboard": tensorboard, "rates": rates}
 
 if __name__ == "__main__":
     main()

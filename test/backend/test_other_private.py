@@ -1,19 +1,15 @@
-"""Names of JAX, TensorFlow and tensorboard that are not documented: they exist, and do what we need."""
+"""Names of JAX and TensorFlow that are not documented: they exist, and do what we need."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from keras import ops
 
 from test.backend.support import IS_JAX
 from test.support.commands import CommandResult, finish_command, start_python
-from tfaip.backend import tensorboard_private
 from tfaip.backend.active import backend
 
 pytestmark = pytest.mark.backend
@@ -56,33 +52,3 @@ def test_a_profiled_step_is_a_context(tmp_path: Path) -> None:
         ops.convert_to_numpy(ops.ones((2,)) + 1)
     backend.stop_profile()
     assert list(tmp_path.rglob("*.xplane.pb"))
-
-
-@pytest.mark.parametrize(
-    ("make", "plugin"),
-    [
-        (lambda: tensorboard_private.scalar_summary("tag", 1.0), "scalars"),
-        (lambda: tensorboard_private.image_summary("tag", 1, 1, [b"png"]), "images"),
-        (lambda: tensorboard_private.curve_summary("tag", np.ones((6, 3))), "pr_curves"),
-        (lambda: tensorboard_private.histogram_summary("tag", np.arange(3.0)), "histograms"),
-        (lambda: tensorboard_private.hparams_summary({"rate": 1.0}, "run"), "hparams"),
-    ],
-    ids=["scalar", "image", "curve", "histogram", "hparams"],
-)
-def test_tensorboard_has_the_summaries(make: Callable[[], Any], plugin: str) -> None:
-    tensorboard_private.leave_tensorflow_alone()
-    assert make().value[0].metadata.plugin_data.plugin_name == plugin
-
-
-def test_tensorboard_leaves_tensorflow_alone() -> None:
-    code = """
-import sys
-from tfaip.backend import tensorboard_private as private
-private.leave_tensorflow_alone()
-import io
-record = private.event(step=1, summary=private.scalar_summary("tag", 2.0))
-private.record_writer(io.BytesIO()).write(record.SerializeToString())
-private.session_start(step=1)
-print("tensorflow" in sys.modules)
-"""
-    assert run_code(code, {}).stdout == "False\n"

@@ -144,9 +144,9 @@ def test_cross_fold_trains_a_model_per_fold_and_they_vote(lists: Path, tmp_path:
     from test.clients.words.params import FilesParams
     from test.clients.words.scenario import WordsScenario
 
-    models = main([*flags(lists, tmp_path / "folds"), "--n_folds", "3", "--trainer.epochs", "1"])
-    assert models == [str(tmp_path / "folds" / f"fold_{i}" / "best") for i in range(3)]
-    held_out = [words_of(tmp_path / "folds" / f"val_{i}.lst") for i in range(3)]
+    models = main([*flags(lists, tmp_path / "folds"), "--n_folds", "2", "--trainer.epochs", "1"])
+    assert models == [str(tmp_path / "folds" / f"fold_{i}" / "best") for i in range(2)]
+    held_out = [words_of(tmp_path / "folds" / f"val_{i}.lst") for i in range(2)]
     assert sorted(sum(held_out, [])) == sorted(words_of(lists / "train.lst"))
 
     files = FilesParams(files=words_of(lists / "val.lst"))

@@ -80,30 +80,32 @@ def imported(module: str, name: str) -> Any:
 
 
 @pytest.mark.usefixtures("_forgotten")
-@pytest.mark.parametrize(("module", "name"), WANTED_NAMES)
-def test_a_name_of_programs_imports(module: str, name: str) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        value = imported(module, name)
-        again = imported(module, name)
-    assert value is again is not None
-    is_present = (module, name) in PRESENT or isinstance(value, ModuleType)
-    assert len(caught) == (0 if is_present else 1)
-    for warning in caught:
-        assert warning.category is DeprecationWarning
-        assert warning.filename == "client.py"  # the line that imports it
-        assert str(warning.message).startswith(f"{module}.{name} is deprecated since tfaip 2.0: ")
+def test_a_name_of_programs_imports(subtests: pytest.Subtests) -> None:
+    for module, name in WANTED_NAMES:
+        with subtests.test(module=module):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                value = imported(module, name)
+                again = imported(module, name)
+            assert value is again is not None
+            is_present = (module, name) in PRESENT or isinstance(value, ModuleType)
+            assert len(caught) == (0 if is_present else 1)
+            for warning in caught:
+                assert warning.category is DeprecationWarning
+                assert warning.filename == "client.py"  # the line that imports it
+                assert str(warning.message).startswith(f"{module}.{name} is deprecated since tfaip 2.0: ")
 
 
 @pytest.mark.usefixtures("_forgotten")
-@pytest.mark.parametrize("row", OLD_NAMES, ids=lambda row: row.old)
-def test_each_row_of_the_table(row: Any) -> None:
-    (old_module, old_name), (new_module, new_name) = row.place(), row.target()
-    with pytest.warns(DeprecationWarning, match=f"^{re.escape(row.advice())}$") as caught:
-        value = imported(old_module, old_name)
-    assert len(caught) == 1
-    assert value is getattr(importlib.import_module(new_module), new_name)
-    assert new_name in row.advice() or row.note
+def test_each_row_of_the_table(subtests: pytest.Subtests) -> None:
+    for row in OLD_NAMES:
+        with subtests.test(row=row):
+            (old_module, old_name), (new_module, new_name) = row.place(), row.target()
+            with pytest.warns(DeprecationWarning, match=f"^{re.escape(row.advice())}$") as caught:
+                value = imported(old_module, old_name)
+            assert len(caught) == 1
+            assert value is getattr(importlib.import_module(new_module), new_name)
+            assert new_name in row.advice() or row.note
 
 
 def test_the_table_is_sorted_and_has_no_name_twice() -> None:
@@ -121,19 +123,16 @@ def test_present_names_are_not_in_the_table() -> None:
         assert "compat" not in ".".join(row.target()) or row.note, f"{name}: say what to write instead"
 
 
-@pytest.mark.parametrize(
-    ("statement", "message"),
-    [
+def test_other_names_are_errors(subtests: pytest.Subtests) -> None:
+    for statement, message in [
         ("from tfaip.trainer.params import TrainerParam", "cannot import name 'TrainerParam'"),
         ("from tfaip import Smaple", "cannot import name 'Smaple'"),
         ("import tfaip.util.strenum", "No module named 'tfaip.util.strenum'"),
         ("from tfaip.util.enum import Enum", "cannot import name 'Enum'"),
         ("import tfaip.util.enum.more", "No module named 'tfaip.util.enum.more'"),
-    ],
-)
-def test_other_names_are_errors(statement: str, message: str) -> None:
-    with pytest.raises(ImportError, match=message):
-        exec(statement, {})  # noqa: S102
+    ]:
+        with subtests.test(statement=statement), pytest.raises(ImportError, match=message):
+            exec(statement, {})  # noqa: S102
 
 
 @pytest.mark.slow

@@ -36,9 +36,8 @@ class Swallows:
     def __init__(self, params: Any, **kwargs: Any) -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("cls", "expected"),
-    [
+def test_a_constructor_that_names_the_data_takes_them(subtests: pytest.Subtests) -> None:
+    for cls, expected in [
         (Explicit, True),
         (Keyword, True),
         (Inherits, True),
@@ -46,10 +45,9 @@ class Swallows:
         (Hides, False),
         (Swallows, False),
         (object, False),
-    ],
-)
-def test_a_constructor_that_names_the_data_takes_them(cls: type, expected: bool) -> None:
-    assert takes(cls, "data") is expected
+    ]:
+        with subtests.test(cls=cls):
+            assert takes(cls, "data") is expected
 
 
 def test_hooks_for_arguments_get_what_they_name() -> None:

@@ -164,9 +164,8 @@ class OwnNames:
             super().__init__(own, **kwargs)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "extra"),
-    [
+def test_params_come_first_or_by_keyword(subtests: pytest.Subtests) -> None:
+    for name, arguments, extra in [
         ("First", {}, 0),
         ("First", {"extra": 2}, 2),
         ("Renamed", {"extra": 2}, 2),
@@ -175,10 +174,9 @@ class OwnNames:
         ("Passing", {"extra": 2}, 2),
         ("Keywords", {"extra": 2}, 2),
         ("RenamedPassing", {"extra": 2}, 2),
-    ],
-)
-def test_params_come_first_or_by_keyword(name: str, arguments: dict[str, int], extra: int) -> None:
-    assert construct(getattr(OwnNames, name), "params", **arguments).got == ("params", extra)
+    ]:
+        with subtests.test(name=name):
+            assert construct(getattr(OwnNames, name), "params", **arguments).got == ("params", extra)
 
 
 def test_a_graph_whose_constructor_begins_with_an_argument_of_a_hook() -> None:

@@ -49,8 +49,6 @@ def loaded(name: str) -> str:
         "tf_zoo.scenario",
         "tf_zoo:Zoo",
         "tf_zoo.scenario:Zoo",
-        "tf_zoo/",
-        "./tf_zoo",
         "tf_zoo/scenario.py",
         "./tf_zoo/scenario.py:Zoo",
         "../{cwd}/tf_zoo/scenario.py",
@@ -186,12 +184,12 @@ def test_modules_without_scenario(write: Write) -> None:
         ("import sys; sys.exit(3)", "SystemExit: 3"),
     ],
 )
-@pytest.mark.parametrize("name", ["tf_broken", "tf_broken.scenario", "./tf_broken"])
-def test_a_module_that_fails_to_import_says_why(name: str, code: str, message: str, write: Write) -> None:
+def test_a_module_that_fails_to_import_says_why(code: str, message: str, write: Write) -> None:
     write({"tf_broken/__init__.py": "", "tf_broken/scenario.py": code})
-    text = error(name)
-    assert text.startswith("scenario module tf_broken.scenario fails to import: ")
-    assert message in text
+    for name in ("tf_broken", "tf_broken.scenario", "./tf_broken"):
+        text = error(name)
+        assert text.startswith("scenario module tf_broken.scenario fails to import: ")
+        assert message in text
 
 
 def test_paths_that_lead_nowhere(write: Write, tmp_path: Path) -> None:
@@ -211,9 +209,8 @@ def test_a_trusted_scenario_is_named_in_the_log(write: Write, caplog: pytest.Log
     assert caplog.messages == ["trusting package tf_zoo, which the stored params name as the scenario's"]
 
 
-@pytest.mark.parametrize(
-    "scenario_id",
-    [
+def test_a_stored_id_is_a_name_and_nothing_else(write: Write, subtests: pytest.Subtests) -> None:
+    for scenario_id in [
         "tf_zoo",
         "tf_zoo:",
         ":Zoo",
@@ -223,20 +220,20 @@ def test_a_trusted_scenario_is_named_in_the_log(write: Write, caplog: pytest.Log
         "tf_zoo:Zoo()",
         "tf zoo:Zoo",
         "",
-    ],
-)
-def test_a_stored_id_is_a_name_and_nothing_else(scenario_id: str, write: Write) -> None:
-    write({"tf_zoo.py": "raise AssertionError('imported')"})
-    with pytest.raises(UsageError, match="is not of the form module:Class"):
-        load_trusted_scenario(scenario_id)
+    ]:
+        with subtests.test(scenario_id=scenario_id):
+            write({"tf_zoo.py": "raise AssertionError('imported')"})
+            with pytest.raises(UsageError, match="is not of the form module:Class"):
+                load_trusted_scenario(scenario_id)
 
 
-@pytest.mark.parametrize("scenario_id", ["os:system", "subprocess:Popen", "antigravity:x", "xml.dom:Node"])
-def test_the_standard_library_is_never_imported_for_a_stored_id(scenario_id: str) -> None:
-    before = set(sys.modules)
-    with pytest.raises(UsageError, match="names a module of the standard library: not imported"):
-        load_trusted_scenario(scenario_id)
-    assert set(sys.modules) == before
+def test_the_standard_library_is_never_imported_for_a_stored_id(subtests: pytest.Subtests) -> None:
+    for scenario_id in ["os:system", "subprocess:Popen", "antigravity:x", "xml.dom:Node"]:
+        with subtests.test(scenario_id=scenario_id):
+            before = set(sys.modules)
+            with pytest.raises(UsageError, match="names a module of the standard library: not imported"):
+                load_trusted_scenario(scenario_id)
+            assert set(sys.modules) == before
 
 
 def test_a_stored_id_of_something_else_is_refused(write: Write) -> None:
@@ -288,10 +285,15 @@ print([name for name in ("keras", "tensorflow", "jax") if name in sys.modules])
     assert (result.rc, result.stdout) == (0, "[]\n"), result
 
 
-@pytest.mark.parametrize("scenario_id", ["__main__:Zoo", "__main__:main", "__main__.zoo:Zoo"])
-def test_a_stored_id_of_a_class_in_a_script(scenario_id: str) -> None:
-    with pytest.raises(UsageError, match=f"'{scenario_id}' names a class of the script .*: move the class to a module"):
-        load_trusted_scenario(scenario_id)
+def test_a_stored_id_of_a_class_in_a_script(subtests: pytest.Subtests) -> None:
+    for scenario_id in ["__main__:Zoo", "__main__:main", "__main__.zoo:Zoo"]:
+        with (
+            subtests.test(scenario_id=scenario_id),
+            pytest.raises(
+                UsageError, match=f"'{scenario_id}' names a class of the script .*: move the class to a module"
+            ),
+        ):
+            load_trusted_scenario(scenario_id)
 
 
 def test_the_script_itself_may_load_its_class(monkeypatch: pytest.MonkeyPatch) -> None:

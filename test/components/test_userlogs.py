@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import pytest
 
 from tfaip.components.userlogs import console_unless_configured, user_logs
-from tfaip.params import ParamsBase, pai_dataclass
+from tfaip.params import ParamsBase
 from tfaip.util.logging import ROOT, RunLog, setup_console
 
 
-@pai_dataclass
-@dataclass
 class PartParams(ParamsBase):
     number: int = 1
 
 
-@pai_dataclass
-@dataclass
 class OwnParams(ParamsBase):
     parts: list[PartParams] = field(default_factory=lambda: [PartParams()])
 

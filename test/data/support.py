@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,17 +22,10 @@ from tfaip.data.pipeline.processor.dataprocessor import (
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.pipeline.sharding import UNSHARDED, Shard
 from tfaip.data.specs import TensorSpec
-from tfaip.params import pai_dataclass
 
 
-@pai_dataclass
-@dataclass
-class RowDataParams(DataBaseParams):
+class RowDataParams(DataBaseParams, cls=":RowData"):
     """Rows of different length."""
-
-    @staticmethod
-    def cls() -> type[DataBase[Any]]:
-        return RowData
 
 
 class RowData(DataBase[RowDataParams]):
@@ -63,17 +55,11 @@ def rows(count: int) -> list[Sample]:
     return [row(value) for value in range(count)]
 
 
-@pai_dataclass
-@dataclass
-class IterableRowsParams(DataGeneratorParams):
+class IterableRowsParams(DataGeneratorParams, cls=":IterableRows"):
     """`count` rows without random access."""
 
     count: int = 10
     length_is_known: bool = True
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return IterableRows
 
 
 class IterableRows(DataGenerator[IterableRowsParams]):
@@ -84,16 +70,10 @@ class IterableRows(DataGenerator[IterableRowsParams]):
         return (row(value) for value in range(self.params.count))
 
 
-@pai_dataclass
-@dataclass
-class NoiseParams(DataProcessorParams):
+class NoiseParams(DataProcessorParams, cls=":Noise"):
     """Adds a random number below `high` to inputs and targets."""
 
     high: int = 1000
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return Noise
 
 
 class Noise(MappingDataProcessor[NoiseParams]):
@@ -102,16 +82,10 @@ class Noise(MappingDataProcessor[NoiseParams]):
         return sample.new_inputs({"x": sample.inputs["x"] + noise}).new_targets({"y": sample.targets["y"] + noise})
 
 
-@pai_dataclass
-@dataclass
-class DropParams(DataProcessorParams):
+class DropParams(DataProcessorParams, cls=":Drop"):
     """Declares a random third of the samples, or those whose target `every` divides, invalid."""
 
     every: int = 0
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return Drop
 
 
 class Drop(MappingDataProcessor[DropParams]):
@@ -120,14 +94,8 @@ class Drop(MappingDataProcessor[DropParams]):
         return sample.new_invalid() if chosen == 0 else sample
 
 
-@pai_dataclass
-@dataclass
-class RepeatParams(DataProcessorParams):
+class RepeatParams(DataProcessorParams, cls=":Repeat"):
     """Gives each sample 0 to 2 times."""
-
-    @staticmethod
-    def cls() -> type[GeneratingDataProcessor[Any]]:
-        return Repeat
 
 
 class Repeat(GeneratingDataProcessor[RepeatParams]):
@@ -137,14 +105,8 @@ class Repeat(GeneratingDataProcessor[RepeatParams]):
                 yield sample
 
 
-@pai_dataclass
-@dataclass
-class PairParams(DataProcessorParams):
+class PairParams(DataProcessorParams, cls=":Pair"):
     """Joins two samples to one; the last one of an odd number is lost."""
-
-    @staticmethod
-    def cls() -> type[GeneratingDataProcessor[Any]]:
-        return Pair
 
 
 class Pair(GeneratingDataProcessor[PairParams]):

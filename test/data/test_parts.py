@@ -22,14 +22,11 @@ from test.data.support import (
     rows,
 )
 from tfaip import Data, Generator, PipelineMode, Processor, Sample, Spec, StreamProcessor, shared
-from tfaip.data.data import DataBase
-from tfaip.data.databaseparams import DataBaseParams, DataGeneratorParams, DataPipelineParams
-from tfaip.data.pipeline.datagenerator import DataGenerator, RandomAccess, RawDataGeneratorParams
+from tfaip.data.databaseparams import DataGeneratorParams, DataPipelineParams
+from tfaip.data.pipeline.datagenerator import RawDataGeneratorParams
 from tfaip.data.pipeline.datapipeline import DataPipeline
 from tfaip.data.pipeline.processor.dataprocessor import (
     DataProcessorParams,
-    GeneratingDataProcessor,
-    MappingDataProcessor,
 )
 from tfaip.data.pipeline.processor.params import SequentialProcessorPipelineParams
 from tfaip.data.specs import TensorSpec
@@ -86,9 +83,9 @@ def short_pipeline(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [0, 2])
-@pytest.mark.parametrize("buckets", [[], [2, 3]])
-@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(
+    ("processes", "buckets", "streams"), [(0, [2, 3], False), (0, [], True), (2, [], False), (2, [2, 3], True)]
+)
 def test_parts_give_the_bytes_of_pairs(processes: int, buckets: list[int], streams: bool) -> None:
     pairs = [NoiseParams(), *([RepeatParams()] if streams else [])]
     parts = [ShortNoise(), *([ShortRepeat()] if streams else [])]
@@ -173,21 +170,6 @@ def test_the_kind_of_a_processor_must_fit() -> None:
         list(
             SequentialProcessorPipelineParams(processors=[Several()]).create(DataPipelineParams(), None).apply([row(1)])
         )
-
-
-def test_classes_are_those_of_pairs() -> None:
-    for params, base, code in [
-        (ShortData(), DataBaseParams, DataBase),
-        (ShortRows(), DataGeneratorParams, DataGenerator),
-        (Plain(), DataProcessorParams, MappingDataProcessor),
-        (ShortRepeat(), DataProcessorParams, GeneratingDataProcessor),
-    ]:
-        assert isinstance(params, base)
-        assert issubclass(type(params).cls(), code)  # type: ignore[attr-defined]
-    assert isinstance(ShortRows().create(PipelineMode.TRAINING), RandomAccess)
-    assert not isinstance(Stream().create(PipelineMode.TRAINING), RandomAccess)
-    assert ShortData.params_cls() is ShortData
-    assert ShortData.default_params() == ShortData()
 
 
 def test_the_length_of_a_generator_need_not_be_known() -> None:

@@ -16,9 +16,8 @@ class FrameworkType:
     name = "int64"
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
+def test_everything_with_shape_and_dtype_is_a_spec(subtests: pytest.Subtests) -> None:
+    for spec, expected in [
         (TensorSpec([28, 28]), TensorSpec((28, 28), "float32")),
         (SimpleNamespace(shape=(None, 3), dtype="int32"), TensorSpec((None, 3), "int32")),
         (SimpleNamespace(shape=[np.int64(4)], dtype=FrameworkType()), TensorSpec((4,), "int64")),
@@ -26,35 +25,30 @@ class FrameworkType:
         (SimpleNamespace(shape=(1,), dtype=bool), TensorSpec((1,), "bool")),
         (SimpleNamespace(shape=(1,), dtype="string"), TensorSpec((1,), "string")),
         (np.zeros([2, 5], "float16"), TensorSpec((2, 5), "float16")),
-    ],
-)
-def test_everything_with_shape_and_dtype_is_a_spec(spec: Any, expected: TensorSpec) -> None:
-    assert as_specs({"x": spec}, "D._input_layer_specs") == {"x": expected}
+    ]:
+        with subtests.test(spec=spec):
+            assert as_specs({"x": spec}, "D._input_layer_specs") == {"x": expected}
 
 
-@pytest.mark.parametrize(
-    ("spec", "error", "message"),
-    [
+def test_errors_name_the_place(subtests: pytest.Subtests) -> None:
+    for spec, error, message in [
         (TensorSpec([]), ValueError, "has shape \\[\\], expected at least one dimension: write \\[1\\]"),
         (SimpleNamespace(dtype="int32"), TypeError, "expected something with a shape"),
         (SimpleNamespace(shape=None, dtype="int32"), TypeError, "shape of known rank"),
         (SimpleNamespace(shape=[1]), TypeError, "has dtype None"),
         (SimpleNamespace(shape=[1], dtype="flaot32"), TypeError, "has dtype 'flaot32'"),
         ("float32", TypeError, "is 'float32'"),
-    ],
-)
-def test_errors_name_the_place(spec: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message) as info:
-        as_specs({"good": TensorSpec([1]), "x": spec}, "D._input_layer_specs")
-    assert str(info.value).startswith("D._input_layer_specs()['x']")
+    ]:
+        with subtests.test(spec=spec):
+            with pytest.raises(error, match=message) as info:
+                as_specs({"good": TensorSpec([1]), "x": spec}, "D._input_layer_specs")
+            assert str(info.value).startswith("D._input_layer_specs()['x']")
 
 
-@pytest.mark.parametrize(
-    ("shape", "fits"),
-    [((5, 3), True), ((0, 3), True), ((5, 4), False), ((5,), False), ((5, 3, 1), False)],
-)
-def test_fits(shape: tuple[int, ...], fits: bool) -> None:
-    assert TensorSpec((None, 3)).fits(shape) is fits
+def test_fits(subtests: pytest.Subtests) -> None:
+    for shape, fits in [((5, 3), True), ((0, 3), True), ((5, 4), False), ((5,), False), ((5, 3, 1), False)]:
+        with subtests.test(shape=shape):
+            assert TensorSpec((None, 3)).fits(shape) is fits
 
 
 def test_text_is_held_as_objects() -> None:
@@ -76,9 +70,8 @@ class Sizes:
         return 2 * self.height
 
 
-@pytest.mark.parametrize(
-    ("spec", "shape", "dtype"),
-    [
+def test_spec_with_named_sizes(subtests: pytest.Subtests) -> None:
+    for spec, shape, dtype in [
         (Spec(28, 28), (28, 28), "float32"),
         (Spec(None, "height"), (None, 5), "float32"),
         (Spec(1, int), (1,), "int32"),
@@ -88,10 +81,9 @@ class Sizes:
         (Spec(3, np.uint8), (3,), "uint8"),
         (Spec(3, dtype="int64"), (3,), "int64"),
         (Spec("width", "double", "found"), (None, 10, 3), "float32"),
-    ],
-)
-def test_spec_with_named_sizes(spec: Spec, shape: tuple[int | None, ...], dtype: str) -> None:
-    assert as_specs({"x": spec}, "D.inputs", Sizes()) == {"x": TensorSpec(shape, dtype)}
+    ]:
+        with subtests.test(spec=spec):
+            assert as_specs({"x": spec}, "D.inputs", Sizes()) == {"x": TensorSpec(shape, dtype)}
 
 
 def test_named_sizes_follow_the_fields() -> None:
@@ -99,25 +91,26 @@ def test_named_sizes_follow_the_fields() -> None:
     assert [as_specs(specs, "D.inputs", Sizes(height=height))["x"].shape for height in (1, 2)] == [(1,), (2,)]
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
+def test_a_wrong_name_is_shown_with_near_ones(subtests: pytest.Subtests) -> None:
+    for spec, message in [
         (Spec("hight"), "names the size 'hight', but Sizes has no such field; did you mean height?"),
         (Spec(1, "uint8"), "no such field; expected one of: found, height, scale, width .*is given as dtype="),
         (Spec("scale"), "Sizes.scale is 1.5, expected an int"),
         (Spec(1, dtype="flaot32"), "has dtype 'flaot32'"),
-    ],
-)
-def test_a_wrong_name_is_shown_with_near_ones(spec: Spec, message: str) -> None:
-    with pytest.raises(TypeError, match=message) as info:
-        as_specs({"x": spec}, "D._input_layer_specs", Sizes())
-    assert str(info.value).startswith("D._input_layer_specs()['x']")
+    ]:
+        with subtests.test(spec=spec):
+            with pytest.raises(TypeError, match=message) as info:
+                as_specs({"x": spec}, "D._input_layer_specs", Sizes())
+            assert str(info.value).startswith("D._input_layer_specs()['x']")
 
 
-@pytest.mark.parametrize("sizes", [(1.5,), (True,), (int, 3), ([1],)])
-def test_other_sizes_are_refused_at_once(sizes: tuple[Any, ...]) -> None:
-    with pytest.raises(TypeError, match="a size of Spec is .*, expected a number, None, or the name of a field"):
-        Spec(*sizes)
+def test_other_sizes_are_refused_at_once(subtests: pytest.Subtests) -> None:
+    for sizes in [(1.5,), (True,), (int, 3), ([1],)]:
+        with (
+            subtests.test(sizes=sizes),
+            pytest.raises(TypeError, match="a size of Spec is .*, expected a number, None, or the name of a field"),
+        ):
+            Spec(*sizes)
 
 
 def test_only_one_type_can_be_given() -> None:

@@ -48,11 +48,7 @@ class Holed(TinyGenerator):
         return points
 
 
-class NormalizedParams(TinyModelParams):
-    @staticmethod
-    def cls() -> type:
-        return ScalarLossModel
-
+class NormalizedParams(TinyModelParams, cls=":ScalarLossModel"):
     def graph_cls(self) -> type:
         return NormalizedGraph
 

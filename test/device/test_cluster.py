@@ -13,19 +13,17 @@ OPEN_MPI = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "3"}
 SLURM_STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5", "SLURM_NTASKS": "8"}
 
 
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
+def test_launchers(subtests: pytest.Subtests) -> None:
+    for environ, expected in [
         ({}, None),
         (OPEN_MPI, Cluster(4, 3, None, "Open MPI")),
         (SLURM_STEP, Cluster(8, 5, None, "Slurm")),
         ({"OMPI_COMM_WORLD_SIZE": "1", "OMPI_COMM_WORLD_RANK": "0"}, None),
         # The batch script itself is no task of a step.
         ({"SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, None),
-    ],
-)
-def test_launchers(environ: dict[str, str], expected: Cluster | None) -> None:
-    assert find_cluster(DeviceConfigParams(), environ) == expected
+    ]:
+        with subtests.test(environ=environ):
+            assert find_cluster(DeviceConfigParams(), environ) == expected
 
 
 def test_flags_come_before_launchers() -> None:

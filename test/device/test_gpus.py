@@ -16,61 +16,55 @@ from tfaip.params.values.storable import flags_of
 GROWTH = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
-@pytest.mark.parametrize(
-    ("environ", "visible"),
-    [
+def test_gpus_are_counted_among_the_visible_ones(subtests: pytest.Subtests) -> None:
+    for environ, visible in [
         ({}, ["0", "1", "2", "3"]),
         ({"CUDA_VISIBLE_DEVICES": "2, 3"}, ["2", "3"]),
         ({"CUDA_VISIBLE_DEVICES": ""}, []),
         ({"CUDA_VISIBLE_DEVICES": "1,-1,0"}, ["1"]),
         ({"CUDA_VISIBLE_DEVICES": "GPU-8f3a"}, ["GPU-8f3a"]),
-    ],
-)
-def test_gpus_are_counted_among_the_visible_ones(environ: dict[str, str], visible: list[str]) -> None:
-    assert visible_gpus(4, environ) == visible
+    ]:
+        with subtests.test(environ=environ):
+            assert visible_gpus(4, environ) == visible
 
 
-@pytest.mark.parametrize(
-    ("gpus", "environ", "expected"),
-    [
+def test_jax(subtests: pytest.Subtests) -> None:
+    for gpus, environ, expected in [
         ([1, 0], {}, {"CUDA_VISIBLE_DEVICES": "1,0", **GROWTH}),
         ([1], {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "3", **GROWTH}),
         (None, {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "2,3", **GROWTH}),
         (None, {}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
         ([], {"CUDA_VISIBLE_DEVICES": "2,3"}, {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}),
-    ],
-)
-def test_jax(gpus: list[int] | None, environ: dict[str, str], expected: dict[str, str]) -> None:
-    assert gpu_environment(DeviceConfigParams(gpus=gpus), "jax", 4, environ) == expected
+    ]:
+        with subtests.test(gpus=gpus):
+            assert gpu_environment(DeviceConfigParams(gpus=gpus), "jax", 4, environ) == expected
 
 
-@pytest.mark.parametrize(
-    ("gpus", "environ", "expected"),
-    [
+def test_tensorflow(subtests: pytest.Subtests) -> None:
+    for gpus, environ, expected in [
         ([0], {}, {"CUDA_VISIBLE_DEVICES": "0"}),
         (None, {}, {"CUDA_VISIBLE_DEVICES": "-1"}),
-    ],
-)
-def test_tensorflow(gpus: list[int] | None, environ: dict[str, str], expected: dict[str, str]) -> None:
-    assert gpu_environment(DeviceConfigParams(gpus=gpus), "tensorflow", 4, environ) == expected
+    ]:
+        with subtests.test(gpus=gpus):
+            assert gpu_environment(DeviceConfigParams(gpus=gpus), "tensorflow", 4, environ) == expected
 
 
 def test_a_machine_without_gpus_is_left_alone() -> None:
     assert gpu_environment(DeviceConfigParams(), "jax", 0, {"CUDA_VISIBLE_DEVICES": "0"}) == {}
 
 
-@pytest.mark.parametrize(
-    ("installed", "environ", "found"),
-    [
+def test_a_gpu_that_is_not_there(subtests: pytest.Subtests) -> None:
+    for installed, environ, found in [
         (2, {}, "found GPUs 0, 1"),
         (0, {}, "found no GPU"),
         (0, {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}, "found no GPU"),
         (4, {"CUDA_VISIBLE_DEVICES": "3"}, "found GPUs 0"),
-    ],
-)
-def test_a_gpu_that_is_not_there(installed: int, environ: dict[str, str], found: str) -> None:
-    with pytest.raises(UsageError, match=f"GPU 4 is not there, {found}: change gpus"):
-        gpu_environment(DeviceConfigParams(gpus=[4]), "tensorflow", installed, environ)
+    ]:
+        with (
+            subtests.test(installed=installed),
+            pytest.raises(UsageError, match=f"GPU 4 is not there, {found}: change gpus"),
+        ):
+            gpu_environment(DeviceConfigParams(gpus=[4]), "tensorflow", installed, environ)
 
 
 def test_the_flag_is_the_one_of_the_command() -> None:

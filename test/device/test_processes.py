@@ -246,15 +246,6 @@ def test_a_taken_port_of_the_coordinator(
     assert not (tmp_path / "run").exists()
 
 
-def test_tensorflow_refuses_several_processes(run_command: Callable[..., CommandResult], tmp_path: Path) -> None:
-    env = {"KERAS_BACKEND": "tensorflow", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
-    result = run_command("train", "tiny", "--trainer.output_dir", tmp_path / "run", cwd=copy_tiny(tmp_path), env=env)
-    assert result.rc == 2, result
-    assert result.stderr.startswith("error: 2 processes (told by Open MPI) cannot train together on tensorflow")
-    assert result.stderr.endswith("set KERAS_BACKEND=jax\n")
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_gpu_that_is_not_there(run_command: Callable[..., CommandResult], tmp_path: Path) -> None:
     args = ["train", "tiny", "--trainer.output_dir", tmp_path / "run", "--device.gpus", "7"]
     result = run_command(*args, cwd=copy_tiny(tmp_path))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from test.docs.test_docs import DOCS, commands, write_files
-from test.support.commands import CommandResult, run_several
+from test.docs.test_docs import DOCS, SHORT, UNEXPORTED, commands, shorten, write_files
+from test.support.commands import run_several
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.scenario.tutorial.min.scenario import MinScenario
 from tfaip.scripts import preview_schedule, replay_learning_rate
@@ -48,10 +47,10 @@ def test_every_command_has_the_rates_of_its_table(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.slow
-def test_a_run_has_the_rates_of_its_table(tmp_path: Path, run_command: Callable[..., CommandResult]) -> None:
+def test_a_run_has_the_rates_of_its_table(tmp_path: Path) -> None:
     write_files(PAGE, tmp_path)
     flags, table = tables()[-1]  # a rule of one's own, in every update
-    result = run_command("train", "tfaip.scenario.tutorial.min", *flags, cwd=tmp_path)
+    result = run_several([shorten(["train", "tfaip.scenario.tutorial.min", *flags], SHORT | UNEXPORTED)], cwd=tmp_path)
     assert result.rc == 0, result
     output_dir = tmp_path / flags[flags.index("--trainer.output_dir") + 1]
     records = json.loads((output_dir / "history.json").read_text())
@@ -83,5 +82,5 @@ def test_all_other_commands_run(tmp_path: Path) -> None:
     known = [shlex.split(line)[1:] for line, _ in [*WITH_TABLE.findall(text), *WITH_OUTPUT.findall(text)]]
     others = [command for command in commands(PAGE) if command[1:] not in known]
     assert [command[0] for command in others] == ["train", "train", *["replay_learning_rate"] * 2]
-    result = run_several(others, cwd=tmp_path)
+    result = run_several([shorten(command, SHORT | UNEXPORTED) for command in others], cwd=tmp_path)
     assert result.rc == 0, result

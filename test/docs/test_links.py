@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
-import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -54,9 +53,9 @@ def problem(page: Path, target: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_links_lead_to_files_and_headings(page: Path) -> None:
-    assert [found for target in targets(page) if (found := problem(page, target))] == []
+def test_links_lead_to_files_and_headings() -> None:
+    found = {str(page.relative_to(REPOSITORY)): [problem(page, target) for target in targets(page)] for page in PAGES}
+    assert {name: list(filter(None, problems)) for name, problems in found.items() if any(problems)} == {}
 
 
 def test_every_page_of_the_guide_is_linked_from_the_front_page() -> None:

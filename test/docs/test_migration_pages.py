@@ -5,31 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import yaml
 
-from test.docs.test_docs import DOCS, blocks, commands, write_files
-from test.support.commands import CommandResult, finish_command, run_several, start_python
+from test.docs.test_docs import DOCS, blocks, commands, run_page, write_files
+from test.support.commands import CommandResult
 from tfaip.imports import ListsFileGeneratorParams
 from tfaip.scripts import train
 
 RETURNN, LIGHTNING = "migration_returnn.md", "migration_lightning.md"
-
-
-def run_page(page: str, directory: Path, without: Sequence[str] = ()) -> None:
-    """Run the commands of a page but for some, and its scripts."""
-    write_files(page, directory)
-    chosen = [command for command in commands(page) if command[0] not in without]
-    result = run_several(chosen, cwd=directory)
-    assert result.rc == 0, result
-    assert "warning: " not in result.stdout + result.stderr, result
-    for script in sorted(directory.glob("*.py")):
-        result = finish_command(start_python(script, cwd=directory))
-        assert result.rc == 0, f"{script}\n{result}"
 
 
 def values(run: Path, name: str) -> list[float]:
@@ -42,7 +30,7 @@ def updates(run: Path) -> list[int]:
 
 @pytest.mark.slow
 def test_the_example_for_users_of_returnn(tmp_path: Path) -> None:
-    run_page(RETURNN, tmp_path, without=["replay_learning_rate"])
+    run_page(RETURNN, tmp_path, [typed for typed in commands(RETURNN) if typed[0] != "replay_learning_rate"])
     run = tmp_path / "runs" / "phones"
     assert values(run, "val_error")[-1] < 0.2
     stages = [record["meta"]["stage"] for record in json.loads((run / "history.json").read_text()).values()]
@@ -54,7 +42,7 @@ def test_the_example_for_users_of_returnn(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_example_for_users_of_lightning(tmp_path: Path) -> None:
-    run_page(LIGHTNING, tmp_path)
+    run_page(LIGHTNING, tmp_path, commands(LIGHTNING))
     run = tmp_path / "runs" / "spirals"
     assert max(values(run, "val_acc")) > 0.9
     # 900 points are 29 batches, the last one of 4: 14 updates, and a batch that waits for the next epoch.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import pytest
@@ -10,13 +9,11 @@ import pytest
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.evaluator import Evaluator, EvaluatorBase, result_of
 from tfaip.evaluator.params import EvaluatorParams
-from tfaip.params import option, pai_dataclass
+from tfaip.params import option
 from tfaip.params.limits import FieldError
 from tfaip.params.part import is_part
 
 
-@pai_dataclass
-@dataclass
 class ToleranceParams(EvaluatorParams):
     tolerance: float = 0.5
 

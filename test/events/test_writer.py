@@ -12,16 +12,9 @@ import pytest
 from PIL import Image
 
 from test.support.commands import finish_command, start_python
-from tfaip.backend.tensorboard_private import leave_tensorflow_alone
 from tfaip.errors import TfaipError
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.events.writer import EventWriter
-
-
-@pytest.fixture(autouse=True)
-def _without_tensorflow() -> None:
-    """The reader imports TensorFlow unless it is told that there is none, which the writer does."""
-    leave_tensorflow_alone()
 
 
 def accumulator(directory: Path) -> Any:
@@ -46,7 +39,8 @@ def images(directory: Path, tag: str, step: int | None = None) -> list[np.ndarra
     return decoded
 
 
-def curves(directory: Path, tag: str) -> list[tuple[int, list[list[float]]]]:
+def rows(directory: Path, tag: str) -> list[tuple[int, list[list[float]]]]:
+    """The points of curves, or the buckets of histograms."""
     from tensorboard.util.tensor_util import make_ndarray
 
     return [(event.step, make_ndarray(event.tensor_proto).tolist()) for event in accumulator(directory).Tensors(tag)]
@@ -115,11 +109,26 @@ def test_drawings_of_every_kind(tmp_path: Path) -> None:
     writer.close()
     assert scalars(tmp_path, "all/number") == [(4, 0.5)]
     assert images(tmp_path, "all/grey")[0].tolist() == [[0, 0]]
-    assert curves(tmp_path, "all/deep/pr") == [
+    assert rows(tmp_path, "all/deep/pr") == [
         # True and false positives, true and false negatives, precision, recall at the thresholds 0, 1/2, 1.
         (4, [[2, 2, 1], [1, 1, 0], [0, 0, 1], [0, 0, 1], pytest.approx([2 / 3, 2 / 3, 1]), [1, 1, 0.5]])
     ]
     assert accumulator(tmp_path).SummaryMetadata("all/deep/pr").plugin_data.plugin_name == "pr_curves"
+
+
+def test_histograms_of_finite_numbers(tmp_path: Path) -> None:
+    writer = EventWriter(tmp_path)
+    # Thirty buckets of width 1, of which the last has its upper edge too.
+    writer.histogram("several", np.array([[0.0, 0.5, 1.0], [29.5, 30.0, np.nan]], np.float32), 3)
+    writer.histogram("equal", np.full(7, -2), 3)
+    writer.histogram("none", np.array([np.inf, np.nan]), 3)
+    writer.close()
+    buckets = [[left, left + 1, 0] for left in range(30)]
+    buckets[0][2], buckets[1][2], buckets[29][2] = 2, 1, 2
+    assert rows(tmp_path, "several") == [(3, buckets)]
+    assert rows(tmp_path, "equal") == [(3, [*[[-2, -2, 0]] * 29, [-2, -2, 7]])]
+    assert rows(tmp_path, "none") == [(3, [[0, 0, 0]] * 30)]
+    assert accumulator(tmp_path).SummaryMetadata("none").plugin_data.plugin_name == "histograms"
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 3), (1, 1, 3, 3, 1)])
@@ -154,6 +163,8 @@ writer = EventWriter(Path({str(tmp_path)!r}))
 writer.scalars({{"loss": 1.0}}, 1)
 writer.drawing("image", np.zeros((2, 2, 1)), 1)
 writer.drawing("pr", PrecisionRecallCurve(np.ones((4, 3))), 1)
+writer.histogram("weights", np.ones(3), 1)
+writer.hparams({{"rate": 0.5, "name": "x", "is_on": True}})
 writer.close()
 print([name for name in ("tensorflow", "keras", "jax") if name in sys.modules])
 """
@@ -169,7 +180,7 @@ def test_hyper_parameters_are_never_written_through_a_link(tmp_path: Path) -> No
     hparams = "events.out.tfevents.0000000000.hparams"
     for name in (".tmp-hparams", f".tmp-{hparams}", hparams):
         (run / name).symlink_to(theirs)
-    EventWriter(run).hparams({"lr": 0.1}, 0)
+    EventWriter(run).hparams({"lr": 0.1})
     assert theirs.read_text() == "theirs"
     assert (run / hparams).is_file()
     assert not (run / hparams).is_symlink()
@@ -188,13 +199,13 @@ def test_a_full_disk_is_told_with_the_directory(tmp_path: Path) -> None:
 
 
 def test_hyper_parameters_that_cannot_be_written_leave_the_earlier_ones(tmp_path: Path) -> None:
-    EventWriter(tmp_path).hparams({"a": 1.0}, 1)
+    EventWriter(tmp_path).hparams({"a": 1.0})
     (file,) = tmp_path.iterdir()
     before, limits = file.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
         with pytest.raises(TfaipError, match=f"{file.name} cannot be written: File too large$"):
-            EventWriter(tmp_path).hparams({"a": "x" * 5000}, 2)
+            EventWriter(tmp_path).hparams({"a": "x" * 5000})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]

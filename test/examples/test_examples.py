@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from test.support.commands import REPOSITORY, finish_command, run_several, start_python
+from test.support.commands import REPOSITORY, finish_command, run_several, start_module, start_python
 
 EXAMPLES = REPOSITORY / "examples"
 TUTORIALS = REPOSITORY / "tfaip" / "scenario" / "tutorial"
@@ -172,7 +172,7 @@ def test_the_tests_of_an_example(name: str, tmp_path: Path) -> None:
         script, folder = data[name]
         made = finish_command(start_python(f"{script}.py", folder, cwd=copy))
         assert made.rc == 0, made
-    result = finish_command(start_python("-m", "unittest", cwd=copy))
+    result = finish_command(start_module("unittest", cwd=copy))
     assert result.rc == 0, result
     # Two examples have a second scenario, with a test of its own.
     number = {"images": 14, "lines": 13}.get(name, 6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import h5py
@@ -58,14 +59,13 @@ def test_lines_are_read_by_a_vote(tmp_path: Path) -> None:
     copy = copy_of("lines", tmp_path)
     few = ["--train.size", "16", "--val.size", "4", "--train.bucket_boundaries", "128", "--model.filters", "4"]
     few += ["--data.pre_proc.processors", "Distort", "Encode", "Mask"]
+    result = run_several([["train", "written", *few, "--trainer.output_dir", "runs/one", *SHORT]], cwd=copy)
+    assert result.rc == 0, result
     runs = ["runs/one", "runs/two"]
-    trainings = [
-        ["train", "written", *few, "--train.seed", str(seed), "--trainer.output_dir", run, *SHORT]
-        for seed, run in enumerate(runs, start=11)
-    ]
+    shutil.copytree(copy / runs[0], copy / runs[1])
     votes = ["multi_lav", "--export_dirs", *runs, "--out", "votes.json"]
     predictions = ["predict", "--export_dir", *runs, "--dump", "written.jsonl", "--dump_inputs"]
-    result = run_several([*trainings, votes, predictions], cwd=copy)
+    result = run_several([votes, predictions], cwd=copy)
     assert result.rc == 0, result
     results = json.loads((copy / "votes.json").read_text())["results"]["lav_l0"]
     assert list(results) == [*(f"{run}/best" for run in runs), "voted"]

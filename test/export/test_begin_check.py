@@ -132,11 +132,10 @@ LineScenario.create_trainer(params).train([Tell()])
     ("export_best", "skips_check", "val_every_n", "imported"),
     [
         (True, False, 1, [False, True]),
-        (True, False, 2, [True, True]),
         (False, False, 1, [True, True]),
         (False, True, 1, [False, False]),
     ],
-    ids=["best models", "best models of later epochs", "the final model alone", "no check"],
+    ids=["best models", "the final model alone", "no check"],
 )
 def test_tensorflow_is_imported_after_the_first_epoch(
     tmp_path: Path, export_best: bool, skips_check: bool, val_every_n: int, imported: list[bool]

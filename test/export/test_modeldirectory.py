@@ -6,7 +6,7 @@ import gc
 import json
 import shutil
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import pytest
@@ -17,13 +17,11 @@ from tfaip.export.modelwriting import ModelDirectoryWriter
 from tfaip.imports import ScenarioBase, ScenarioBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import load_arrays, variable_arrays
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import pai_meta
 from tfaip.params.resource import Resource
 from tfaip.util.manifest import verify_files
 
 
-@pai_dataclass
-@dataclass
 class WithVocabularyParams(ScenarioBaseParams[TinyData, TinyModelParams]):
     """A scenario with a file."""
 

@@ -73,23 +73,21 @@ def test_samples_that_fit(keras_2: Path) -> None:
         model.require_inputs({"x": spec, "other": TensorSpec((1,), "string")})
 
 
-@pytest.mark.parametrize(
-    ("specs", "text"),
-    [
+def test_samples_that_do_not_fit(keras_2: Path, subtests: pytest.Subtests) -> None:
+    for specs, text in [
         ({"img": TensorSpec((4,))}, "img: float32[4]"),
         ({"x": TensorSpec((5,))}, "x: float32[5]"),
         ({"x": TensorSpec((2, 4))}, "x: float32[2, 4]"),
         ({"x": TensorSpec((4,), "string")}, "x: string[4]"),
         ({}, ""),
-    ],
-)
-def test_samples_that_do_not_fit(keras_2: Path, specs: dict[str, TensorSpec], text: str) -> None:
-    with pytest.raises(UsageError) as error:
-        ServedModel(keras_2).require_inputs(specs)
-    assert str(error.value) == (
-        f"the SavedModel {keras_2} does not fit the data: it wants x: float32[None, 4], with the batch dimension "
-        f"first; the data give {text}, without it; 'x' differs"
-    )
+    ]:
+        with subtests.test(specs=specs):
+            with pytest.raises(UsageError) as error:
+                ServedModel(keras_2).require_inputs(specs)
+            assert str(error.value) == (
+                f"the SavedModel {keras_2} does not fit the data: it wants x: float32[None, 4], with the batch "
+                f"dimension first; the data give {text}, without it; 'x' differs"
+            )
 
 
 def test_a_missing_input_is_named(keras_2: Path) -> None:

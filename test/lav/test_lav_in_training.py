@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 import keras
@@ -24,7 +24,7 @@ from tfaip.errors import UsageError
 from tfaip.evaluator.evaluator import EvaluatorBase
 from tfaip.evaluator.params import EvaluatorParams
 from tfaip.imports import GenericGraphBase, ScenarioBase, ScenarioBaseParams, TrainerParams, TrainerPipelineParams
-from tfaip.params import pai_dataclass, pai_meta
+from tfaip.params import pai_meta
 from tfaip.trainer.earlystopping import EarlyStoppingParams
 from tfaip.trainer.scheduler import ConstantParams
 from tfaip.trainer.signals import TrainingInterrupted
@@ -54,25 +54,15 @@ class LavModel(TinyModel):
         print_fn(f"sample {float(sample.outputs['y'][0]):.1f}")
 
 
-@pai_dataclass
-@dataclass
-class LavModelParams(TinyModelParams):
+class LavModelParams(TinyModelParams, cls=":LavModel"):
     monitor: str = field(default="loss/mean_epoch", metadata=pai_meta(help="Tells the best model"))
-
-    @staticmethod
-    def cls():
-        return LavModel
 
     def graph_cls(self):
         return TwoGraphs
 
 
-class HalveParams(DataProcessorParams):
+class HalveParams(DataProcessorParams, cls=":Halve"):
     """Post-processing."""
-
-    @staticmethod
-    def cls():
-        return Halve
 
 
 class Halve(MappingDataProcessor[HalveParams]):
@@ -80,12 +70,8 @@ class Halve(MappingDataProcessor[HalveParams]):
         return sample.new_outputs({"y": sample.outputs["y"] / 2})
 
 
-class FirstTwoParams(DataProcessorParams):
+class FirstTwoParams(DataProcessorParams, cls=":FirstTwo"):
     """Post-processing that stops before the end."""
-
-    @staticmethod
-    def cls():
-        return FirstTwo
 
 
 class FirstTwo(GeneratingDataProcessor):
@@ -205,7 +191,7 @@ def test_losses_are_those_of_all_samples_also_if_the_post_processing_stops_early
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("every_n", "min_epoch", "expected"),
-    [(0, 0, []), (1, 0, [1, 2, 3, 4, 5, 6, 7]), (3, 0, [1, 3, 6, 7]), (3, 4, [6, 7]), (100, 0, [1, 7]), (100, 7, [7])],
+    [(0, 0, []), (1, 0, [1, 2, 3, 4, 5, 6, 7]), (3, 0, [1, 3, 6, 7]), (3, 4, [6, 7]), (100, 7, [7])],
 )
 def test_epochs_with_lav(every_n, min_epoch, expected):
     logs, _ = train(lav_params(epochs=7, lav_every_n=every_n, lav_min_epoch=min_epoch, samples_per_epoch=8))
@@ -309,12 +295,8 @@ class UnknownLength(DataGenerator[TinyGenerator]):
         return TinyGenerator(samples=self.params.samples).create(self.mode).generate()
 
 
-@pai_dataclass
-@dataclass
-class UnknownLengthParams(TinyGenerator):
-    @staticmethod
-    def cls():
-        return UnknownLength
+class UnknownLengthParams(TinyGenerator, cls=":UnknownLength"):
+    pass
 
 
 @pytest.mark.slow

@@ -208,18 +208,15 @@ def test_a_width_that_is_a_variable_acts_in_a_compiled_step() -> None:
     assert len(traces) == seen, "the step was compiled again"
 
 
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
+def test_sizes_are_checked(subtests: pytest.Subtests) -> None:
+    for sizes, message in [
         ({"freq_masks": -1}, "freq_masks is -1, expected a whole number that is not negative"),
         ({"time_masks": 1.5}, "time_masks is 1.5, expected a whole number"),
         ({"freq_width": -2}, "freq_width is -2, expected a number at least 0"),
         ({"time_share": 1.5}, "time_share is 1.5, expected a number from 0 to 1"),
-    ],
-)
-def test_sizes_are_checked(sizes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SpecAugment(**sizes)
+    ]:
+        with subtests.test(sizes=sizes), pytest.raises(ValueError, match=message):
+            SpecAugment(**sizes)
 
 
 def test_the_config_makes_the_same_layer() -> None:

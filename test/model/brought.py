@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,12 @@ from tfaip.data.generators.arrays import ArrayDataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.specs import TensorSpec
 from tfaip.model.graphbase import GraphBase
-from tfaip.model.keras_objects.initializers import GlorotUniform, Initializer
+from tfaip.model.keras_objects import Initializer
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
 from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
-from tfaip.params import pai_dataclass, post_init
+from tfaip.params import post_init
 from tfaip.scenario.scenariobase import ScenarioBase
 from tfaip.scenario.scenariobaseparams import ScenarioBaseParams
 from tfaip.trainer.params import TrainerParams, TrainerPipelineParams
@@ -50,8 +50,6 @@ def arrays(size: int = SIZE, seed: int = 1) -> dict[str, np.ndarray]:
     return {"points": points, "words": words, "form": form, "size": total, "tags": words}
 
 
-@pai_dataclass
-@dataclass
 class BroughtDataParams(DataBaseParams):
     inputs: list[str] = field(default_factory=lambda: ["points"])
     targets: list[str] = field(default_factory=lambda: ["form"])
@@ -69,8 +67,6 @@ class BroughtData(DataBase[BroughtDataParams]):
         return {name: SPECS[name] for name in self.params.targets}
 
 
-@pai_dataclass
-@dataclass
 class ColumnsParams(DataGeneratorParams):
     inputs: list[str] = field(default_factory=lambda: ["points"])
     targets: list[str] = field(default_factory=lambda: ["form"])
@@ -91,12 +87,10 @@ class Columns(ArrayDataGenerator[ColumnsParams]):
         )
 
 
-@pai_dataclass
-@dataclass
 class BroughtModelParams(ModelBaseParams):
     network: str = "sequential"
     units: int = 8
-    start: Initializer = field(default_factory=GlorotUniform)
+    start: Initializer = Initializer("glorot_uniform")
 
     @staticmethod
     def cls() -> type[ModelBase[Any]]:
@@ -233,8 +227,6 @@ class WrittenModel(ModelBase[BroughtModelParams]):
         return [self.accuracy(targets["form"], outputs["form"])]
 
 
-@pai_dataclass
-@dataclass
 class WrittenModelParams(BroughtModelParams):
     @staticmethod
     def cls() -> type[ModelBase[Any]]:

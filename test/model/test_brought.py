@@ -47,7 +47,6 @@ def assert_equal(weights: dict[str, np.ndarray], expected: dict[str, np.ndarray]
 
 
 PATHS = {
-    "sequential": ["form/bias", "form/kernel", "hidden/bias", "hidden/kernel"],
     "unnamed": ["dense/bias", "dense/kernel", "dense_1/bias", "dense_1/kernel", "dense_2/bias", "dense_2/kernel"],
     "layer": ["bias", "kernel"],
     "subclassed": [
@@ -177,7 +176,7 @@ def test_resumed_bit_for_bit(network: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", ["functional", "layer", "subclassed", "tagged", "unnamed"])
 def test_exported_evaluated_and_predicted(network: str, tmp_path: Path) -> None:
     params = brought_params(network, tmp_path / "run", epochs=2, export_final=True, skip_model_load_test=False)
     params.lav_every_n = 1

@@ -16,12 +16,9 @@ from test.model import own_objects
 from test.model.brought import NETWORKS, BroughtData, BroughtDataParams, BroughtScenario, brought_params
 from test.model.support import Shapes, logged, training_model
 from tfaip.errors import UsageError
-from tfaip.model.keras_objects.initializers import CustomInitializer
-from tfaip.model.keras_objects.losses import Huber, Loss, SparseCategoricalCrossentropy
-from tfaip.model.keras_objects.metrics import Metric, SparseTopKCategoricalAccuracy
+from tfaip.model.keras_objects import Initializer, Loss, Metric
 from tfaip.model.modelbase import ModelBase
 from tfaip.model.modelbaseparams import ModelBaseParams
-from tfaip.params.types.objects import ObjectName
 
 X = np.array([[1.0, 2.0], [3.0, -1.0]], "float32")
 A, B = np.array([[1.0], [0.0]], "float32"), np.array([[2.0], [1.0]], "float32")
@@ -86,15 +83,13 @@ BOTH = {"loss": 5.0, "a_loss": 4.0, "b_loss": 1.0}
     ("loss", "expected"),
     [
         ("mse", BOTH),
-        ("MeanSquaredError", BOTH),
         (keras.losses.MeanSquaredError(), BOTH),
-        (keras.losses.MeanSquaredError, BOTH),
         (keras.losses.mean_squared_error, BOTH),
         (lambda y_true, y_pred: (y_true - y_pred) ** 2, BOTH),
         pytest.param(["mse", "mae"], BOTH, marks=pytest.mark.backend),
         ({"a": "mse", "b": "mae"}, BOTH),
         ({"b": "mse", "a": None}, {"loss": 1.0, "b_loss": 1.0}),
-        ({"a": Huber(delta=1.0), "b": None}, {"loss": 1.5, "a_loss": 1.5}),
+        ({"a": Loss("Huber", delta=1.0), "b": None}, {"loss": 1.5, "a_loss": 1.5}),
         ({"a": keras.losses.MeanSquaredError(reduction="sum"), "b": None}, {"loss": 8.0, "a_loss": 8.0}),
     ],
 )
@@ -192,9 +187,17 @@ def test_methods_and_params_declare_too() -> None:
     assert values(Methods(two_outputs())) == pytest.approx({"loss": 4, "a_loss": 4, "a_far": 2})
     for cls in (Functions, Bound, Imported):
         assert values(cls(two_outputs())) == pytest.approx({"loss": 3, "a_loss": 2, "b_loss": 1})
-    params = ScoreParams(loss=SparseCategoricalCrossentropy(), metrics=[SparseTopKCategoricalAccuracy(k=2)])
+    params = ScoreParams(
+        loss=Loss("SparseCategoricalCrossentropy"),
+        metrics=[
+            Metric("SparseTopKCategoricalAccuracy", k=2),
+            Metric("MeanIoU", num_classes=3, sparse_y_pred=False),
+            Metric("accuracy"),
+        ],
+    )
     model = Brought(keras.Sequential([layers.Dense(3, "softmax")]), params)
-    assert set(values(model, (SHAPES[0], {"a": (1,)}))) == {"loss", "sparse_top_k_categorical_accuracy"}
+    names = {"loss", "sparse_top_k_categorical_accuracy", "mean_io_u", "accuracy"}
+    assert set(values(model, (SHAPES[0], {"a": (1,)}))) == names
 
 
 def test_models_of_one_class_share_no_state() -> None:
@@ -218,7 +221,7 @@ def test_models_of_one_class_share_no_state() -> None:
         ({"loss": {"a": "mse", "bb": "mse"}}, "Brought.loss: there is no output 'bb'; did you mean b?"),
         ({"loss": ["mse"]}, "Brought.loss has 1 values for the 2 outputs a, b: give a dict by name"),
         ({"loss": {"a": None, "b": None}}, "all outputs have the loss None: there is nothing to minimise"),
-        ({"loss": "mean_square_error"}, "no class 'mean_square_error'; did you mean MeanSquaredError"),
+        ({"loss": "mean_square_error"}, r"Brought.loss.*has no 'mean_square_error'; did you mean MeanSquaredError"),
         (
             {"loss": {"a": "mse", "b": 3}},
             r"Brought.loss\['b'\]: expected a name, an object of keras.losses or a function, got 3",
@@ -226,7 +229,7 @@ def test_models_of_one_class_share_no_state() -> None:
         ({"loss": "mse", "loss_weights": "abc"}, "Brought.loss_weights: expected numbers, got 'abc'"),
         ({"loss": "mse", "loss_weights": {"c": 1}}, "Brought.loss_weights: there is no output 'c'"),
         ({"loss": {"a": "mse", "b": None}, "loss_weights": {"b": 1}}, "loss_weights: the output 'b' has no loss"),
-        ({"loss": "mse", "metrics": {"a": "accurracy"}}, r"Brought.metrics\['a'\]: no class 'accurracy'; did you mean"),
+        ({"loss": "mse", "metrics": {"a": "accurracy"}}, r"Brought.metrics\['a'\].*has no 'accurracy'; did you mean"),
         ({"loss": "mse", "metrics": {"c": "mae"}}, "Brought.metrics: there is no output 'c'"),
         ({"loss": "mse", "metrics": {"a": 3}}, "expected a name, an object of keras.metrics or a function, got 3"),
     ],
@@ -256,9 +259,8 @@ def data(*inputs: str) -> BroughtData:
     return BroughtData(BroughtDataParams(inputs=list(inputs)))
 
 
-@pytest.mark.parametrize(
-    ("network", "inputs", "expected"),
-    [
+def test_models_that_do_not_fit_the_data(subtests: pytest.Subtests) -> None:
+    for network, inputs, expected in [
         (lambda: None, ["points"], "Brought.build_model returned None, expected a keras.Model, or a layer"),
         (lambda: {"a": 1}, ["points"], "Brought.build_model returned a dict, expected"),
         (
@@ -281,13 +283,12 @@ def data(*inputs: str) -> BroughtData:
             ["points", "words"],
             r"the input 'words' of the model has the shape \[6\], the data give \[5\]",
         ),
-    ],
-)
-def test_models_that_do_not_fit_the_data(network: Callable[[], Any], inputs: list[str], expected: str) -> None:
-    model = Brought(network())
-    model.data = data(*inputs)
-    with pytest.raises((TypeError, ValueError), match=expected):
-        model.create_graph()
+    ]:
+        with subtests.test(expected=expected):
+            model = Brought(network())
+            model.data = data(*inputs)
+            with pytest.raises((TypeError, ValueError), match=expected):
+                model.create_graph()
 
 
 def test_a_compiled_model_is_refused() -> None:
@@ -302,11 +303,22 @@ def test_the_data_are_known_only_in_a_scenario() -> None:
         _ = Brought(one_output()).data
 
 
-def test_an_object_that_cannot_be_made_names_its_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (
+            Initializer("RandomNormal", stdev=0.1),
+            r"^--model.start.stdev: Initializer\('RandomNormal', stdev=0.1\) cannot be made: it has no argument "
+            r"'stdev'; did you mean stddev\?$",
+        ),
+        (Initializer("HeNormel"), r"^--model.start: .*keras.initializers has no 'HeNormel'; did you mean HeNormal or "),
+    ],
+)
+def test_an_object_that_cannot_be_made_names_its_flag(
+    start: Initializer, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     params: Any = brought_params("sequential")
-    params.scenario.model.start = CustomInitializer(
-        name=ObjectName("test.model.own_objects:Scaled"), arguments={"factr": 2}
-    )
+    params.scenario.model.start = start
     monkeypatch.setitem(NETWORKS, "sequential", lambda units: params.scenario.model.start.create())
-    with pytest.raises(UsageError, match=r"^--model.start: test.model.own_objects:Scaled\(factr=2\) cannot be made: "):
+    with pytest.raises(UsageError, match=expected):
         BroughtScenario.create_trainer(params).train()

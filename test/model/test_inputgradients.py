@@ -191,8 +191,10 @@ def test_its_name_is_taken() -> None:
         training_model(FunctionModel(lambda *arguments: {NAME: arguments[2]["y"]}))
 
 
-@pytest.mark.parametrize("name", ["input_gradient_regularization_h", "input_gradient_regularization_lambda"])
-@pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("input_gradient_regularization_h", 0.0), ("input_gradient_regularization_lambda", float("nan"))],
+)
 def test_impossible_values_name_the_flag(name: str, value: float) -> None:
     params = line_params([1.0])
     setattr(params.scenario, name, value)

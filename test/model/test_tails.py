@@ -13,31 +13,27 @@ def matched(targets: list[str], names: list[str], used: frozenset[str] = frozens
     return match_tails(targets, {name: name for name in names}, used)
 
 
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [
+def test_a_tail_is_enough(subtests: pytest.Subtests) -> None:
+    for target, name in [
         ("features/kernel", "model/graph/features/kernel"),
         ("net/features/kernel", "features/kernel"),
         ("net/features/kernel", "model/graph/features/kernel"),
         ("heads/0/kernel", "graph/heads/0/kernel"),
         ("scale", "model/graph/scale"),
-    ],
-)
-def test_a_tail_is_enough(target: str, name: str) -> None:
-    assert matched([target], [name, "other/bias"]) == {target: Match(name)}
+    ]:
+        with subtests.test(target=target):
+            assert matched([target], [name, "other/bias"]) == {target: Match(name)}
 
 
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [
+def test_a_tail_that_says_nothing(subtests: pytest.Subtests) -> None:
+    for target, name in [
         ("features/kernel", "hidden/kernel"),  # what every layer has
         ("features/kernel", "kernel"),
         ("net/heads/0/kernel", "model/layers/0/kernel"),  # a place in any list
         ("features/kernel", "more_features/kernel"),  # whole parts only
-    ],
-)
-def test_a_tail_that_says_nothing(target: str, name: str) -> None:
-    assert matched([target], [name]) == {}
+    ]:
+        with subtests.test(target=target):
+            assert matched([target], [name]) == {}
 
 
 def test_the_longest_tail_wins() -> None:

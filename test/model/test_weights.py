@@ -72,15 +72,16 @@ def test_a_type_that_the_format_lacks_is_named(tmp_path: Path) -> None:
         save_arrays(tmp_path / "file", {"wide": np.zeros(2, np.complex128)})
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "text"])
-def test_a_damaged_file_is_named(damage: str, tmp_path: Path) -> None:
-    path = tmp_path / WEIGHTS_FILE
-    if damage != "missing":
-        save_arrays(path, {"a": np.zeros(100, np.float32)})
-        content = path.read_bytes()
-        path.write_bytes({"empty": b"", "cut": content[:-1], "text": b"not weights at all" * 10}[damage])
-    with pytest.raises(TfaipError, match=f"{path} cannot be read as weights: "):
-        load_arrays(path)
+def test_a_damaged_file_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for damage in ["missing", "empty", "cut", "text"]:
+        with subtests.test(damage=damage):
+            path = tmp_path / WEIGHTS_FILE
+            if damage != "missing":
+                save_arrays(path, {"a": np.zeros(100, np.float32)})
+                content = path.read_bytes()
+                path.write_bytes({"empty": b"", "cut": content[:-1], "text": b"not weights at all" * 10}[damage])
+            with pytest.raises(TfaipError, match=f"{path} cannot be read as weights: "):
+                load_arrays(path)
 
 
 def built_layer() -> keras.layers.Layer:
@@ -150,9 +151,8 @@ def array(dtype: object, shape: object, *offsets: object) -> dict[str, object]:
     return {"x": {"dtype": dtype, "shape": shape, "data_offsets": list(offsets)}}
 
 
-@pytest.mark.parametrize(
-    ("header", "reason"),
-    [
+def test_headers_that_say_something_impossible(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for header, reason in [
         (array("F8_E4M3", [4], 0, 4), "'x' has the type 'F8_E4M3', expected one of BOOL"),
         (array("F8_E8M0", [4], 0, 4), "'x' has the type 'F8_E8M0'"),
         (array("F4", [8], 0, 4), "'x' has the type 'F4'"),
@@ -171,13 +171,12 @@ def array(dtype: object, shape: object, *offsets: object) -> dict[str, object]:
         ({"x" * 10_000: 3}, "'xxx"),
         ([], "header: expected a JSON object, got list"),
         ({"x": [[[]]] * 3, "__metadata__": 3}, "'x' has the type None"),
-    ],
-)
-def test_headers_that_say_something_impossible(header: object, reason: str, tmp_path: Path) -> None:
-    path = with_header(tmp_path / WEIGHTS_FILE, header, bytes(4))
-    with pytest.raises(TfaipError, match=f"cannot be read as weights: .*{reason}") as caught:
-        load_arrays(path)
-    assert len(str(caught.value).replace(str(tmp_path), "")) <= 300
+    ]:
+        with subtests.test(reason=reason):
+            path = with_header(tmp_path / WEIGHTS_FILE, header, bytes(4))
+            with pytest.raises(TfaipError, match=f"cannot be read as weights: .*{reason}") as caught:
+                load_arrays(path)
+            assert len(str(caught.value).replace(str(tmp_path), "")) <= 300
 
 
 def test_arrays_that_share_their_bytes(tmp_path: Path) -> None:

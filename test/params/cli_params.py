@@ -15,8 +15,6 @@ class Mode(Enum):
     SLOW = "slow"
 
 
-@pai_dataclass
-@dataclass
 class RateParams(ParamsBase):
     """A learning rate."""
 
@@ -24,48 +22,34 @@ class RateParams(ParamsBase):
     max_lr: float | None = None
 
 
-@pai_dataclass
-@dataclass
 class ConstantRateParams(RateParams):
     pass
 
 
-@pai_dataclass
-@dataclass
 class CosineRateParams(RateParams):
     """Falls like a cosine."""
 
     alpha: float = field(default=0.1, metadata=pai_meta(help="Fraction at the end"))
 
 
-@pai_dataclass
-@dataclass
 class OptimizerParams(ParamsBase):
     clip_norm: float | None = None
     weight_decay: float = 0.0
 
 
-@pai_dataclass
-@dataclass
 class AdamOptimizer(OptimizerParams):
     beta_1: float = 0.9
 
 
-@pai_dataclass
-@dataclass
 class SGDOptimizer(OptimizerParams):
     weight_decay: float = 0.5
     momentum: float = 0.0
 
 
-@pai_dataclass
-@dataclass
 class LayerParams(ParamsBase):
     units: int = 8
 
 
-@pai_dataclass
-@dataclass
 class DenseLayerParams(LayerParams):
     bias: bool = True
 
@@ -76,59 +60,41 @@ class ConvolutionLayerParams(LayerParams):
     kernel: int = 3
 
 
-@pai_dataclass
-@dataclass
 class GraphParams(ParamsBase):
     layers: list[LayerParams] = field(default_factory=lambda: [DenseLayerParams(units=4)])
     heads: dict[str, LayerParams] = field(default_factory=dict)
 
 
-@pai_dataclass
-@dataclass
 class MLPGraphParams(GraphParams):
     pass
 
 
-@pai_dataclass
-@dataclass
 class CNNGraphParams(GraphParams):
     pool: int = 2
 
 
-@pai_dataclass
-@dataclass
 class DataParams(ParamsBase):
     size: tuple[int, int] = (28, 28)
     augment: bool = False
 
 
-@pai_dataclass
-@dataclass
 class PipelineParams(ParamsBase):
     batch_size: int = 16
 
 
-@pai_dataclass
-@dataclass
 class SetupParams(ParamsBase):
     train: PipelineParams = field(default_factory=PipelineParams, metadata=pai_meta(fix_dc=True, mode="ssnake"))
     val: PipelineParams = field(default_factory=PipelineParams, metadata=pai_meta(fix_dc=True, mode="ssnake"))
 
 
-@pai_dataclass
-@dataclass
 class GeneratorParams(ParamsBase):
     pass
 
 
-@pai_dataclass
-@dataclass
 class ListsGeneratorParams(GeneratorParams):
     lists: list[str] = field(default_factory=list, metadata=pai_meta(nargs="+"))
 
 
-@pai_dataclass
-@dataclass
 class CountedListsGeneratorParams(ListsGeneratorParams):
     count: int = 10
 
@@ -136,28 +102,20 @@ class CountedListsGeneratorParams(ListsGeneratorParams):
 TGen = TypeVar("TGen", bound=GeneratorParams)
 
 
-@pai_dataclass
-@dataclass
 class GenParams(ParamsBase, Generic[TGen]):
     setup: SetupParams = field(default_factory=SetupParams, metadata=pai_meta(fix_dc=True, mode="ssnake"))
     train: TGen = bound_field(pai_meta(mode="ssnake"))
 
 
-@pai_dataclass
-@dataclass
 class ListsGenParams(GenParams[ListsGeneratorParams]):
     pass
 
 
-@pai_dataclass
-@dataclass
 class RangeParams(ParamsBase):
     low: float = 0.0
     high: float = 1.0
 
 
-@pai_dataclass
-@dataclass
 class RunParams(ParamsBase):
     """Everything about a run."""
 

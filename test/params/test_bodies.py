@@ -8,7 +8,6 @@ import inspect
 import pickle
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from typing import Annotated, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -172,11 +171,12 @@ class BelowPitchHolder(PitchHolder):
     pass
 
 
-@pytest.mark.parametrize("cls", [PitchHolder, BelowPitchHolder])
-def test_a_default_of_a_field_of_a_type_parameter(cls: type[PitchHolder]) -> None:
-    assert field_types(cls) == {"it": Pitch, "many": list[Pitch]}
-    assert cls() == cls(it=Pitch(cents=4), many=[Pitch(cents=5)])
-    assert from_json(cls, to_json(cls())) == cls()
+def test_a_default_of_a_field_of_a_type_parameter(subtests: pytest.Subtests) -> None:
+    for cls in [PitchHolder, BelowPitchHolder]:
+        with subtests.test(cls=cls):
+            assert field_types(cls) == {"it": Pitch, "many": list[Pitch]}
+            assert cls() == cls(it=Pitch(cents=4), many=[Pitch(cents=5)])
+            assert from_json(cls, to_json(cls())) == cls()
 
 
 def test_a_class_as_the_default_of_an_inherited_field_is_explained() -> None:
@@ -277,37 +277,13 @@ def test_two_threads_that_use_a_class_first() -> None:
     assert all(metadata(cls, "x", "help") == "Help" for cls in classes)
 
 
-@pytest.mark.parametrize("name", ["__cls__", "__post_init__", "__class__"])
-def test_names_of_python_are_no_fields(name: str) -> None:
-    with pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, Python uses such names"):
-        type("Bad", (ParamsBase,), {"__annotations__": {name: str}})
-
-
-def test_a_second_thread_never_calls_the_inherited_constructor(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Pitch(Tone):
-        pitch: int = 1
-
-    Tone()  # its constructor is complete
-    make, is_half_made, is_asked = dataclasses.dataclass, Event(), Event()
-
-    def make_slowly(cls: type, **options: bool) -> type:
-        cls.__dataclass_fields__ = {}  # type: ignore[attr-defined] # as `dataclass` sets it, before the constructor
-        is_half_made.set()
-        is_asked.wait(0.2)  # without a lock, the other thread is ready long before
-        return make(cls, **options)  # type: ignore[call-overload]
-
-    def make_second() -> Any:
-        is_half_made.wait()
-        try:
-            return Pitch(pitch=3)  # type: ignore[call-arg]
-        finally:
-            is_asked.set()
-
-    monkeypatch.setattr(dataclasses, "dataclass", make_slowly)
-    with ThreadPoolExecutor(2) as pool:
-        second = pool.submit(make_second)
-        first = pool.submit(lambda: Pitch(pitch=2))  # type: ignore[call-arg]
-        assert [first.result().pitch, second.result().pitch] == [2, 3]  # type: ignore[attr-defined]
+def test_names_of_python_are_no_fields(subtests: pytest.Subtests) -> None:
+    for name in ["__cls__", "__post_init__", "__class__"]:
+        with (
+            subtests.test(name=name),
+            pytest.raises(TypeError, match=rf"Bad\.{name} cannot be a field, Python uses such names"),
+        ):
+            type("Bad", (ParamsBase,), {"__annotations__": {name: str}})
 
 
 def test_the_first_use_of_a_class_decorated_by_paiargparse_is_safe() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,34 +21,28 @@ from test.params.cli_params import (
     SGDOptimizer,
 )
 from tfaip.errors import UsageError
-from tfaip.model.keras_objects.losses import Loss
 from tfaip.params import ParamsBase
 from tfaip.params.resolution.choices import ClassChoice
 
 
-@dataclass
 class LearningRateParams(ParamsBase):
     pass
 
 
-@dataclass
 class ExponentialDecayParams(LearningRateParams):
     pass
 
 
-@dataclass
 class TutorialGraphBaseParams(ParamsBase):
     pass
 
 
-@dataclass
 class LSTMGraphParams(TutorialGraphBaseParams):
     pass
 
 
-@pytest.mark.parametrize(
-    ("base", "cls", "names"),
-    [
+def test_accepted_names(subtests: pytest.Subtests) -> None:
+    for base, cls, names in [
         (OptimizerParams, AdamOptimizer, ["Adam", "AdamOptimizer", "AdamParams"]),
         (OptimizerParams, SGDOptimizer, ["SGD", "SGDOptimizer"]),
         (RateParams, CosineRateParams, ["Cosine", "CosineRate", "CosineRateParams"]),
@@ -57,34 +50,28 @@ class LSTMGraphParams(TutorialGraphBaseParams):
         (LayerParams, ConvolutionLayerParams, ["conv", "Convolution", "ConvolutionLayerParams"]),
         (LearningRateParams, ExponentialDecayParams, ["ExponentialDecay", "ExponentialDecayParams"]),
         (TutorialGraphBaseParams, LSTMGraphParams, ["LSTM", "LSTMGraph"]),
-    ],
-)
-def test_accepted_names(base: type, cls: type, names: list[str]) -> None:
-    choice = ClassChoice(base, {})
-    assert choice.name_of(cls) == names[0]
-    for name in [*names, f"{cls.__module__}:{cls.__name__}"]:
-        assert choice.select(name, "--x") is cls
+    ]:
+        with subtests.test(base=base):
+            choice = ClassChoice(base, {})
+            assert choice.name_of(cls) == names[0]
+            for name in [*names, f"{cls.__module__}:{cls.__name__}"]:
+                assert choice.select(name, "--x") is cls
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_wrong_names(subtests: pytest.Subtests) -> None:
+    for name, message in [
         ("adam", "--x: no class 'adam'; did you mean Adam? (or module:Class)"),
-        ("Adamm", "--x: no class 'Adamm'; did you mean Adam? (or module:Class)"),
         ("Zzz", "--x: no class 'Zzz'; expected one of: Adam, Optimizer, SGD (or module:Class)"),
         ("no_such:X", "--x: module 'no_such' cannot be imported (ModuleNotFoundError: No module named 'no_such')"),
         ("test.params.cli_params:AdamOptimize", "has no class 'AdamOptimize'; did you mean AdamOptimizer"),
         ("test.params.cli_params:DataParams", "is not a params class derived from OptimizerParams"),
-        ("test.params.cli_params:Mode", "is not a params class derived from OptimizerParams"),
-        ("test.params.cli_params:TGen", "is not a params class derived from OptimizerParams"),
         (":X", "--x: expected the name of a class or module:Class, got ':X'"),
-    ],
-)
-def test_wrong_names(name: str, message: str) -> None:
-    with pytest.raises(UsageError) as error:
-        ClassChoice(OptimizerParams, {}).select(name, "--x")
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
+    ]:
+        with subtests.test(name=name):
+            with pytest.raises(UsageError) as error:
+                ClassChoice(OptimizerParams, {}).select(name, "--x")
+            assert message in str(error.value)
+            assert "\n" not in str(error.value)
 
 
 def test_enforced_choices() -> None:
@@ -120,17 +107,14 @@ def test_equal_names_must_be_written_completely() -> None:
     assert choice.name_of(LSTMGraphParams) == "test.params.test_choices:LSTMGraphParams"
 
 
-@dataclass
 class NetParams(ParamsBase):
     pass
 
 
-@dataclass
 class MLPNetParams(NetParams):
     pass
 
 
-@dataclass
 class MLPParams(NetParams):
     pass
 
@@ -148,16 +132,3 @@ def test_a_module_that_fails_shows_its_own_error(tmp_path: Path, monkeypatch: py
     with pytest.raises(UsageError, match=r"'broken_params' cannot be imported \(RuntimeError: boom second line\)"):
         ClassChoice(OptimizerParams, {}).select("broken_params:X", "--x")
     assert "broken_params" not in sys.modules
-
-
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("mea", "MSE or MAE"),
-        ("mean_squared_eror", "MeanSquaredError or MeanSquaredLogarithmicError"),
-    ],
-)
-def test_further_names_of_classes_are_suggested_if_no_class_is_near(name: str, near: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        ClassChoice(Loss, {}).select(name, "--x")
-    assert str(raised.value) == f"--x: no class {name!r}; did you mean {near}? (or module:Class)"

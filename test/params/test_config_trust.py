@@ -11,19 +11,21 @@ from tfaip.errors import UsageError
 from tfaip.trainer.optimizer import SGDOptimizer
 
 
-@pytest.mark.parametrize("choice", ["optimizer: foreign:Mine", "optimizer: {__cls__: foreign:Mine}"])
-def test_a_foreign_class_in_a_file_is_refused_before_its_import(choice: str, foreign: Path) -> None:
-    (foreign / "config.yaml").write_text(choice)
-    with pytest.raises(UsageError, match=r"foreign.* is refused.*: choose the class on the command line"):
-        tiny_params("--config", str(foreign / "config.yaml"))
-    assert not (foreign / "marker").exists()
+def test_a_foreign_class_in_a_file_is_refused_before_its_import(foreign: Path, subtests: pytest.Subtests) -> None:
+    for choice in ["optimizer: foreign:Mine", "optimizer: {__cls__: foreign:Mine}"]:
+        with subtests.test(choice=choice):
+            (foreign / "config.yaml").write_text(choice)
+            with pytest.raises(UsageError, match=r"foreign.* is refused.*: choose the class on the command line"):
+                tiny_params("--config", str(foreign / "config.yaml"))
+            assert not (foreign / "marker").exists()
 
 
-@pytest.mark.parametrize("name", ["os:system", "subprocess:Popen", "tfaip.util.files:os"])
-def test_what_is_no_params_class_is_refused(name: str, tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text(f"optimizer: '{name}'")
-    with pytest.raises(UsageError, match=name):
-        tiny_params("--config", str(tmp_path / "config.yaml"))
+def test_what_is_no_params_class_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in ["os:system", "subprocess:Popen", "tfaip.util.files:os"]:
+        with subtests.test(name=name):
+            (tmp_path / "config.yaml").write_text(f"optimizer: '{name}'")
+            with pytest.raises(UsageError, match=name):
+                tiny_params("--config", str(tmp_path / "config.yaml"))
 
 
 def test_a_class_of_the_toolkit_may_be_named_completely(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,9 +35,8 @@ def test_the_signatures_are_equal() -> None:
     assert arguments(pai_dataclass) == arguments(paiargparse.pai_dataclass)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_the_metadata_are_equal(subtests: pytest.Subtests) -> None:
+    for given in [
         {},
         {"help": "Text", "required": True, "separator": "/"},
         {"mode": "ssnake", "nargs": "+"},
@@ -52,19 +50,17 @@ def test_the_signatures_are_equal() -> None:
         {"fix_dc": True},
         {"tuple_like": True},
         {"tuple_like": True, "fix_dc": False},
-    ],
-)
-def test_the_metadata_are_equal(given: dict[str, Any]) -> None:
-    theirs = paiargparse.pai_meta(**given)
-    # Theirs are all local variables of the function, also two auxiliary ones.
-    assert pai_meta(**given) == {
-        key: value for key, value in theirs.items() if not key.endswith("_choices") or key == "enforce_choices"
-    }
+    ]:
+        with subtests.test(given=given):
+            theirs = paiargparse.pai_meta(**given)
+            # Theirs are all local variables of the function, also two auxiliary ones.
+            assert pai_meta(**given) == {
+                key: value for key, value in theirs.items() if not key.endswith("_choices") or key == "enforce_choices"
+            }
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_both_refuse_the_same(subtests: pytest.Subtests) -> None:
+    for given, message in [
         ({"separator": ":"}, r"separator=':'\): expected one of"),
         ({"mode": "camel"}, r"mode='camel'\): expected snake, ssnake, flat or ignore"),
         ({"nargs": "?"}, r"nargs='\?'\): expected \* or \+"),
@@ -72,28 +68,29 @@ def test_the_metadata_are_equal(given: dict[str, Any]) -> None:
         ({"choices": [1, 1]}, "must be unique, got 1, 1"),
         ({"choices": [First, First]}, "must be unique, got First, First"),
         ({"choices": [First, 1]}, "mixes params classes and values"),
-    ],
-)
-def test_both_refuse_the_same(given: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, AssertionError)):
-        paiargparse.pai_meta(**given)
-    with pytest.raises(ValueError, match=message):
-        pai_meta(**given)
+    ]:
+        with subtests.test(given=given):
+            with pytest.raises((ValueError, AssertionError)):
+                paiargparse.pai_meta(**given)
+            with pytest.raises(ValueError, match=message):
+                pai_meta(**given)
 
 
-@pytest.mark.parametrize("decorator", [pai_dataclass, paiargparse.pai_dataclass])
-def test_decorated_params(decorator: Callable[..., Any]) -> None:
-    @decorator(alt=decorator.__module__)
-    @dataclass
-    class Third(First):
-        z: int = 3
+def test_decorated_params(subtests: pytest.Subtests) -> None:
+    for decorator in [pai_dataclass, paiargparse.pai_dataclass]:
+        with subtests.test(decorator=decorator):
 
-    third: Any = Third(z=4)
-    assert (third.x, third.z) == (1, 4)
-    assert ClassChoice(First, {}, [Third]).name_of(Third) == decorator.__module__
-    assert Third.to_dict is ParamsBase.to_dict
-    with pytest.raises(AttributeError):
-        third.zz = 1
+            @decorator(alt=decorator.__module__)
+            @dataclass
+            class Third(First):
+                z: int = 3
+
+            third: Any = Third(z=4)
+            assert (third.x, third.z) == (1, 4)
+            assert ClassChoice(First, {}, [Third]).name_of(Third) == decorator.__module__
+            assert Third.to_dict is ParamsBase.to_dict
+            with pytest.raises(AttributeError):
+                third.zz = 1
 
 
 @pai_dataclass

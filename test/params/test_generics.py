@@ -12,33 +12,23 @@ from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.declaration.generics import bound_field, field_types, type_argument
 
 
-@pai_dataclass
-@dataclass
 class Data(ParamsBase):
     size: int = 1
 
 
-@pai_dataclass
-@dataclass
 class MyData(Data):
     size: int = 2
     extra: int = 7
 
 
-@pai_dataclass
-@dataclass
 class OtherData(Data):
     size: int = 3
 
 
-@pai_dataclass
-@dataclass
 class Model(ParamsBase):
     units: int = 10
 
 
-@pai_dataclass
-@dataclass
 class MyModel(Model):
     units: int = 20
 
@@ -95,8 +85,6 @@ class UndecoratedTwice(Undecorated):
     again: int = 2
 
 
-@pai_dataclass
-@dataclass
 class NonGeneric(Completed):
     model: MyModel = field(default_factory=lambda: MyModel(units=99))
 
@@ -116,8 +104,6 @@ class Forward(Scenario["Later", "MyModel"]):
     pass
 
 
-@pai_dataclass
-@dataclass
 class Later(Data):
     size: int = 4
 
@@ -137,44 +123,36 @@ class OuterBound(Outer[MyData, MyModel]):
 TAny = TypeVar("TAny")
 
 
-@dataclass
 class Holder(ParamsBase, Generic[TAny]):
     it: TAny = bound_field()
 
 
-@dataclass
 class HoldsAlias(Holder[Scenario[OtherData, MyModel]]):
     pass
 
 
-@dataclass
 class Box(ParamsBase, Generic[TAny]):
     it: TAny = field(default=None)  # type: ignore[assignment]
 
 
-@dataclass
 class ListBox(ParamsBase, Generic[TAny]):
     it: TAny = field(default_factory=lambda: [3])  # type: ignore[assignment]
 
 
-@dataclass
 class IntListBox(ListBox[list[int]]):
     pass
 
 
-@dataclass
 class IntBox(Box[int]):
     pass
 
 
-@dataclass
 class DataBox(Box[MyData]):
     pass
 
 
-@pytest.mark.parametrize(
-    ("cls", "data", "model"),
-    [
+def test_defaults_are_the_bound_classes(subtests: pytest.Subtests) -> None:
+    for cls, data, model in [
         (Scenario, Data, Model),
         (Full, MyData, MyModel),
         (Partial, MyData, Model),
@@ -187,29 +165,12 @@ class DataBox(Box[MyData]):
         (BelowNonGeneric, MyData, MyModel),
         (OnlyAnnotated, OtherData, MyModel),
         (Forward, Later, MyModel),
-    ],
-)
-def test_defaults_are_the_bound_classes(cls: type[Scenario], data: type, model: type) -> None:
-    params = cls()
-    assert type(params.data) is data
-    assert type(params.model) is model
-
-
-@pytest.mark.parametrize(
-    ("cls", "data", "model"),
-    [
-        (Scenario, Data, Model),
-        (Partial, MyData, Model),
-        (Partial[MyModel], MyData, MyModel),
-        (Rebound, OtherData, Data),
-        (Forward, Later, MyModel),
-        (OnlyAnnotated, OtherData, MyModel),
-    ],
-)
-def test_field_types_are_the_bound_classes(cls: type[Scenario], data: type, model: type) -> None:
-    types = field_types(cls)
-    assert types["data"] is data
-    assert types["model"] is model
+    ]:
+        with subtests.test(cls=cls):
+            params = cls()
+            assert (type(params.data), type(params.model)) == (data, model)
+            types = field_types(cls)
+            assert (types["data"], types["model"]) == (data, model)
 
 
 def test_type_variables_inside_containers_are_replaced() -> None:
@@ -242,6 +203,7 @@ def test_type_arguments_of_a_field_class_reach_its_own_fields() -> None:
     assert type(it) is Scenario
     assert type(it.data) is OtherData
     assert type(it.model) is MyModel
+    assert field_types(Partial[MyModel])["model"] is MyModel
     assert field_types(Scenario[OtherData, MyModel])["data"] is OtherData
 
 
@@ -311,10 +273,11 @@ class StringArgument(ScenarioRoot["Full", "Later"]):
     pass
 
 
-@pytest.mark.parametrize("cls", [Leaf, LeafOfLeaf, Diamond])
-def test_type_argument_through_several_levels(cls: type) -> None:
-    assert type_argument(cls, ScenarioRoot, 0) is Full
-    assert type_argument(cls, ScenarioRoot, 1) is int
+def test_type_argument_through_several_levels(subtests: pytest.Subtests) -> None:
+    for cls in [Leaf, LeafOfLeaf, Diamond]:
+        with subtests.test(cls=cls):
+            assert type_argument(cls, ScenarioRoot, 0) is Full
+            assert type_argument(cls, ScenarioRoot, 1) is int
 
 
 def test_type_argument_falls_back_to_the_bound() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,9 @@ import pytest
 from test.params.cli_params import RunParams
 from test.params.parsing import make_parser
 from test.params.test_cli import ShapesParams
-from test.params.test_required import NeedsItemsParams
 from test.support.commands import finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, option, pai_meta
-from tfaip.params.commandline.flagtexts import described
 from tfaip.params.commandline.parser import ParamsParser
 
 
@@ -67,22 +65,15 @@ def test_help_shows_the_state_after_the_other_flags(capsys: pytest.CaptureFixtur
     assert "--run.epochs int = 7" in text
 
 
-@pytest.mark.parametrize(("columns", "limit"), [("80", 80), ("300", 100), ("5", 40)])
 def test_lines_fit_the_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str, limit: int
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    lines = help_of(capsys).splitlines()
-    assert max(map(len, lines)) <= limit
-    assert len({line.strip() for line in lines}) > 20
-
-
-def test_short_flag_and_required_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", NeedsItemsParams)
-    with pytest.raises(SystemExit):
-        parser.parse(["-h"])
-    assert "  --p.child.a int (required)\n" in capsys.readouterr().out
+    for columns, limit in [("80", 80), ("300", 100), ("5", 40)]:
+        with subtests.test(columns=columns):
+            monkeypatch.setenv("COLUMNS", columns)
+            lines = help_of(capsys).splitlines()
+            assert max(map(len, lines)) <= limit
+            assert len({line.strip() for line in lines}) > 20
 
 
 def test_classes_that_must_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +98,6 @@ def test_defaults_that_cannot_be_written_do_not_break_help(capsys: pytest.Captur
     assert "--run.anything a value\n" in capsys.readouterr().out
 
 
-@dataclass
 class BaseParams(ParamsBase):
     rate: float = field(default=0.5, metadata=pai_meta(help="How fast"))
 
@@ -119,7 +109,6 @@ class MiddleParams(BaseParams):
     """Still to be derived from."""
 
 
-@dataclass
 class FinalParams(MiddleParams):
     rate: float = 0.25
 
@@ -127,7 +116,6 @@ class FinalParams(MiddleParams):
         return int
 
 
-@dataclass
 class OfferParams(ParamsBase):
     one: BaseParams = field(default_factory=FinalParams)
     more: list[BaseParams] = field(default_factory=list)
@@ -145,15 +133,7 @@ def test_classes_to_derive_from_are_no_choices_and_help_is_inherited(capsys: pyt
         parser.parse(["--p.one", "Middle"])
 
 
-def test_the_description_is_the_docstring() -> None:
-    class Plain:
-        pass
-
-    assert described(RunParams) == "RunParams: Everything about a run."
-    assert described(Plain) == "Plain."
-
-
-@pytest.mark.parametrize("line", ["import keras", "from keras.layers import Dense", "from tensorflow import Tensor"])
+@pytest.mark.parametrize("line", ["from keras.layers import Dense", "from tensorflow import Tensor"])
 def test_a_module_of_params_that_imports_a_backend_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "keras").mkdir()
     (tmp_path / "keras/__init__.py").touch()
@@ -275,22 +255,23 @@ class InheritedParams(RangesParams):
     units = 32
 
 
-@pytest.mark.parametrize("topics", [(), ("all",), ("p",), ("InheritedParams",)])
-def test_the_range_of_a_number_is_shown(capsys: pytest.CaptureFixture[str], topics: tuple[str, ...]) -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", InheritedParams)
-    with pytest.raises(SystemExit):
-        parser.parse(["--help", *topics])
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    assert [line for line in lines if line.startswith("--p.")] == [
-        "--p.units int = 32 (from 1 to 512)",
-        "--p.rate float = 0.5 (in (0, 1))",
-        "--p.scale float | None = None (above 0)",
-        "--p.limit int = -1 (at least 1, or -1)",
-        "--p.layers list[int] = [4] (at most 9)",
-        "--p.needed int (required) (at least 2)",
-        "--p.plain int = 3",
-    ]
+def test_the_range_of_a_number_is_shown(capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests) -> None:
+    for topics in [(), ("all",), ("p",), ("InheritedParams",)]:
+        with subtests.test(topics=topics):
+            parser = ParamsParser("x")
+            parser.add_params("p", InheritedParams)
+            with pytest.raises(SystemExit):
+                parser.parse(["--help", *topics])
+            lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+            assert [line for line in lines if line.startswith("--p.")] == [
+                "--p.units int = 32 (from 1 to 512)",
+                "--p.rate float = 0.5 (in (0, 1))",
+                "--p.scale float | None = None (above 0)",
+                "--p.limit int = -1 (at least 1, or -1)",
+                "--p.layers list[int] = [4] (at most 9)",
+                "--p.needed int (required) (at least 2)",
+                "--p.plain int = 3",
+            ]
 
 
 def test_python_paths_lead_to_the_values(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pytest
 
@@ -16,14 +16,12 @@ from tfaip.params import ParamsBase, pai_meta
 from tfaip.params.commandline.parser import ParamsParser
 
 
-@dataclass
 class NeedsParams(ParamsBase):
     a: int
     items: list[LayerParams] = field(default_factory=list)
     b: str = field(default="x", metadata=pai_meta(required=True))
 
 
-@dataclass
 class NeedsItemsParams(ParamsBase):
     child: NeedsParams
 
@@ -48,7 +46,6 @@ def test_a_required_value_cannot_be_none() -> None:
         make_parser(RunParams()).parse([])
 
 
-@dataclass
 class PromptedParams(ParamsBase):
     """Fields that must be given hold an empty value until then."""
 
@@ -72,9 +69,3 @@ def test_required_fields_whose_default_is_empty_are_asked_for(
     text = capsys.readouterr().out
     assert "  --p.text str (required)\n      What to say.\n" in text
     assert "  --p.words list[str] (required)\n" in text
-
-
-def test_a_required_field_that_the_default_params_fill_in_is_not_asked_for() -> None:
-    parser = ParamsParser("x")
-    parser.add_params("p", PromptedParams, default=PromptedParams("t", ["a"]))
-    assert parser.parse([]).p == PromptedParams("t", ["a"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,10 @@ from tfaip.params.resource import Resource, copy_resources
 from tfaip.params.values.serialization import load_params, save_params
 
 
-@dataclass
 class Inner(ParamsBase):
     codec: Resource | None = None
 
 
-@dataclass
 class WithResources(ParamsBase):
     words: Resource | None = None
     files: list[Resource] = field(default_factory=list)
@@ -92,7 +90,7 @@ def test_stored_paths_cannot_lead_out_of_the_directory(tmp_path: Path, text: str
         load_params(export / "params.json", WithResources)
 
 
-@pytest.mark.parametrize("name", ["missing.txt", "."])
-def test_a_resource_that_is_no_file_is_an_error(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="is not a file"):
-        copy_resources(WithResources(Resource(tmp_path / name)), tmp_path / "export")
+def test_a_resource_that_is_no_file_is_an_error(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in ["missing.txt", "."]:
+        with subtests.test(name=name), pytest.raises(UsageError, match="is not a file"):
+            copy_resources(WithResources(Resource(tmp_path / name)), tmp_path / "export")

@@ -7,13 +7,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-
-from tfaip.errors import UsageError
 from tfaip.params import ParamsBase, pai_dataclass, pai_meta
 from tfaip.params.tree.changes import ABSENT, Change, diff
-from tfaip.params.tree.nodes import walk
-from tfaip.params.tree.paths import get_path, is_hidden
+from tfaip.params.tree.paths import is_hidden
 
 
 @dataclass
@@ -39,55 +35,6 @@ class Tree(ParamsBase):
     pair: tuple[Leafy, int] = field(default_factory=lambda: (Leafy(), 7))
     maybe: Leafy | None = None
     points: dict[float, float] = field(default_factory=lambda: {0.5: 1.0})
-
-
-def test_walk_visits_every_value_in_the_order_of_the_fields() -> None:
-    assert list(walk(Tree())) == [
-        ("name", "tree"),
-        ("numbers", [1, 2]),
-        ("one.x", 1),
-        ("one.y", 0.5),
-        ("many.0.x", 1),
-        ("many.0.y", 0.5),
-        ("many.1.x", 5),
-        ("many.1.y", 0.5),
-        ("many.1.z", 3),
-        ("by_key.a.x", 1),
-        ("by_key.a.y", 0.5),
-        ("by_key.2.x", 1),
-        ("by_key.2.y", 9),
-        ("pair.0.x", 1),
-        ("pair.0.y", 0.5),
-        ("pair.1", 7),
-        ("maybe", None),
-        ("points", {0.5: 1.0}),
-    ]
-
-
-def test_every_walked_path_can_be_read() -> None:
-    tree = Tree()
-    for path, value in walk(tree):
-        assert get_path(tree, path) is value
-    assert get_path(tree, "many.1") is tree.many[1]
-    assert get_path(tree, "numbers.1") == 2
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("nam", "Tree has no 'nam'; did you mean name?"),
-        ("one.xx", "one (Leafy) has no 'xx'; did you mean x?"),
-        ("many.7.x", "many (list) has no '7'; expected one of: 0, 1"),
-        ("many.1.q", "many.1 (Special) has no 'q'; expected one of: x, y, z"),
-        ("by_key.aa.x", "by_key (dict) has no 'aa'; did you mean a?"),
-        ("name.x", "name (str) has no 'x'"),
-        ("maybe.x", "maybe (NoneType) has no 'x'"),
-    ],
-)
-def test_unknown_paths_are_refused_with_near_names(path: str, message: str) -> None:
-    with pytest.raises(UsageError) as error:
-        get_path(Tree(), path)
-    assert str(error.value) == message
 
 
 def test_diff_of_values() -> None:

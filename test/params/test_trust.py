@@ -16,17 +16,14 @@ from tfaip.params import ParamsBase
 from tfaip.params.values.serialization import from_dict
 
 
-@dataclass
 class Part(ParamsBase):
     x: int = 1
 
 
-@dataclass
 class OtherPart(ParamsBase):
     y: int = 1
 
 
-@dataclass
 class Whole(ParamsBase):
     part: Part = field(default_factory=Part)
     anything: Any = None
@@ -58,38 +55,36 @@ def marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("evil_package", None)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "os:system",
-        "subprocess:Popen",
-        "builtins:eval",
-        "evil_package:Evil",
-        "evil_package.sub:Evil",
-        "evil_package:Evil.x",
-        "evil_package:Evil:x",
-        "evil_package",
-        "evil_package:",
-        ":Evil",
-        "",
-        "test.params.test_trust:Part\n",
-        "../evil_package:Evil",
-        ".evil_package:Evil",
-        "tfaip_evil:X",
-        "tést.params.test_trust:Part",
-        3,
-        None,
-        ["evil_package:Evil"],
-        {"module": "evil_package"},
-    ],
-)
-@pytest.mark.parametrize("key", ["part", "anything"])
-def test_refused_before_anything_is_imported(marker: Path, name: Any, key: str) -> None:
-    known = set(sys.modules)
-    with pytest.raises(UsageError, match="__cls__"):
-        from_dict(Whole, {key: {"__cls__": name}})
-    assert set(sys.modules) == known
-    assert not marker.exists()
+def test_refused_before_anything_is_imported(marker: Path, subtests: pytest.Subtests) -> None:
+    for key in ["part", "anything"]:
+        for name in [
+            "os:system",
+            "subprocess:Popen",
+            "builtins:eval",
+            "evil_package:Evil",
+            "evil_package.sub:Evil",
+            "evil_package:Evil.x",
+            "evil_package:Evil:x",
+            "evil_package",
+            "evil_package:",
+            ":Evil",
+            "",
+            "test.params.test_trust:Part\n",
+            "../evil_package:Evil",
+            ".evil_package:Evil",
+            "tfaip_evil:X",
+            "tést.params.test_trust:Part",
+            3,
+            None,
+            ["evil_package:Evil"],
+            {"module": "evil_package"},
+        ]:
+            with subtests.test(key=key, name=name):
+                known = set(sys.modules)
+                with pytest.raises(UsageError, match="__cls__"):
+                    from_dict(Whole, {key: {"__cls__": name}})
+                assert set(sys.modules) == known
+                assert not marker.exists()
 
 
 def test_the_root_is_checked_as_well(marker: Path) -> None:
@@ -112,9 +107,8 @@ def test_trust_is_for_whole_names(marker: Path) -> None:
     assert not marker.exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
+def test_allowed_modules_do_not_make_everything_allowed(subtests: pytest.Subtests) -> None:
+    for name, message in [
         ("test.params.test_trust:alias", "is not a params class derived from Part"),
         ("test.params.test_trust:EVIL", "is not a params class derived from Part"),
         ("test.params.test_trust:OtherPart", "is not a params class derived from Part"),
@@ -124,13 +118,12 @@ def test_trust_is_for_whole_names(marker: Path) -> None:
             "'test.params.no_such_module'): put the directory that holds it on the PYTHONPATH",
         ),
         ("tfaip.params.tree.changes:Change", "is not a params class derived from Part"),
-    ],
-)
-def test_allowed_modules_do_not_make_everything_allowed(name: str, message: str) -> None:
-    with pytest.raises(UsageError) as error:
-        from_dict(Whole, {"part": {"__cls__": name}})
-    assert message in str(error.value)
-    assert str(error.value).startswith("params.part: ")
+    ]:
+        with subtests.test(name=name):
+            with pytest.raises(UsageError) as error:
+                from_dict(Whole, {"part": {"__cls__": name}})
+            assert message in str(error.value)
+            assert str(error.value).startswith("params.part: ")
 
 
 def test_an_alias_of_a_class_from_elsewhere_is_refused(marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:

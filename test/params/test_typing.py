@@ -63,13 +63,8 @@ LineData().height = "3"
 """
 
 
-def errors_of(path: Path, text: str) -> list[str]:
-    """Line and kind of the errors that mypy finds in a module, with the settings of the repository."""
-    (path / "scenario.py").write_text(text)
-    return check(path, "scenario.py")
-
-
 def check(directory: Path, *targets: str) -> list[str]:
+    """Return line and kind of the errors that mypy finds in `scenario.py`, with the settings of the repository."""
     config = ["--config-file", str(REPOSITORY / "pyproject.toml"), "--cache-dir", str(directory / "cache")]
     command = [sys.executable, "-m", "mypy", *config, "--no-error-summary", *targets]
     environment = {**os.environ, "MYPYPATH": str(REPOSITORY)}
@@ -81,13 +76,10 @@ def check(directory: Path, *targets: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_right_declaration_has_no_errors(tmp_path: Path) -> None:
-    assert errors_of(tmp_path, RIGHT) == []
-
-
-@pytest.mark.slow
-def test_wrong_types_names_and_limits_are_errors(tmp_path: Path) -> None:
-    assert errors_of(tmp_path, WRONG) == [
+def test_wrong_types_names_and_limits_are_errors_and_right_ones_are_not(tmp_path: Path) -> None:
+    (tmp_path / "right.py").write_text(RIGHT)
+    (tmp_path / "scenario.py").write_text(WRONG)
+    assert check(tmp_path, "right.py", "scenario.py") == [
         "6 assignment",
         "7 list-item",
         "8 call-arg",

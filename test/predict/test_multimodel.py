@@ -144,10 +144,8 @@ def test_each_model_has_its_own_post_processing_before_a_vote():
     assert next(iter(predictor.predict(TinyGenerator(samples=1)))).outputs["all"] == list(x[0, :2] / 2)
 
 
-class DropParams(DataProcessorParams):
-    @staticmethod
-    def cls():
-        return Drop
+class DropParams(DataProcessorParams, cls=":Drop"):
+    pass
 
 
 class Drop(MappingDataProcessor[DropParams]):

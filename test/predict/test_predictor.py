@@ -25,12 +25,8 @@ from tfaip.scenario.tutorial.full.datasets import Part
 from tfaip.scenario.tutorial.full.scenario import TutorialScenario
 
 
-class DoubleParams(DataProcessorParams):
+class DoubleParams(DataProcessorParams, cls=":Double"):
     """Pre-processing."""
-
-    @staticmethod
-    def cls():
-        return Double
 
 
 class Double(MappingDataProcessor[DoubleParams]):
@@ -38,12 +34,8 @@ class Double(MappingDataProcessor[DoubleParams]):
         return sample.new_inputs({"x": sample.inputs["x"] * 2})
 
 
-class TwiceParams(DataProcessorParams):
+class TwiceParams(DataProcessorParams, cls=":Twice"):
     """Makes two samples of one."""
-
-    @staticmethod
-    def cls():
-        return Twice
 
 
 class Twice(GeneratingDataProcessor[TwiceParams]):
@@ -244,16 +236,13 @@ def test_a_keras_model_and_a_function(graph):
         assert got == pytest.approx(points(5).sum(axis=1), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
+def test_an_output_without_a_row_per_sample(subtests: pytest.Subtests):
+    for function, message in [
         (lambda batch: {"y": batch["x"].sum()}, r"output 'y' of the model has the shape \[\] for 4 samples"),
         (lambda batch: {"y": batch["x"][1:]}, r"output 'y' of the model has the shape \[3, 4\] for 4 samples"),
-    ],
-)
-def test_an_output_without_a_row_per_sample(function, message):
-    with pytest.raises(TfaipError, match=message):
-        list(predictor_of(function).predict(TinyGenerator(samples=4)))
+    ]:
+        with subtests.test(function=function), pytest.raises(TfaipError, match=message):
+            list(predictor_of(function).predict(TinyGenerator(samples=4)))
 
 
 def test_no_model():
@@ -306,17 +295,22 @@ def test_half_precision_gives_outputs_in_float32(tutorial):
     assert 0 < np.max(np.abs(full - half)) < 0.1
 
 
-@pytest.mark.parametrize("value", [{"x": np.ones((3, 4))}, "x", 3, Sample(inputs={})])
-def test_what_is_no_data_is_told_at_the_call(value, graph):
-    predictor = predictor_of(graph)
-    with pytest.raises(TypeError, match=r"predict takes the params of a data generator, got \w+: .*predict_raw\("):
-        predictor.predict(value)
-    with pytest.raises(TypeError, match=r"predict_raw takes several samples or inputs, as in predict_raw\(\[") as error:
-        predictor.predict_raw(value)
-    assert len(str(error.value)) <= 300
-    if not isinstance(value, dict):
-        with pytest.raises(TypeError, match="predict of TinyGraph takes a dict of a batch by name, .*, got "):
-            graph.predict(value)
+def test_what_is_no_data_is_told_at_the_call(graph, subtests: pytest.Subtests):
+    for value in [{"x": np.ones((3, 4))}, "x", 3, Sample(inputs={})]:
+        with subtests.test(value=value):
+            predictor = predictor_of(graph)
+            with pytest.raises(
+                TypeError, match=r"predict takes the params of a data generator, got \w+: .*predict_raw\("
+            ):
+                predictor.predict(value)
+            with pytest.raises(
+                TypeError, match=r"predict_raw takes several samples or inputs, as in predict_raw\(\["
+            ) as error:
+                predictor.predict_raw(value)
+            assert len(str(error.value)) <= 300
+            if not isinstance(value, dict):
+                with pytest.raises(TypeError, match="predict of TinyGraph takes a dict of a batch by name, .*, got "):
+                    graph.predict(value)
 
 
 def test_bare_inputs_are_samples_without_targets(graph):

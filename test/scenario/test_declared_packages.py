@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from test.support.commands import finish_command, run_several, start_command
+from test.scripts.conftest import well
+from test.support.commands import CommandResult
 from tfaip.errors import UsageError
 from tfaip.export.trainingdata import TRAINING_DATA_FILE, TrainingDataParams, load_training_data
 from tfaip.params.values.serialization import save_params
@@ -155,14 +156,12 @@ def test_defaults_that_fail_declare_nothing(packages: Path) -> None:
 
 
 @pytest.mark.slow
-def test_commands_on_a_model_with_parts_of_another_package(packages: Path) -> None:
-    train = ["train", "mine", "--trainer.output_dir", "run"]
-    result = run_several(
-        [train, ["lav", "--export_dir", "run"], ["resume_training", "run", "--trainer.epochs", "2"]], cwd=packages
-    )
-    assert result.rc == 0, result
+def test_commands_on_a_model_with_parts_of_another_package(run: Callable[..., CommandResult], packages: Path) -> None:
+    well(run("train", "mine", "--trainer.output_dir", "run"))
+    well(run("lav", "--export_dir", "run"))
+    well(run("resume_training", "run", "--trainer.epochs", "2"))
     change(packages / "run" / "best", "strange.scenario:Strange")
-    result = finish_command(start_command("lav", "--export_dir", "run", cwd=packages))
+    result = run("lav", "--export_dir", "run")
     assert result.rc == 2, result
     assert "strange is not among the trusted packages (mine, tagger, tfaip)" in result.stderr
     assert not (packages / "strange" / "imported").exists()

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import pickle
 import sys
+from pathlib import Path
 
 import pytest
 
-from test.support.commands import finish_command, start_python
+from test.support.commands import finish_command, start_module
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* is deprecated since tfaip:DeprecationWarning")
 
 
 @pytest.mark.slow
-def test_made_trainer_params_are_read_by_another_process() -> None:
+def test_made_trainer_params_are_read_by_another_process(tmp_path: Path) -> None:
     from test.clients.words.scenario import WordsScenario
 
     params = WordsScenario.default_trainer_params()
     params.epochs = 17
-    text = f"import pickle; print(pickle.loads({pickle.dumps(params)!r}).epochs)"
-    result = finish_command(start_python("-W", "ignore", "-c", text))
+    text = "import pickle, warnings\nwarnings.simplefilter('ignore')\nprint(pickle.loads(bytes.fromhex('{}')).epochs)\n"
+    (tmp_path / "reader.py").write_text(text.format(pickle.dumps(params).hex()))
+    result = finish_command(start_module("reader", cwd=tmp_path))
     assert (result.rc, result.stdout) == (0, "17\n"), result
 
 

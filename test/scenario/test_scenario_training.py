@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 
 from test.scenario.waves.new import Waves, WavesScenario
 from test.scenario.waves.old import OldScenario
-from test.support.commands import run_several
+from test.scripts.conftest import well
+from test.support.commands import CommandResult
 from test.support.runs import printed_epochs
 from tfaip.errors import UsageError
+
+Run = Callable[..., CommandResult]
 
 
 def params_of(scenario: Any, output_dir: Path | None = None, epochs: int = 2) -> Any:
@@ -36,11 +40,15 @@ def assert_equal(one: tuple[dict[str, float], list[np.ndarray]], other: tuple[di
     assert all(np.array_equal(a, b) for a, b in zip(one[1], other[1], strict=True))
 
 
+@pytest.fixture(scope="module")
+def expected() -> Any:
+    """Values and weights of two epochs of the scenario in the long form."""
+    return train(OldScenario, params_of(OldScenario))
+
+
 @pytest.mark.slow
-def test_both_declarations_train_alike_and_resume_the_run_of_the_other(tmp_path: Path) -> None:
-    expected = train(OldScenario, params_of(OldScenario))
+def test_both_declarations_train_alike_and_resume_the_run_of_the_other(expected: Any, tmp_path: Path) -> None:
     assert {"val_acc", "lav_l0_sure", "crossentropy"} <= expected[0].keys()
-    assert_equal(train(WavesScenario, params_of(WavesScenario)), expected)
     for first, second in ((OldScenario, WavesScenario), (WavesScenario, OldScenario)):
         run = tmp_path / first.__name__
         train(first, params_of(first, run, epochs=1))
@@ -51,26 +59,20 @@ def test_both_declarations_train_alike_and_resume_the_run_of_the_other(tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.backend
-def test_all_commands_with_workers(tmp_path: Path) -> None:
-    run, other = tmp_path / "run", tmp_path / "other"
-    predict = ["predict", "--export_dir", run / "best"]
-    workers = ["--train.num_processes", "2", "--train.worker_start_s", "0"]
-    result = run_several(
-        [
-            ["train", "test.scenario.waves.new", "--trainer.output_dir", run, "--trainer.epochs", "1", *workers],
-            ["resume_training", run, "--trainer.epochs", "2"],
-            ["train_from_params", run / "trainer_params.json", "--trainer.output_dir", other, "--train.size", "8"],
-            ["lav", "--export_dir", run / "best"],
-            [*predict, "--dump", tmp_path / "samples.jsonl", "--data.size", "5", "--predict.include_targets", "True"],
-            ["evaluate", "--prediction", tmp_path / "samples.jsonl", "--scenario", run / "best"],
-            ["export", run / "best", "--format", "keras"],
-            ["export", run / "best", "--check"],
-            ["benchmark_input_pipeline", "test.scenario.waves.new", "--time_limit", "0.2", *workers],
-        ],
-        tmp_path,
-    )
-    assert result.rc == 0, result
-    assert printed_epochs(result.stdout)[:2] == [1, 2]
+def test_commands_with_workers(run: Run, tmp_path: Path) -> None:
+    first, other = tmp_path / "run", tmp_path / "other"
+    train = ["train", "test.scenario.waves.new", "--trainer.epochs", "1"]
+    printed = [
+        well(run(*command))
+        for command in (
+            [*train, "--trainer.output_dir", first, "--train.num_processes", "2", "--train.worker_start_s", "0"],
+            ["resume_training", first, "--trainer.epochs", "2"],
+            ["train_from_params", first / "trainer_params.json", "--trainer.output_dir", other, "--train.size", "8"],
+            ["predict", "--export_dir", first / "best", "--dump", "samples.jsonl", "--data.size", "5"],
+            ["export", first / "best", "--format", "keras"],
+        )
+    ]
+    assert [printed_epochs(text) for text in printed[:2]] == [[1], [2]]
     assert len((tmp_path / "samples.jsonl").read_text().splitlines()) == 5
     stored = json.loads((other / "trainer_params.json").read_text())
     assert stored["__cls__"] == "test.scenario.waves.new:WavesTrainerParams"
@@ -91,18 +93,16 @@ class WavesScenario(NewScenario):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_when_its_scenario_has_been_converted(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    expected = train(OldScenario, params_of(OldScenario))
-    train(OldScenario, params_of(OldScenario, run, epochs=1))
+def test_a_run_goes_on_when_its_scenario_has_been_converted(run: Run, expected: Any, tmp_path: Path) -> None:
+    first = tmp_path / "run"
+    train(OldScenario, params_of(OldScenario, first, epochs=1))
     # The same module, with the short form in the place of the long one.
     (tmp_path / "waves_scenario.py").write_text(CONVERTED)
-    file = run / "trainer_params.json"
+    file = first / "trainer_params.json"
     text = file.read_text().replace("test.scenario.waves.old:OldScenario", "waves_scenario:WavesScenario")
     file.write_text(text.replace("test.scenario.waves.old:", "waves_scenario:"))
-    result = run_several([["resume_training", run, "--trainer.epochs", "2", "--trust", "test"]], tmp_path)
-    assert result.rc == 0, result
-    history = json.loads((run / "history.json").read_text())
+    well(run("resume_training", first, "--trainer.epochs", "2", "--trust", "test"))
+    history = json.loads((first / "history.json").read_text())
     assert history["2"]["values"]["val_loss"] == pytest.approx(expected[0]["val_loss"], rel=1e-6)
 
 

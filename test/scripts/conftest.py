@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import logging
 import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from test.support.commands import CommandResult
 from test.support.runs import copy_tiny, make_once, run_well
 from test.support.trained import trained_tutorial
 
@@ -22,6 +26,7 @@ SEED = ("--trainer.random_seed", "7")
 def _no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands leave no `__pycache__` where a test looks for what they wrote."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
 
 @pytest.fixture(scope="session")
@@ -67,22 +72,38 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., tuple[int, str, str]]]:
-    """`run("lav", *args)` in an empty directory: exit code, stdout, stderr."""
+) -> Iterator[Callable[..., CommandResult]]:
+    """`run("lav", *args, cwd=)` in this process (default: in an empty directory): rc, stdout, stderr.
+
+    As after a process, its modules and its search path are gone.
+    """
     monkeypatch.chdir(tmp_path)
     root = logging.getLogger("tfaip")
     before = (root.level, root.propagate, list(root.handlers))
 
-    def run_one(command: str, *args: Any) -> tuple[int, str, str]:
+    def run_one(command: str, *args: Any, cwd: Path | None = None) -> CommandResult:
+        main = importlib.import_module(f"tfaip.scripts.{command}").main
+        path, modules = sys.path[:], set(sys.modules)
         capfd.readouterr()
-        try:
-            code = importlib.import_module(f"tfaip.scripts.{command}").main([*map(str, args)])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return code, *capfd.readouterr()
+        with contextlib.chdir(cwd or Path.cwd()):
+            try:
+                code = main([*map(str, args)])
+            except SystemExit as end:
+                code = int(end.code or 0)
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(tempfile.gettempdir()):
+                del sys.modules[name]
+        return CommandResult(code, *capfd.readouterr())
 
     yield run_one
     root.level, root.propagate, root.handlers = before
+
+
+def well(result: CommandResult) -> str:
+    """The output of a command that succeeded and has nothing to complain about."""
+    assert (result.rc, result.stderr) == (0, ""), result
+    return result.stdout
 
 
 def read_params(run: Path) -> dict:

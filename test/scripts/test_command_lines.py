@@ -45,7 +45,7 @@ def empty_place(tmp_path: Path) -> Iterator[Place]:
 @pytest.mark.parametrize(
     ("kind", "count", "runs"),
     [
-        *(("training", 300, 3), ("other", 100, 2)),
+        *(("training", 150, 2), ("other", 100, 1)),
         *(pytest.param("training", 1200, 6, marks=SERIES), pytest.param("other", 300, 3, marks=SERIES)),
     ],
 )
@@ -59,34 +59,21 @@ def test_odd_values(kind: str, count: int, runs: int, place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "flags", "fragments"),
+    ("scenario", "flags", "fragment"),
     [
-        pytest.param((), ["--trainer.epochs", "x" * 5000], ["--trainer.epochs: expected int, got 'xxx"], id="value"),
-        pytest.param((), ["--" + "x" * 5000, "1"], ["unknown flag --xxx", "--help all lists all flags"], id="flag"),
-        pytest.param((), ["--trainer.epochs\0", "1"], ["the argument", "holds a NUL character"], id="nul"),
-        pytest.param((), ["--trainer.epochs", "1" + "0" * 400], ["an int of at most 64 bits, got"], id="integer"),
-        pytest.param((), ["--optimizer", "z" * 5000], ["--optimizer: no class 'zzz", "module:Class"], id="class"),
-        pytest.param((), ["--learning_rate", "a"] + ["b"] * 900, ["takes one class, got a b"], id="words"),
-        pytest.param((), ["--device.gpus"] + ["1"] * 500, ["gpus is [1", "change --device.gpus"], id="list"),
-        pytest.param((), ["--config", "c" * 5000], ["expected a file that ends with .yaml"], id="config"),
         pytest.param(
-            (),
-            ["--trainer.no_train_scope", "[[a"],
-            ["no_train_scope is '[[a', expected a regular expression"],
-            id="pattern",
+            "test.support.tiny", ["--trainer.epochs", "x" * 5000], "epochs: expected int, got 'xxx", id="value"
         ),
-        pytest.param(("s" * 5000,), [], ["no module named 'sss"], id="scenario"),
-        pytest.param(("d" * 400 + "/x",), [], ["name is too long"], id="path"),
+        pytest.param("test.support.tiny", ["--" + "x" * 5000, "1"], "unknown flag --xxx", id="flag"),
+        pytest.param("test.support.tiny", ["--device.gpus"] + ["1"] * 500, "gpus is [1", id="list"),
+        pytest.param("d" * 400 + "/x", [], "name is too long", id="path"),
     ],
 )
-def test_a_refusal_is_one_printable_line(
-    start: tuple[str, ...], flags: list[str], fragments: list[str], empty_place: Place
-) -> None:
-    argv = [*(start or ("test.support.tiny",)), "--trainer.output_dir", "run", *flags]
-    ended = run_here(MAINS["train"], argv)
+def test_a_refusal_is_one_printable_line(scenario: str, flags: list[str], fragment: str, empty_place: Place) -> None:
+    ended = run_here(MAINS["train"], [scenario, "--trainer.output_dir", "run", *flags])
     assert ended.rc == 2, ended
     assert complaints(ended, may_fail=False) == []
-    assert [fragment for fragment in fragments if fragment not in ended.stderr] == [], ended.stderr
+    assert fragment in ended.stderr
 
 
 def test_a_long_error_of_a_library_keeps_its_beginning_and_its_end(empty_place: Place) -> None:

@@ -101,17 +101,16 @@ def test_values_of_a_manifest_do_not_reach_the_terminal_as_they_are(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
-def test_half_precision(check: Callable[..., tuple[int, str]], precision: str, tmp_path: Path) -> None:
+def test_half_precision(check: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
     # Convolutions and classes: what other programs compile differs by more than a float32 may.
     scenario = load_scenario("tfaip.scenario.tutorial.full")
     params = scenario.default_trainer_params()
     params.output_dir, params.epochs, params.random_seed = str(tmp_path / "run"), 1, 3
-    params.device.precision, params.export_final = Precision(precision), False
+    params.device.precision, params.export_final = Precision("mixed_float16"), False
     params.progress_bar_mode = ProgressBarMode.PLAIN
     scenario.create_trainer(params).train()
     model = tmp_path / "run" / "best"
-    assert read_manifest(model)["precision"] == precision
+    assert read_manifest(model)["precision"] == "mixed_float16"
     rc, text = check(model, "--out", tmp_path / "check.json")
     assert rc == 0, text
     difference = json.loads((tmp_path / "check.json").read_text())["graphs"][0]["difference"]
@@ -133,55 +132,41 @@ def test_on_the_other_backend(model: Path, run_command: Callable[..., CommandRes
     assert max(graph["difference"] for graph in content["graphs"]) < 1e-5
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_commands_prefer_the_backend_that_wrote_the_model(
-    model: Path, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_manifest(model, {"backend": backend})
-    monkeypatch.delenv("KERAS_BACKEND")
-    open_models([model], [])
-    assert os.environ["KERAS_BACKEND"] == backend
-    # What the user says wins, and a model that does not say leaves the choice as it was.
-    monkeypatch.setenv("KERAS_BACKEND", OTHER)
-    open_models([model], [])
-    assert os.environ["KERAS_BACKEND"] == OTHER
+def test_commands_prefer_the_backend_that_wrote_the_model(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for backend in ("tensorflow", "jax"):
+        write_manifest(model, {"backend": backend})
+        monkeypatch.delenv("KERAS_BACKEND")
+        open_models([model], [])
+        assert os.environ["KERAS_BACKEND"] == backend
+        # What the user says wins, and a model that does not say leaves the choice as it was.
+        monkeypatch.setenv("KERAS_BACKEND", OTHER)
+        open_models([model], [])
+        assert os.environ["KERAS_BACKEND"] == OTHER
     (model / "manifest.json").unlink()
     monkeypatch.delenv("KERAS_BACKEND")
     open_models([model], [])
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
 
 
-@pytest.mark.parametrize(
-    "name", ["weights.safetensors", "scenario_params.json", "serve/saved_model.pb", "keras/serve.keras"]
-)
-def test_damage_is_named(check: Callable[..., tuple[int, str]], model: Path, name: str) -> None:
-    content = bytearray((model / name).read_bytes())
+def test_damage_is_named(check: Callable[..., tuple[int, str]], model: Path) -> None:
+    weights, served = model / "weights.safetensors", model / "serve" / "saved_model.pb"
+    content = bytearray(weights.read_bytes())
     content[len(content) // 2] ^= 1
-    (model / name).write_bytes(content)
-    assert check(model) == (1, f"error: {model / name} differs from its manifest\n")
+    weights.write_bytes(content)
+    assert check(model) == (1, f"error: {weights} differs from its manifest\n")
     # Nothing is built on damaged weights.
-    if name == "weights.safetensors":
-        with pytest.raises(Exception, match="differs from its manifest"):
-            load_exported(model)
-    if name != "scenario_params.json":
-        (model / name).unlink()
-        assert check(model) == (1, f"error: {model / name} is missing\n")
+    with pytest.raises(Exception, match="differs from its manifest"):
+        load_exported(model)
+    sign(model)
+    served.unlink()
+    assert check(model) == (1, f"error: {served} is missing\n")
 
 
-def test_what_was_added_or_is_foreign(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
+def test_what_is_no_model(check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path) -> None:
     (model / "more.txt").touch()
     assert check(model) == (1, f"error: {model}/more.txt is not in the manifest of {model}\n")
-    (model / "manifest.json").write_text("{}")
-    assert check(model) == (1, f"error: {model}/manifest.json names no files\n")
-    (model / "manifest.json").unlink()
-    rc, text = check(model)
-    assert (rc, text[: len(f"error: {model}/manifest.json cannot be read")]) == (
-        1,
-        f"error: {model}/manifest.json cannot be read",
-    )
-    rc, text = check(tmp_path)
-    assert (rc, text) == (2, f"error: no exported model at {tmp_path}: it holds exported models, give one of them: "
-                          f"{model}\n")  # fmt: skip
+    held = "it holds exported models, give one of them"
+    assert check(tmp_path) == (2, f"error: no exported model at {tmp_path}: {held}: {model}\n")
     rc, text = check(tmp_path / "nowhere")
     assert (rc, "the path does not exist" in text) == (2, True)
     assert check("--out", "x")[0] == check()[0] == 2
@@ -228,24 +213,6 @@ def test_another_signature_is_seen(check: Callable[..., tuple[int, str]], model:
     sign(model)
     rc, text = check(model)
     assert (rc, "has the input signature {'x': ('float32', (3,))}, the scenario" in text) == (1, True)
-    tf.saved_model.save(module, str(model / "serve"), signatures={"other": module.serve})
-    sign(model)
-    rc, text = check(model)
-    assert (rc, "has no endpoint 'serve'; it has ['other']" in text) == (1, True)
-
-
-def test_code_in_the_keras_file_is_not_executed(
-    check: Callable[..., tuple[int, str]], model: Path, tmp_path: Path
-) -> None:
-    marker = str(tmp_path / "marker")
-    inputs = keras.Input((4,), name="x")
-    attack = keras.layers.Lambda(lambda x: (open(marker, "w").close(), x)[1], output_shape=(4,))
-    keras.Model({"x": inputs}, {"y": attack(inputs)}).save(model / "keras" / "serve.keras")
-    Path(marker).unlink(missing_ok=True)  # Keras called it to find out its shape
-    sign(model)
-    rc, text = check(model)
-    assert (rc, "serve.keras cannot be loaded: Requested the deserialization of a `Lambda`" in text) == (1, True)
-    assert not Path(marker).exists()
 
 
 @pytest.mark.slow
@@ -295,8 +262,3 @@ def test_help_after_the_model(made: Path, capsys: pytest.CaptureFixture[str]) ->
     for flags in (["--help"], ["--format", "keras", "-h"]):
         assert export.main([str(made), *flags]) == 0
         assert capsys.readouterr() == (f"{export.USAGE}\n", "")
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert export.main(["--help"]) == 0
-    assert capsys.readouterr() == (f"{export.USAGE}\n", "")

@@ -109,16 +109,12 @@ COMMANDS: dict[str, Callable[[str], int]] = {
         (lambda p: p["model"].update(__cls__="os:system"), "__cls__ 'os:system' is refused: os is not among"),
         (lambda p: p["model"].update(__cls__="evil_package:Evil"), "'evil_package:Evil' is refused"),
         (lambda p: p.update(__cls__="evil_package:Evil"), "'evil_package:Evil' is refused"),
-        (lambda p: p.update(more={"__cls__": "evil_package:Evil"}), "has no 'more'"),
         (lambda p: p["model"].update(__cls__="test.scripts.test_foreign_models:harmless"), "is not a params class"),
-        (lambda p: p["model"].update(__cls__="test.support.tiny.scenario:TinyData"), "is not a params class"),
         (lambda p: p["model"].update(__cls__="tfaip.util.files:os"), "is not a params class"),
         (lambda p: p.update(words="../words.txt"), "resource '../words.txt' lies outside of"),
         (lambda p: p.update(words="/etc/hostname"), "resource /etc/hostname is refused: it lies outside of the model"),
         (lambda p: p.update(scenario_id="os:system"), "names a module of the standard library"),
-        (lambda p: p.update(scenario_id="os"), "is not of the form module:Class"),
         (lambda p: p.update(scenario_id="test.scripts.test_foreign_models:harmless"), "has no scenario named"),
-        (lambda p: p.update(scenario_id=None), "names no scenario"),
     ],
 )
 def test_params_that_name_what_they_must_not(
@@ -164,7 +160,7 @@ class Payload:
 
 def zip_bomb(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("weights.npy", "w") as member:
-        for _ in range(300):
+        for _ in range(80):
             member.write(bytes(1 << 20))
 
 
@@ -191,9 +187,7 @@ def pickled(path: Path) -> None:
     path.write_bytes(pickle.dumps(Payload()))
 
 
-@pytest.mark.parametrize(
-    "write", [pytest.param(zip_bomb, marks=pytest.mark.slow), hdf5_bomb, header_bomb, length_bomb, overflow, pickled]
-)
+@pytest.mark.parametrize("write", [zip_bomb, hdf5_bomb, header_bomb, length_bomb, overflow, pickled])
 def test_weights_that_are_something_else(
     write: Callable[[Path], None], model: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +255,7 @@ def test_a_lambda_layer_in_a_keras_file(model: Path, marker: Path) -> None:
     assert "hidden/kernel" in read_source(model).arrays
 
 
-@pytest.mark.parametrize("bomb", [pytest.param(zip_bomb, marks=pytest.mark.slow), hdf5_bomb])
+@pytest.mark.parametrize("bomb", [zip_bomb, hdf5_bomb])
 def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path) -> None:
     inputs = keras.Input((4,), name="x")
     keras.Model({"x": inputs}, {"y": keras.layers.Dense(1, name="hidden")(inputs)}).save(tmp_path / "good.keras")
@@ -277,7 +271,7 @@ def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path)
             file.write(weights, "model.weights.h5")
         else:
             with file.open("model.weights.h5", "w") as member:
-                for _ in range(300):
+                for _ in range(80):
                     member.write(bytes(1 << 20))
     tracemalloc.start()
     with pytest.raises(TfaipError, match="serve.keras cannot be loaded: "):
@@ -289,7 +283,7 @@ def test_a_keras_file_that_expands(bomb: Callable[[Path], None], tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [('"Dense"', '"Unknown"'), ('"layers"', '"x"'), ('"units": 1', '"units": -1'), ('"units": 1', '"units": 1e999')],
+    [('"Dense"', '"Unknown"'), ('"units": 1', '"units": -1')],
 )
 def test_a_keras_file_whose_config_is_wrong_is_one_short_line(old: str, new: str, tmp_path: Path) -> None:
     inputs = keras.Input((4,), name="x")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from test.scripts.conftest import read_params
-from test.support.commands import finish_command, start_command
-from test.support.runs import checkpoints, files_below, history, latest, result_lines, run_well, without_durations
+from test.scripts.conftest import read_params, well
+from test.support.commands import CommandResult
+from test.support.runs import checkpoints, files_below, history, latest, result_lines, without_durations
 
+Run = Callable[..., CommandResult]
+TINY = "test.support.tiny"
 MODEL = ["manifest.json", "scenario_params.json", "training_data.json", "weights.safetensors"]
 CHECKPOINT = ["manifest.json", "state.json", "state.safetensors", *(f"best/{name}" for name in MODEL)]
 VALUES = ["loss", "loss/mean_epoch", "lr", "mae", "mse", "val_loss", "val_loss/mean_epoch", "val_mae", "val_mse"]
@@ -27,7 +30,7 @@ def test_files_of_a_run(whole: Path) -> None:
             *(f"{directory}/{name}" for directory in ("best", "export") for name in MODEL),
             *("history.json", "train.log", "trainer_params.json"),
             *("train/events.out.tfevents", "validation/events.out.tfevents"),
-            "train/events.out.tfevents",  # the hyper-parameters
+            *("train/events.out.tfevents", "validation/events.out.tfevents"),  # the hyper-parameters
         ]
     )
     assert latest(run) == "epoch_0004"
@@ -114,42 +117,40 @@ learning_rate: {__cls__: Constant, lr: 0.02}
 
 
 @pytest.mark.slow
-def test_checkpoints_that_are_kept(half_original: Path, tmp_path: Path, workplace: Path) -> None:
+def test_checkpoints_that_are_kept(run: Run, half_original: Path, tmp_path: Path) -> None:
     assert checkpoints(half_original / "run") == ["epoch_0001_step_000010", "epoch_0002"]
     (tmp_path / "flags.yaml").write_text(FLAGS)
-    run = tmp_path / "run"
-    flags = ["--config", tmp_path / "flags.yaml", "--trainer.output_dir", run, "--trainer.epochs", "3"]
-    run_well("train", "tiny", *flags, cwd=workplace)
-    assert sorted(path.name for path in (run / "states").iterdir()) == [
+    kept = tmp_path / "run"
+    flags = ["--config", "flags.yaml", "--trainer.output_dir", kept, "--trainer.epochs", "3"]
+    well(run("train", TINY, *flags))
+    assert sorted(path.name for path in (kept / "states").iterdir()) == [
         *("epoch_0001", "epoch_0002", "epoch_0003", "latest")
     ]
-    assert not (run / "best").exists()
-    assert [record["lr"] for record in history(run).values()] == [0.02, 0.02, 0.02]
+    assert not (kept / "best").exists()
+    assert [record["lr"] for record in history(kept).values()] == [0.02, 0.02, 0.02]
     # Every second epoch is validated, and the last one.
-    assert ["val_loss" in values for _, values in result_lines(run)] == [False, True, True]
+    assert ["val_loss" in values for _, values in result_lines(kept)] == [False, True, True]
 
 
 @pytest.mark.slow
-def test_checkpoints_and_exports_can_be_left_out(tmp_path: Path, workplace: Path) -> None:
+def test_checkpoints_and_exports_can_be_left_out(run: Run, tmp_path: Path) -> None:
     off = ["--trainer.write_checkpoints", "False", "--trainer.export_best", "False", "--trainer.export_final", "False"]
     flags = ["--trainer.output_dir", tmp_path / "run", "--trainer.epochs", "1", "--trainer.val_every_n", "0"]
-    result = run_well("train", "tiny", *flags, *off, cwd=workplace)
+    printed = well(run("train", TINY, *flags, *off))
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
         *("history.json", "train", "train.log", "trainer_params.json")
     ]
-    assert "no validation: the best model follows loss/mean_epoch of the training" in result.stdout.splitlines()
+    assert "no validation: the best model follows loss/mean_epoch of the training" in printed.splitlines()
 
 
-def test_a_summary_without_a_training(workplace: Path) -> None:
-    before = sorted(path.name for path in workplace.iterdir())
-    result = run_well("train", "tiny", "--summary", "--trainer.no_train_scope", "hidden", cwd=workplace)
+def test_a_summary_without_a_training(run: Run, tmp_path: Path) -> None:
+    printed = well(run("train", TINY, "--summary", "--trainer.no_train_scope", "hidden"))
     expected = [line.replace("40       40", "40        0") for line in SUMMARY]
     expected[-1] += ", 40 of them not trained"
-    assert without_durations(result.stdout).splitlines() == expected
-    assert sorted(path.name for path in workplace.iterdir()) == before
+    assert without_durations(printed).splitlines() == expected
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_summary_is_a_switch(workplace: Path) -> None:
-    result = finish_command(start_command("train", "tiny", "--summary", "False", cwd=workplace))
-    assert (result.rc, result.stderr) == (2, "error: --summary takes no value: leave it out to train\n")
-    assert not (workplace / "unused").exists()
+def test_the_summary_is_a_switch(run: Run) -> None:
+    message = "error: --summary takes no value: leave it out to train\n"
+    assert run("train", TINY, "--summary", "False") == (2, "", message)

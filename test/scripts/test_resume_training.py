@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from test.scripts.conftest import read_params
+from test.scripts.conftest import read_params, well
 from test.support.commands import REPOSITORY, CommandResult, finish_command, start_command
 from test.support.runs import assert_same_run, final_state, history, latest, printed_epochs, result_lines, run_well
 
-RunCommand = Callable[..., CommandResult]
+Run = Callable[..., CommandResult]
 
 
 @pytest.mark.slow
 @pytest.mark.backend
-def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Path) -> None:
-    result = run_well("resume_training", half, "--trainer.epochs", "4", cwd=workplace)
+def test_two_epochs_and_two_more_are_four(run: Run, half: Path, whole: Path, workplace: Path) -> None:
+    result = run("resume_training", half, "--trainer.epochs", "4", cwd=workplace)
     assert_same_run(half, whole / "run")
-    lines = result.stdout.splitlines()
+    lines = well(result).splitlines()
     assert [line for line in lines if line.startswith("changed ")] == ["changed --trainer.epochs: 2 -> 4"]
     assert "changed --trainer.epochs: 2 -> 4" in (half / "train.log").read_text()
     assert "resuming in epoch 3, after 0 batches" in lines
@@ -37,22 +37,27 @@ def test_two_epochs_and_two_more_are_four(half: Path, whole: Path, workplace: Pa
 
 
 @pytest.mark.slow
-def test_a_finished_run_stays_as_it_is(whole: Path, workplace: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(whole / "run", tmp_path / "run"))
-    result = run_well("resume_training", run, cwd=workplace)
-    assert "training is finished: 4 of 4 epochs are done" in result.stdout.splitlines()
-    assert printed_epochs(result.stdout) == []
-    assert "changed" not in result.stdout
-    assert "exporting and loading the model for a check" not in result.stdout
-    assert_same_run(run, whole / "run")
+def test_a_finished_run_stays_as_it_is(
+    run: Run, whole: Path, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    copy = Path(shutil.copytree(whole / "run", tmp_path / "run"))
+    printed = well(run("resume_training", copy, cwd=workplace))
+    assert "training is finished: 4 of 4 epochs are done" in printed.splitlines()
+    assert printed_epochs(printed) == []
+    assert "changed" not in printed
+    assert "exporting and loading the model for a check" not in printed
+    assert_same_run(copy, whole / "run")
+    # It names no code of its own, so there is nothing to remember.
+    assert not (tmp_path / "state").exists()
 
 
 @pytest.mark.slow
-def test_params_changed_in_the_file_are_printed(half: Path, whole: Path, workplace: Path) -> None:
+def test_params_changed_in_the_file_are_printed(run: Run, half: Path, whole: Path, workplace: Path) -> None:
     params = json.loads((half / "trainer_params.json").read_text())
     (half / "trainer_params.json").write_text(json.dumps({**params, "epochs": 4}))
-    result = run_well("resume_training", half, cwd=workplace)
-    assert "changed --trainer.epochs: 2 -> 4" in result.stdout.splitlines()
+    printed = well(run("resume_training", half, cwd=workplace))
+    assert "changed --trainer.epochs: 2 -> 4" in printed.splitlines()
     assert_same_run(half, whole / "run")
 
 
@@ -65,7 +70,7 @@ def test_from_elsewhere_the_message_says_what_to_type(half: Path, workplace: Pat
 
 
 @pytest.mark.slow
-def test_stored_params_name_no_host_to_connect_to(half: Path, workplace: Path) -> None:
+def test_stored_params_name_no_host_to_connect_to(run: Run, half: Path, workplace: Path) -> None:
     with socket.socket() as host:
         host.bind(("127.0.0.1", 0))
         host.listen()
@@ -74,20 +79,20 @@ def test_stored_params_name_no_host_to_connect_to(half: Path, workplace: Path) -
         cluster = {"num_processes": 2, "process_id": 1, "coordinator": address}
         params = read_params(half)
         (half / "trainer_params.json").write_text(json.dumps({**params, "device": {**params["device"], **cluster}}))
-        result = run_well("resume_training", half, cwd=workplace)
+        printed = well(run("resume_training", half, cwd=workplace))
         with pytest.raises(BlockingIOError):
             host.accept()
     line = f"are ignored (coordinator '{address}', 2 processes): give them with --device.* or --config"
-    assert [text for text in result.stdout.splitlines() if text.startswith("cluster settings")] == [
+    assert [text for text in printed.splitlines() if text.startswith("cluster settings")] == [
         f"cluster settings in {half}/trainer_params.json {line}"
     ]
-    assert "training is finished: 2 of 2 epochs are done" in result.stdout
+    assert "training is finished: 2 of 2 epochs are done" in printed
     assert read_params(half)["device"]["coordinator"] is None
 
     # What is typed counts, also in a config file.
     (half / "typed.yaml").write_text(json.dumps({"device": cluster}))
-    help_text = run_well("resume_training", half, "--config", half / "typed.yaml", "--print_config", cwd=workplace)
-    assert f'device.coordinator: "{address}"' in help_text.stdout
+    values = well(run("resume_training", half, "--config", half / "typed.yaml", "--print_config", cwd=workplace))
+    assert f'device.coordinator: "{address}"' in values
 
 
 @pytest.mark.backend

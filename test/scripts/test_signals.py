@@ -63,7 +63,7 @@ def test_stopped_three_times(whole: Path, workplace: Path, tmp_path: Path, run_c
 @pytest.mark.backend
 def test_a_signal_from_outside(workplace: Path, tmp_path: Path, start: Start, run_command: RunCommand) -> None:
     run = tmp_path / "run"
-    process = start("train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "1000000", cwd=workplace)
+    process = start("train", "tiny", "--trainer.output_dir", run, "--trainer.epochs", "10000", cwd=workplace)
     wait_for_line(process, "    2")
     # It holds still, so that its checkpoints do not change under the other one.
     process.send_signal(signal.SIGSTOP)
@@ -157,9 +157,6 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
         fault("SIGUSR1", "os.rename", r"/trainer_params\.json"), fault("SIGKILL", "os.rename", "epoch_0000_step_")
     )
     assert early.rc == 137, early
-    between_best_and_checkpoint = submit(fault("SIGKILL", "os.rename", "/epoch_0001 "))
-    assert between_best_and_checkpoint.rc == 137, between_best_and_checkpoint
-    assert (run / "best" / "weights.safetensors").exists()
     assert not (directory / "requeued").exists()
     stopped = submit(fault("SIGUSR1", "tiny.sample", "training", 25))
     assert stopped.rc == 0, stopped
@@ -169,6 +166,22 @@ def test_a_job_that_its_scheduler_stops_twice(whole: Path, workplace: Path, tmp_
     finished = submit()
     assert (finished.rc, finished.stderr) == (0, ""), finished
     assert (directory / "requeued").read_text() == "requeue 17\n"
+    assert_same_run(run, whole / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.backend
+def test_a_training_with_workers_is_the_same_run_even_if_it_is_stopped(
+    whole: Path, workplace: Path, tmp_path: Path, run_command: RunCommand
+) -> None:
+    run = tmp_path / "run"
+    stopped = faulty(fault("SIGINT", "os.rename", "epoch_0000_step_000006"))
+    workers = ["--train.num_processes", "2", "--train.prefetch", "3", "--val.num_processes", "1"]
+    flags = ["--trainer.output_dir", run, *SEED, *FLAGS, *workers]
+    train = run_command("train", "tiny", *flags, cwd=workplace, env=stopped)
+    assert (train.rc, train.stderr) == (128 + signal.SIGINT, ""), train
+    run_well("resume_training", run, cwd=workplace)
+    # What the workers made cannot be told from what the training process made itself.
     assert_same_run(run, whole / "run")
 
 

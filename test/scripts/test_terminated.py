@@ -92,9 +92,15 @@ def data(number: signal.Signals) -> list[str]:
     return ["--data", name, "--data.number", str(int(number)), "--data.pid", str(os.getpid())]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("command", ["lav", "multi_lav", "predict"])
-@pytest.mark.parametrize("dump", ["dump.jsonl", "dump.npz"])
+@pytest.mark.parametrize(
+    ("command", "number", "dump"),
+    [
+        ("lav", signal.SIGTERM, "dump.jsonl"),
+        ("multi_lav", signal.SIGINT, "dump.npz"),
+        ("predict", signal.SIGTERM, "dump.npz"),
+        ("predict", signal.SIGINT, "dump.jsonl"),
+    ],
+)
 def test_a_dump_is_whole_or_not_there(
     command: str, number: signal.Signals, dump: str, model: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -131,7 +131,6 @@ CASES = {
         GRAPH.format(in_graph='keras.ops.matmul(inputs["x"], keras.ops.zeros([7, 7]))  # HERE', in_model="pass"),
         "Error: ",
     ),
-    "key": (GRAPH.format(in_graph='inputs["windo"]  # HERE', in_model="pass"), "error: KeyError: 'windo'"),
     "model": (GRAPH.format(in_graph="pass", in_model=STYLED), "ValueError: bad layer"),
     "processor": (PROCESSOR.format(processes=0), "KeyError: 'no such pixel'; in BadJitter.apply, sample"),
     "worker": (PROCESSOR.format(processes=1), "KeyError: 'no such pixel'; in BadJitter.apply, sample"),
@@ -178,29 +177,19 @@ def test_place_and_traceback(name: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert "\x1b" not in first + second
     # What fails while the model is built leaves no run.
     log = tmp_path / "run" / "train.log"
-    assert log.exists() == (name not in ("graph", "key", "operation", "model", "params"))
+    assert log.exists() == (name not in ("graph", "operation", "model", "params"))
     if log.exists():
         assert second.endswith(f"(the traceback is in {log})")
         assert f'{file.name}", line {line_of(file)}' in log.read_text()
         assert "\x1b" not in log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("undefined + 1  # HERE", "fails to import: NameError: name 'undefined' is not defined"),
-        ("def f(:  # HERE", "fails to import: SyntaxError: invalid syntax"),
-        ("import no_such_module_here  # HERE", "fails to import: ModuleNotFoundError: No module named"),
-    ],
-)
-def test_a_scenario_that_cannot_be_imported(
-    code: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_scenario_that_cannot_be_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad_import.py"
-    file.write_text(f"\n\n{code}\n")
+    file.write_text("\n\nundefined + 1\n")
     assert main(["bad_import", "--trainer.output_dir", "run"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
+    assert "fails to import: NameError: name 'undefined' is not defined" in line
     assert f"(in {file}:3" in line
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from test.support.commands import finish_command, start_python
+from test.support.commands import finish_command, start_module
 from test.support.runs import copy_tiny, printed_epochs
 
 SCENARIO = """
@@ -48,18 +48,12 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(["-m", "tfaip.scripts.train", "chatty"], id="command"),
-        pytest.param(["script.py"], id="script", marks=pytest.mark.slow),
-    ],
-)
-def test_messages_of_a_scenario(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["tfaip.scripts.train", "script"])
+def test_messages_of_a_scenario(module: str, tmp_path: Path) -> None:
     copy_tiny(tmp_path)
     (tmp_path / "chatty.py").write_text(SCENARIO.replace("100%", "100%%"))
     (tmp_path / "script.py").write_text(SCRIPT)
-    result = finish_command(start_python(*arguments, cwd=tmp_path))
+    result = finish_command(start_module(module, "chatty", cwd=tmp_path))
     assert result.rc == 0, result
     assert "a sample" not in result.stderr  # where a backend that a script imports says hello
     printed = result.stdout.splitlines()

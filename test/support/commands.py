@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from test.support.processes import PROC, ZOMBIE, list_processes
 from test.support.warm.client import WarmProcess, start_warm
@@ -30,8 +30,7 @@ FILLS_CACHE = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 READS_CACHE = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1e9"}
 
 
-@dataclass(frozen=True)
-class CommandResult:
+class CommandResult(NamedTuple):
     """How a command ended and what it printed."""
 
     rc: int

@@ -206,17 +206,6 @@ def test_the_best_model_is_that_before_the_callbacks(tmp_path: Path) -> None:
         verify_files(checkpoint / "best")
 
 
-def test_an_error_of_a_callback_leaves_the_checkpoint_complete(tmp_path: Path) -> None:
-    def fail(epoch: int, logs: Any = None) -> None:
-        if epoch == 1:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        train(params_of(tmp_path / "run"), CallbackOf(on_epoch_begin=fail))
-    assert latest(tmp_path / "run") == "epoch_0001"
-    assert list(json.loads((tmp_path / "run" / "history.json").read_text())) == ["1"]
-
-
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_directory_that_was_removed_is_not_made_again(replaced: bool, tmp_path: Path) -> None:
     run = tmp_path / "run"

@@ -67,12 +67,6 @@ def test_order_and_complete_logs() -> None:
     assert recorder.logs_of("train_end") == [logs]
 
 
-def test_epochs_without_validation_log_the_training_alone() -> None:
-    recorder = Recorder()
-    LineScenario.create_trainer(line_params([1], [1], epochs=3, val_every_n=2)).train([recorder])
-    assert [set(logs) for logs in recorder.logs_of("epoch_end")] == [TRAINING, ALL, ALL]
-
-
 def test_the_validation_begins_and_ends() -> None:
     calls: list[Any] = []
     callback = CallbackOf(
@@ -147,9 +141,7 @@ def stop_in(method: str) -> keras.callbacks.Callback:
     return type("Stop", (keras.callbacks.Callback,), {method: stop})()
 
 
-@pytest.mark.parametrize(
-    "method", ["on_epoch_begin", "on_train_batch_begin", "on_train_batch_end", "on_test_batch_end", "on_epoch_end"]
-)
+@pytest.mark.parametrize("method", ["on_epoch_begin", "on_train_batch_end", "on_test_batch_end"])
 def test_stop_training_ends_after_the_epoch(method: str, tmp_path: Path) -> None:
     weights, recorder = Weights(), Recorder()
     params = line_params([1, 2, 3], [1, 1], tmp_path / "run", epochs=5, steps_per_execution=1)

@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 
 from tfaip.errors import TfaipError, UsageError
-from tfaip.trainer.run.checkpoint import (
-    ARRAYS_FILE,
-    STATE_FILE,
-    Checkpoint,
-    CheckpointStore,
-    read_checkpoint,
-)
+from tfaip.trainer.run.checkpoint import ARRAYS_FILE, STATE_FILE, Checkpoint, CheckpointStore, read_checkpoint
 from tfaip.util.manifest import MANIFEST_FILE
 
 # numpy and safetensors only, but the module knows Keras' version.

@@ -13,7 +13,6 @@ import keras
 import numpy as np
 import pytest
 
-from tfaip.backend import tensorflowdata
 from tfaip.backend.tensorflowdata import CHUNK_BATCHES
 from tfaip.data.data import DataBase
 from tfaip.data.databaseparams import DataBaseParams
@@ -99,7 +98,7 @@ def _on_a_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
 
-@pytest.mark.parametrize("count", [1, CHUNK_BATCHES - 1, CHUNK_BATCHES, CHUNK_BATCHES + 1, 3 * CHUNK_BATCHES])
+@pytest.mark.parametrize("count", [1, CHUNK_BATCHES, 3 * CHUNK_BATCHES - 1])
 def test_every_batch_once_and_in_order(count: int) -> None:
     source = Source([batch(number) for number in range(count)])
     elements = read(source.open())
@@ -121,15 +120,6 @@ def test_batches_of_different_shapes_are_not_mixed() -> None:
     elements = read(Source(batches).open())
     assert [inputs["x"].shape for inputs, _ in elements] == shapes
     assert [inputs["x"].max() for inputs, _ in elements] == list(range(6))
-
-
-def test_large_batches_cross_in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = batch(0).inputs["x"].nbytes + batch(0).targets["y"].nbytes
-    monkeypatch.setattr(tensorflowdata, "CHUNK_BYTES", 2 * size)
-    elements = ((made.inputs, made.targets) for made in (batch(number) for number in range(5)))
-    chunks = list(tensorflowdata._chunks(elements))
-    assert [inputs["x"].shape for inputs, _ in chunks] == [(2, 2, 3), (2, 2, 3), (1, 2, 3)]
-    assert [len(inputs["x"]) for inputs, _ in chunks] == [2, 2, 1]
 
 
 @pytest.mark.backend
@@ -169,13 +159,6 @@ def test_closing_early_closes_the_source() -> None:
         next(iter(feed.dataset))
     assert source.closed
     assert source.read < 1000
-
-
-def test_a_feed_that_nobody_reads_closes_too() -> None:
-    source = Source([batch(0)])
-    with Feeder(Data(ROW, NUMBER)).feed(source.open()):
-        pass
-    assert (source.closed, source.read) == (True, 0)
 
 
 def test_one_feed_after_the_other() -> None:
@@ -235,10 +218,9 @@ def fail_while_reading(source: Source) -> None:
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_what_ends_the_process_goes_through(kind: type[BaseException]) -> None:
-    source = Source([batch(0)], kind())
-    with pytest.raises(kind):
+def test_what_ends_the_process_goes_through() -> None:
+    source = Source([batch(0)], KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
         read(source.open())
 
 

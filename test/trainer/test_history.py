@@ -107,18 +107,12 @@ def test_equality() -> None:
     ("data", "reason"),
     [
         ([], r"got \[\]"),
-        (None, "got None"),
         ({"one": {"lr": 0.1}}, "'one'"),
         ({"0": {"lr": 0.1}}, "epochs count from 1"),
-        ({"1": {"rate": 0.1}}, r"epoch '1': unknown \['rate'\]"),
         ({"1": {"lr": "0.1"}}, "'lr' is '0.1', expected a number"),
-        ({"1": {"lr": True}}, "'lr' is True, expected a number"),
         ({"1": {"lr": -0.1}}, "epoch '1': lr is -0.1, expected a finite rate from 0"),
-        ({"1": {"lr": NAN}}, "epoch '1': lr is nan, expected"),
         ({"1": {"lr": 0.1, "values": {"loss": "low"}}}, "'loss' is 'low', expected a number"),
         ({"1": [0.1, {}, {}]}, r"epoch '1': got \[0.1, {}, {}\]"),
-        ({"1": {"lr": 0.1, "values": 3}}, "got 3"),
-        ({"1": None}, "epoch '1': got None"),
     ],
 )
 def test_what_is_no_history_is_refused(data: Any, reason: str) -> None:
@@ -218,16 +212,10 @@ def test_an_edited_history_goes_on() -> None:
     [
         ('{"1": {"lr": 1%s}}' % ("0" * 400), "lr' is <integer of 1329 bits>, which is too large"),
         ('{"1": {"lr": 1e999}}', "lr is inf, expected a finite rate from 0"),
-        ('{"1": {"lr": -1e-9}}', "lr is -1e-09, expected a finite rate from 0"),
-        ('{"1": {"effective_lr": NaN}}', "effective_lr is nan, expected a finite rate from 0"),
-        ('{"1": {"values": {"s": 1%s}}}' % ("0" * 400), "'s' is <integer of 1329 bits>, which is too large"),
         ('{"1": {"values": {"%s": null}}}' % ("s" * 10_000), "is None, expected a number"),
         ('{"%s": {"lr": 1}}' % ("1" * 4000), "at most nine digits"),
-        ('{"1": {}, "01": {}}', "epoch '01': epochs count from 1"),
         ('{"1": {}, "1": {}}', "key '1' is given twice"),
-        ('{"1": {"%s": 1}}' % ("x" * 10_000), "epoch '1': unknown"),
         ('{"1": {"meta": %s}}' % ("[" * 500 + "]" * 500), "nested too deeply"),
-        ('{"1": {"lr": "%s"}}' % ("x" * 10_000), "expected a number"),
     ],
 )
 def test_a_hostile_file_is_one_short_line(text: str, reason: str, tmp_path: Path) -> None:

@@ -119,11 +119,7 @@ def with_prefix(logs: dict[str, float], prefix: str) -> dict[str, float]:
     return {name: logs[prefix + name] for name in EXPECTED}
 
 
-EXECUTIONS = {
-    "one": {"steps_per_execution": 1},
-    "sixteen": {"steps_per_execution": 16},
-    "eager": {"force_eager": True},
-}
+EXECUTIONS = {"one": {"steps_per_execution": 1}, "sixteen": {"steps_per_execution": 16}, "eager": {"force_eager": True}}
 
 
 @pytest.mark.slow

@@ -63,16 +63,6 @@ def test_an_average_changes_the_validation_but_not_the_training():
         np.testing.assert_array_equal(averaged_weights[name], weight)
 
 
-@pytest.mark.slow
-@pytest.mark.backend
-def test_the_validation_of_an_average_is_that_of_the_averaged_weights(tmp_path):
-    # With rate 0 of the optimizer all weights stay, and so does their average: both validations are equal.
-    still = ConstantParams(lr=0.0)
-    plain, _ = train(tiny_params(learning_rate=still))
-    averaged, _ = train(tiny_params(learning_rate=still, calc_ema=-1))
-    assert averaged == plain
-
-
 @pytest.mark.guard
 @pytest.mark.parametrize(("optimizer", "tolerance"), [(SGDOptimizer(), 1e-6), (AdamOptimizer(), 1e-5)])
 @pytest.mark.backend
@@ -85,22 +75,6 @@ def test_three_batches_of_eight_are_one_of_twenty_four(optimizer, tolerance):
         assert got_epoch == pytest.approx(expected_epoch, rel=tolerance, abs=tolerance)
     for name, weight in expected_weights.items():
         np.testing.assert_allclose(got_weights[name], weight, rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.backend
-def test_a_remainder_of_micro_batches_goes_into_the_next_epoch():
-    # 8 batches of 4 per epoch, 3 epochs: 24 batches make 4 updates of 5, and 4 wait.
-    params = tiny_params(train_accum_steps=5, samples_per_epoch=32, epochs=3)
-    params.gen.setup.train.batch_size = 4
-    trainer = TinyScenario.create_trainer(params)
-    updates = []
-
-    class Updates(keras.callbacks.Callback):
-        def on_epoch_end(self, epoch, logs=None):
-            updates.append(int(self.model.optimizer.iterations))
-
-    trainer.train([Updates()])
-    assert updates == [1, 3, 4]
 
 
 @pytest.mark.slow

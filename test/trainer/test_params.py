@@ -32,24 +32,14 @@ class Params(TrainerParams[ScenarioBaseParams[DataBaseParams, ModelBaseParams], 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("epochs", 0, "epochs is 0, expected at least 1"),
         ("epochs", -1, "epochs is -1, expected at least 1"),
-        ("lav_min_epoch", -1, "lav_min_epoch is -1, expected at least 0"),
         ("val_every_n", -1, "val_every_n is -1, expected at least 0"),
         ("keep_checkpoints", 1, "keep_checkpoints is 1, expected at least 2"),
-        ("samples_per_epoch", 0, "samples_per_epoch is 0, expected at least 1"),
-        (
-            "samples_per_epoch",
-            -2,
-            "samples_per_epoch is -2, expected at least 1, or -1 for one pass over the",
-        ),
+        ("samples_per_epoch", -2, "samples_per_epoch is -2, expected at least 1, or -1 for one pass over the"),
         ("scale_epoch_size", 0, "scale_epoch_size is 0, expected a number above 0"),
         ("scale_epoch_size", float("nan"), "scale_epoch_size is nan"),
-        ("steps_per_execution", 0, "steps_per_execution is 0, expected a number from 1 to 2147483647, or None"),
         ("steps_per_execution", 2**31, "steps_per_execution is 2147483648, expected a number from 1 to"),
-        ("train_accum_steps", 2**31, "train_accum_steps is 2147483648, expected a number from 1 to 2147483647"),
         ("checkpoint_save_freq", "0", "checkpoint_save_freq is '0', expected 'epoch' or a number of updates above 0"),
-        ("checkpoint_save_freq", "-5", "checkpoint_save_freq is '-5'"),
         ("checkpoint_save_freq", "batch", "checkpoint_save_freq is 'batch', expected 'epoch' or a number"),
     ],
 )
@@ -63,13 +53,7 @@ def test_impossible_values_name_the_field(field: str, value: Any, message: str) 
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("checkpoint_save_freq", "x" * 100_000),
-        ("loss_weights", {"x" * 100_000: -1.0}),
-        ("gen.setup.train.on_error", "x" * 100_000),
-        ("warmstart.rename", ["x" * 100_000]),
-    ],
+    ("path", "value"), [("checkpoint_save_freq", "x" * 100_000), ("loss_weights", {"x" * 100_000: -1.0})]
 )
 def test_long_values_are_shortened_in_messages(path: str, value: Any) -> None:
     params = Params()
@@ -117,11 +101,3 @@ print([name for name in ("keras", "tensorflow", "jax", "numpy") if name in sys.m
 """
     result = finish_command(start_python("-c", code))
     assert (result.rc, result.stdout) == (0, "[]\n"), result
-
-
-@pytest.mark.parametrize("name", ["export", "checkpoint", "train", "lav_l0", "a/b", ""])
-def test_the_best_model_has_a_directory_of_its_own(name: str) -> None:
-    params = Params()
-    params.early_stopping.best_model_name = name
-    with pytest.raises(ValueError, match=r"is '.*', expected the name of a directory"):
-        post_init(params)

@@ -148,10 +148,8 @@ def test_files_of_returnn() -> None:
     [
         ("learningRate=np.float64(0.5), error={'dev_score': np.float32(1.25)}", 0.5, {"dev_score": 1.25}),
         ("learningRate=1e-3, error={'dev_score': float('-inf')}", 0.001, {"dev_score": -math.inf}),
-        ("learningRate=1, error={'dev_score': inf, 'train_score': np.inf}", 1.0, dict.fromkeys(SCORES, math.inf)),
         ("learningRate=-0.0, error={'dev_score': np.float64(-2.5)}", 0.0, {"dev_score": -2.5}),
         ("learning_rate=0.5, error=2.0", 0.5, {"old_format_score": 2.0}),
-        ("learningRate=0.5, error=None", 0.5, {}),
     ],
 )
 def test_numbers_in_files_of_returnn(data: str, rate: float, values: dict[str, float]) -> None:
@@ -171,18 +169,11 @@ def test_scores_of_returnn_that_are_no_number(number: str) -> None:
         ("{1: __import__('os').system('touch owned')}", "expected EpochData.* in line 1"),
         ("{1: EpochData(learningRate=open('owned', 'w'))}", "expected a number, text, list or dict in line 1"),
         ("{\n1: EpochData(learningRate=[0.1 for _ in '12'])}", "expected a number, text, list or dict in line 2"),
-        ("{1: EpochData(0.1)}", "expected EpochData"),
         ("{'1': EpochData(learningRate=0.1)}", "expected the number of an epoch"),
-        ("{0: EpochData(learningRate=0.1)}", "expected the number of an epoch"),
         ("{**x}", "expected the number of an epoch"),
-        ("{1: EpochData(learningRate=0.1, error='3')}", "expected EpochData"),
-        ("{1: EpochData(learningRate=np.sqrt(2))}", "expected a number, text, list or dict in line 1"),
         ("{1: EpochData(learningRate=np.float64('1'))}", "expected a number in line 1, got '1'"),
-        ("{1: EpochData(learningRate=float('1'))}", "expected a number, text, list or dict in line 1"),
         ("{1: EpochData(learningRate=" + "[" * 70 + "]" * 70 + ")}", "expected fewer brackets within brackets"),
-        ("[1]", "expected epoch: EpochData"),
         ("{1: ", "neither JSON nor a learning_rate_file of RETURNN"),
-        ("(" * 500, "neither JSON nor a learning_rate_file of RETURNN"),
         ("-" * 100_000 + "1", "RETURNN"),
         ("", "neither JSON"),
     ],
@@ -250,7 +241,6 @@ def test_the_first_recorded_rate_is_the_default(
             ["--learning_rate", "NewbobRel", "--learning_rate.monitor", "acc"],
             "monitor is 'acc', expected a logged value (loss, val_loss)",
         ),
-        (["--learning_rate", "NewbobRel", "--learning_rate.decay", "2"], "decay is 2.0"),
         (["--learning_rate", "CosineDecay", "--png", "gone/x.png"], "gone/x.png cannot be written: there is no"),
     ],
 )

@@ -71,17 +71,6 @@ def test_an_epoch_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
     assert (state["position"]["pass_index"], state["position"]["consumed"]) == (1, 14)
 
 
-@pytest.mark.slow
-def test_a_larger_batch_than_what_is_left_ends_the_epoch_in_one(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    with pytest.raises(TrainingInterrupted):
-        TinyScenario.create_trainer(tiny_params(run)).train([StopAfter(10)])
-    params = tiny_params(run)
-    params.gen.setup.train.batch_size = 30
-    TinyScenario.create_trainer(params, restore=True).train()
-    assert newest_state(run)["history"]["1"]["meta"]["updates"] == 11
-
-
 def test_checkpoints_are_counted_in_updates(tmp_path: Path) -> None:
     params = tiny_params(tmp_path / "run", checkpoint_save_freq="2", train_accum_steps=2, keep_checkpoints=9)
     params.steps_per_execution = 1
@@ -183,10 +172,7 @@ def test_the_seconds_of_an_epoch_count_over_resumes(tmp_path: Path) -> None:
     assert after["seconds"] == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("random_seed", -1), ("random_seed", 2**32), ("checkpoint_sub_dir", "best"), ("checkpoint_sub_dir", "../x")],
-)
+@pytest.mark.parametrize(("name", "value"), [("random_seed", -1), ("random_seed", 2**32)])
 def test_values_that_cannot_work_name_the_flag(name: str, value: object, tmp_path: Path) -> None:
     params = tiny_params(tmp_path / "run", **{name: value})
     with pytest.raises(ValueError, match=f"--trainer.{name}"):

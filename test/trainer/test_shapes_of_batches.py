@@ -79,8 +79,6 @@ class PairsScenario(Scenario):
     ("part", "wrong", "place"),
     [
         pytest.param("train", {"of_y": [3, 5]}, "PairsModel._loss", marks=pytest.mark.backend),
-        ("train", {"of_z": [3, 5]}, "PairsModel._metric"),
-        ("val", {"of_y": [3, 5]}, "PairsModel._loss"),
         ("val", {"of_z": [3, 5]}, "PairsModel._metric"),
     ],
 )

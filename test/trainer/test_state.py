@@ -162,16 +162,10 @@ def test_metrics_of_the_running_epoch_survive_an_evaluation() -> None:
 
 def test_a_checkpoint_of_another_model_or_optimizer_is_refused() -> None:
     checkpoint = Training(units=3).state.capture()
-    with pytest.raises(TfaipError, match=r"the checkpoint does not fit the model: weights/dense/\w+ has shape \(.*3"):
-        Training(units=4).state.restore(checkpoint)
-    with pytest.raises(TfaipError, match="not known to the model .'optimizer/momentum/dense/bias'"):
-        Training(optimizer=SGDOptimizer()).state.restore(checkpoint)
-
-
-def test_a_refused_checkpoint_changes_nothing() -> None:
     training = Training(units=4)
     before = training.content()
-    with pytest.raises(TfaipError):
-        training.state.restore(Training(units=3, epochs=1).state.capture())
+    with pytest.raises(TfaipError, match=r"the checkpoint does not fit the model: weights/dense/\w+ has shape \(.*3"):
+        training.state.restore(checkpoint)
     assert training.content() == before
-    assert training.state.progress.epoch == 0
+    with pytest.raises(TfaipError, match="not known to the model .'optimizer/momentum/dense/bias'"):
+        Training(optimizer=SGDOptimizer()).state.restore(checkpoint)

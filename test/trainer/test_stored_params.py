@@ -8,14 +8,7 @@ from typing import Any, Tuple  # noqa: UP035
 
 import pytest
 
-from test.trainer.line import (
-    LineDataParams,
-    LineGraph,
-    LineModel,
-    LineModelParams,
-    LinePipelineParams,
-    line_params,
-)
+from test.trainer.line import LineDataParams, LineGraph, LineModel, LineModelParams, LinePipelineParams, line_params
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
@@ -86,10 +79,6 @@ def test_values_that_fit_without_loss_are_converted_and_can_be_read_again(tmp_pa
     [
         ("epochs", "three", "--trainer.epochs: expected int, got 'three'"),
         ("scenario.model.shape", (4, 1.0, 0.3), "--model.shape.2: expected int, got 0.3"),
-        ("scenario.model.depth", None, "--model.depth: expected int, got None"),
-        ("learning_rate.lr", "fast", "--learning_rate.lr: expected float, got 'fast'"),
-        ("optimizer.clip_value", "1", "--optimizer.clip_value: expected float, got '1'"),
-        ("gen.setup.train.batch_size", "8", "--train.batch_size: expected int, got '8'"),
         ("gen.train.x", [1, None], "--train.x.1: expected float, got None"),
         ("gen.val", None, "--val: expected PointsParams, got None"),
         ("scenario.data.pre_proc.processors", "none", "--data.pre_proc.processors: expected list"),

@@ -26,6 +26,8 @@ from test.support.tiny.scenario import TinyModelParams, TinyScenario
 from tfaip.evaluator.precisionrecall import PrecisionRecallCurve
 from tfaip.util.typing import TensorDict
 
+pytestmark = pytest.mark.slow  # the server and its run, which all cases share
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
@@ -130,7 +132,6 @@ def curve(server: str, run: str, tag: str) -> dict[int, float]:
     return {step: value for _, step, value in read(server, "plugin/scalars/scalars", run=run, tag=tag)}
 
 
-@pytest.mark.slow
 def test_curves_are_those_of_the_history(run: Path, server: str) -> None:
     history = json.loads((run / "history.json").read_text())
     for kind, tag, name in [
@@ -172,18 +173,33 @@ def test_precision_recall_curves(run: Path, server: str) -> None:
     assert [e["true_positives"] for e in points["lav_l0"]] == [e["true_positives"] for e in points["validation"]]
 
 
-def test_hyper_parameters_of_the_run(server: str) -> None:
-    body = json.dumps({"experimentName": ""}).encode()
-    request = urllib.request.Request(f"{server}data/plugin/hparams/experiment", data=body, method="POST")  # noqa: S310
+def ask_hparams(server: str, route: str, **body: Any) -> Any:
+    content = json.dumps({"experimentName": "", **body}).encode()
+    request = urllib.request.Request(f"{server}data/plugin/hparams/{route}", data=content, method="POST")  # noqa: S310
     request.add_header("Content-Type", "application/json")
     with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
-        infos = {info["name"]: info for info in json.load(reply)["hparamInfos"]}
+        return json.load(reply)
+
+
+def test_hyper_parameters_of_the_run(server: str) -> None:
+    infos = {info["name"]: info for info in ask_hparams(server, "experiment")["hparamInfos"]}
     names = set(infos)
     # Of the last resume.
     assert infos["trainer.epochs"]["domainInterval"] == {"minValue": 3, "maxValue": 3}
     assert infos["optimizer.beta_1"]["domainInterval"] == {"minValue": 0.75, "maxValue": 0.75}
     assert {"learning_rate.lr", "model.units", "train.batch_size", "overwrite"} <= names
     assert not {"early_stopping.monitor", "early_stopping.n"} & names  # these have no flag
+
+
+def test_hyper_parameters_beside_the_values_of_each_kind_of_data(run: Path, server: str) -> None:
+    last = json.loads((run / "history.json").read_text())["3"]["values"]
+    asked = {"allowedStatuses": ["STATUS_UNKNOWN"], "colParams": [], "startIndex": 0, "sliceSize": 10}
+    trials = {trial["name"]: trial for trial in ask_hparams(server, "session_groups", **asked)["sessionGroups"]}
+    assert set(trials) == {"train", "validation", "lav_l0"}  # relative to --logdir
+    for kind, prefix in [("train", ""), ("validation", "val_"), ("lav_l0", "lav_l0_")]:
+        values = {value["name"]["tag"]: value["value"] for value in trials[kind]["metricValues"]}
+        assert values["mse"] == pytest.approx(last[f"{prefix}mse"], rel=1e-6)
+        assert trials[kind]["hparams"]["trainer.epochs"] == 3
 
 
 def test_the_trace_of_the_profiler(run: Path, server: str) -> None:
@@ -205,7 +221,6 @@ def test_the_directory_of_checkpoints_is_no_reason_to_warn(run: Path, started: S
     assert "heckpoint" not in started.new_messages()
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="needs the package chromium")
 def test_the_page_in_a_browser(server: str, tmp_path: Path) -> None:
     assert CHROMIUM is not None, "chromium is not installed"

@@ -9,15 +9,7 @@ from typing import Any
 import keras
 import pytest
 
-from test.trainer.line import (
-    LineGraph,
-    LineModelParams,
-    LineScenario,
-    LineTrainerParams,
-    Weights,
-    line_params,
-    train,
-)
+from test.trainer.line import LineGraph, LineModelParams, LineScenario, LineTrainerParams, Weights, line_params, train
 from tfaip.model.graphbase import GraphBase
 from tfaip.params import pai_dataclass
 from tfaip.util.typing import TensorDict

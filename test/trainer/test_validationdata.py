@@ -108,8 +108,10 @@ def test_an_empty_generator_made_in_code_is_an_error() -> None:
         LineScenario.create_trainer(params).train()
 
 
-@pytest.mark.parametrize("generator", [PointsParams(), CsvGeneratorParams(), FolderParams(), RawDataGeneratorParams()])
-@pytest.mark.parametrize("preload_data", [False, True])
+@pytest.mark.parametrize(
+    ("generator", "preload_data"),
+    [(PointsParams(), False), (CsvGeneratorParams(), True), (FolderParams(), True), (RawDataGeneratorParams(), False)],
+)
 def test_without_validation_data_one_line_says_so(
     generator: Any, preload_data: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

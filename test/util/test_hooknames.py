@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from test.support.commands import REPOSITORY, finish_command, start_python
-from tfaip import Data, Evaluator, Generator, Processor, Sample, Scenario, Spec, StreamProcessor, shared
+from tfaip import Data, Evaluator, Generator, Processor, Sample, Scenario, Spec, shared
 from tfaip.components import scenario as components
 from tfaip.data import data
 from tfaip.data.pipeline import datagenerator
@@ -40,23 +40,16 @@ def method(*args: Any) -> Any:
     ("base", "name", "hook"),
     [
         (Scenario, "default_param", "default_params"),
-        (Scenario, "processor", "processors"),
         (ScenarioBase, "additional_graph_kwarg", "additional_graph_kwargs"),
-        (ScenarioBase, "evaluater_cls", "evaluator_cls"),
         (DataBase, "_padding_value", "_padding_values"),
         (Data, "lenght_of", "length_of"),
-        (Data, "targts", "targets"),
-        (DataGenerator, "generat", "generate"),
         (Generator, "yield_batches", "yields_batches"),
         (Processor, "support_preload", "supports_preload"),
-        (StreamProcessor, "genrate", "generate"),
         (ModelBase, "metircs", "metrics"),
         (ModelBase, "_metrics", "_metric"),
         (ModelBase, "sample_weights", "_sample_weights"),
-        (ModelBase, "_sample_weight", "_sample_weights"),
         (GraphBase, "biuld_graph", "build_graph"),
         (Evaluator, "__entr__", "__enter__"),
-        (Evaluator, "results", "result"),
     ],
 )
 def test_a_name_near_to_a_hook_is_a_line(base: type, name: str, hook: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -67,10 +67,14 @@ OPTIONAL = {"training_data.json"}
 KINDS: list[Callable[[Path], None]] = [make_pipe, make_endless, make_directory, make_circle, make_huge]
 
 
-@pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("name", READERS)
-def test_no_reader_waits_or_fills_the_memory(name: str, make: Callable[[Path], None], tmp_path: Path) -> None:
-    directory = tmp_path / "directory"
+def test_no_reader_waits_or_fills_the_memory(name: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for make in KINDS:
+        with subtests.test(make=make):
+            require_refusal(name, make, tmp_path / make.__name__)
+
+
+def require_refusal(name: str, make: Callable[[Path], None], directory: Path) -> None:
     directory.mkdir()
     make(directory / name)
     tracemalloc.start()

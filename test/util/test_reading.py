@@ -76,11 +76,12 @@ def test_what_is_not_a_file_of_limited_size_is_refused(
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("name", ["a\0b", "a" * 10_000, "/" + "b/" * 5000])
-def test_names_that_no_file_can_have(name: str) -> None:
-    with pytest.raises(UsageError, match=r"cannot be read \(") as caught:
-        read_text(name)
-    assert len(str(caught.value)) < 300
+def test_names_that_no_file_can_have(subtests: pytest.Subtests) -> None:
+    for name in ["a\0b", "a" * 10_000, "/" + "b/" * 5000]:
+        with subtests.test(name=name):
+            with pytest.raises(UsageError, match=r"cannot be read \(") as caught:
+                read_text(name)
+            assert len(str(caught.value)) < 300
 
 
 def test_a_file_that_is_larger_than_it_says() -> None:
@@ -129,9 +130,8 @@ def test_directories_for_other_libraries(tmp_path: Path) -> None:
         require_regular_files(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_json_that_is_refused(subtests: pytest.Subtests) -> None:
+    for text, reason in [
         ("", "broken JSON in line 1"),
         ("[1]", "expected a JSON object, got list"),
         ('{"a": 1, "a": 2}', "key 'a' is given twice"),
@@ -141,12 +141,11 @@ def test_directories_for_other_libraries(tmp_path: Path) -> None:
         ('{"a": ' + "1" * 10_000 + "}", "broken JSON: Exceeds the limit"),
         ('{"a": [' + "0," * 8_000_000 + "0]}", "has more than 8000000 values"),
         ('{"' + "k" * 10_000 + '": 1, "' + "k" * 10_000 + '": 1}', "is given twice"),
-    ],
-)
-def test_json_that_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(UsageError, match=f"^place: .*{reason}") as caught:
-        parse_json(text, "place")
-    assert len(str(caught.value)) < 300
+    ]:
+        with subtests.test(reason=reason):
+            with pytest.raises(UsageError, match=f"^place: .*{reason}") as caught:
+                parse_json(text, "place")
+            assert len(str(caught.value)) < 300
 
 
 def test_json_of_any_sensible_depth(tmp_path: Path) -> None:
@@ -163,9 +162,15 @@ def test_depth_is_that_of_lists_and_dicts() -> None:
     assert not is_shallow({"a": [1, {}]}, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("0", 0), ("17", 17), ("999999999", 999_999_999), ("1000000000", None), ("01", None), ("1_0", None), ("-1", None)],
-)
-def test_whole_numbers(text: str, number: int | None) -> None:
-    assert parse_whole_number(text) == number
+def test_whole_numbers(subtests: pytest.Subtests) -> None:
+    for text, number in [
+        ("0", 0),
+        ("17", 17),
+        ("999999999", 999_999_999),
+        ("1000000000", None),
+        ("01", None),
+        ("1_0", None),
+        ("-1", None),
+    ]:
+        with subtests.test(text=text):
+            assert parse_whole_number(text) == number

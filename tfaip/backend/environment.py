@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import types
 from collections.abc import Callable, Iterator, Mapping
 
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
@@ -35,11 +34,6 @@ def default_variable(name: str, value: str) -> Iterator[None]:
         yield
     finally:
         del os.environ[name]
-
-
-def provide_module(name: str) -> None:
-    """Let an empty module be found by this name, unless there is one already."""
-    sys.modules.setdefault(name, types.ModuleType(name))
 
 
 def variables_without_gpu(backend: str) -> dict[str, str]:

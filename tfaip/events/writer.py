@@ -1,4 +1,4 @@
-"""TensorBoard event files, written without TensorFlow."""
+"""TensorBoard event files, written without TensorFlow: its `tf.summary` takes seconds to import, and JAX has none."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from typing import IO, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tfaip.backend import tensorboard_private as tensorboard
 from tfaip.util.files import failures_named, write_bytes
 
-_EVENT_FILE = re.compile(r"events\.out\.tfevents\.(\d+)\.")
-_FILE_VERSION = "brain.Event:2"
-
+_EVENT_FILE = re.compile(r"events\.out\.tfevents\.0*([1-9]\d*)\.")
 # Sorted before all others.
 _FIRST_FILE = "events.out.tfevents.0000000000.hparams"
+_FILE_VERSION = "brain.Event:2"
+_HISTOGRAM_BUCKETS = 30
 
 
 @runtime_checkable
@@ -54,11 +53,11 @@ class EventWriter:
     def scalars(self, values: Mapping[str, float], step: int) -> None:
         """Write values by tag."""
         for tag, value in values.items():
-            self._write(tensorboard.scalar_summary(tag, value), step)
+            self._write(tag, "scalars", np.asarray(value, np.float32), step)
 
     def text(self, tag: str, text: str, step: int) -> None:
         """Write a text, in Markdown."""
-        self._write(tensorboard.text_summary(tag, text), step)
+        self._write(tag, "text", [text.encode()], step)
 
     def image(self, tag: str, image: np.ndarray, step: int) -> None:
         """Write an image `[height, width, channels]`, or `[n, ...]`, uint8 or floats in [0, 1]."""
@@ -66,12 +65,7 @@ class EventWriter:
         if images.ndim != 4:
             raise ValueError(f"image {tag!r} has the shape {image.shape}, expected [height, width, channels]")
         height, width = images.shape[1:3]
-        self._write(tensorboard.image_summary(tag, height, width, [_png(one) for one in images]), step)
-
-    def curve(self, tag: str, curve: Curve, step: int) -> None:
-        """Write a precision-recall curve."""
-        rows = np.vstack([curve.counts, curve.precision, curve.recall])
-        self._write(tensorboard.curve_summary(tag, rows), step)
+        self._write(tag, "images", [b"%d" % width, b"%d" % height, *map(_png, images)], step)
 
     def drawing(self, tag: str, value: Any, step: int) -> None:
         """Write a drawing: a scalar, an image, a precision-recall curve, or a dict of these."""
@@ -79,31 +73,42 @@ class EventWriter:
             for key, part in value.items():
                 self.drawing(f"{tag}/{key}", part, step)
         elif isinstance(value, Curve):
-            self.curve(tag, value, step)
+            rows = np.vstack([value.counts, value.precision, value.recall])
+            self._write(tag, "pr_curves", rows.astype(np.float32), step)
         elif np.ndim(value) == 0:
             self.scalars({tag: float(value)}, step)
         else:
             self.image(tag, np.asarray(value), step)
 
     def histogram(self, tag: str, values: np.ndarray, step: int) -> None:
-        """Write the distribution of the numbers of an array."""
-        self._write(tensorboard.histogram_summary(tag, values), step)
+        """Write the distribution of the finite numbers of an array."""
+        numbers = values.astype(np.float64)
+        finite = numbers[np.isfinite(numbers)]
+        low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+        counts, edges = np.histogram(finite, np.linspace(low, high, _HISTOGRAM_BUCKETS + 1))
+        self._write(tag, "histograms", np.stack([edges[:-1], edges[1:], counts], axis=1), step)
 
-    def hparams(self, values: Mapping[str, float | str | bool], step: int) -> None:
+    def hparams(self, values: Mapping[str, float | str | bool]) -> None:
         """Write the hyper-parameters of the run; those of an earlier process are replaced.
 
         TensorBoard keeps the first ones that it reads. So they have a file of their own, which it
         reads before all others; a running server shows new ones after a restart.
         """
-        tensorboard.leave_tensorflow_alone()
-        summary = tensorboard.hparams_summary(dict(values), str(self._directory))
+        from google.protobuf.struct_pb2 import Struct
+        from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
         with failures_named(self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)
             # TensorBoard takes the time of the first event for the start of the run.
             start = min([int(time.time()), *_file_seconds(self._directory)])
+        hparams = Struct()
+        hparams.update(values)
+        data = HParamsPluginData(session_start_info={"start_time_secs": start, "hparams": hparams.fields})
+        plugin = {"plugin_name": "hparams", "content": data.SerializeToString()}
+        shown = {"tag": "_hparams_/session_start_info", "metadata": {"plugin_data": plugin}}
         content = io.BytesIO()
-        _write_event(content, tensorboard.event(wall_time=start, file_version=_FILE_VERSION))
-        _write_event(content, tensorboard.event(wall_time=start, step=step, summary=summary))
+        _write_event(content, wall_time=start, file_version=_FILE_VERSION)
+        _write_event(content, wall_time=start, summary={"value": [shown]})
         write_bytes(self._directory / _FIRST_FILE, content.getvalue())
 
     def flush(self) -> None:
@@ -120,11 +125,20 @@ class EventWriter:
                 self._file.close()
             self._file = None
 
-    def _write(self, summary: Any, step: int) -> None:
+    def _write(self, tag: str, plugin: str, values: np.ndarray | list[bytes], step: int) -> None:
+        """Write the numbers or texts of a tag, to be shown by a plugin of TensorBoard."""
+        if isinstance(values, list):
+            tensor: dict[str, Any] = {"dtype": "DT_STRING", "string_val": values}
+        elif values.dtype == np.float64:
+            tensor = {"dtype": "DT_DOUBLE", "double_val": values.ravel()}
+        else:
+            tensor = {"dtype": "DT_FLOAT", "float_val": values.ravel()}
+        tensor["tensor_shape"] = {"dim": [{"size": size} for size in np.shape(values)]}
+        shown = {"tag": tag, "tensor": tensor, "metadata": {"plugin_data": {"plugin_name": plugin}}}
         with failures_named(self._directory):
             if self._file is None:
                 self._file = _create_file(self._directory, step)
-            _write_event(self._file, tensorboard.event(wall_time=time.time(), step=step, summary=summary))
+            _write_event(self._file, wall_time=time.time(), step=step, summary={"value": [shown]})
 
 
 def _create_file(directory: Path, first_step: int) -> IO[bytes]:
@@ -134,24 +148,27 @@ def _create_file(directory: Path, first_step: int) -> IO[bytes]:
     creation. Two processes in the same second, or a clock that was set back, would hide the values
     of the second process.
     """
-    tensorboard.leave_tensorflow_alone()
     directory.mkdir(parents=True, exist_ok=True)
     second = max([int(time.time()), *(1 + other for other in _file_seconds(directory))])
     name = f"events.out.tfevents.{second:010d}.{socket.gethostname()}.{os.getpid()}"
     file = open(directory / name, "xb")  # noqa: SIM115 (closed by the writer)
-    _write_event(file, tensorboard.event(wall_time=time.time(), file_version=_FILE_VERSION))
+    _write_event(file, wall_time=time.time(), file_version=_FILE_VERSION)
     # TensorBoard takes the first start in a directory for its beginning, each other for a restart.
-    _write_event(file, tensorboard.session_start(wall_time=time.time(), step=first_step))
+    _write_event(file, wall_time=time.time(), step=first_step, session_log={"status": "START"})
     return file
 
 
-def _write_event(file: IO[bytes], event: Any) -> None:
-    tensorboard.record_writer(file).write(event.SerializeToString())
+def _write_event(file: IO[bytes], **fields: Any) -> None:
+    """Write a record with an `Event`, whose messages are given as dicts."""
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    RecordWriter(file).write(Event(**fields).SerializeToString())
 
 
 def _file_seconds(directory: Path) -> list[int]:
-    """Return the seconds in the names of event files."""
-    matches = [_EVENT_FILE.match(path.name) for path in directory.iterdir() if path.name != _FIRST_FILE]
+    """Return the seconds in the names of event files; that of the hyper-parameters has none."""
+    matches = [_EVENT_FILE.match(path.name) for path in directory.iterdir()]
     return [int(match[1]) for match in matches if match]
 
 

@@ -12,17 +12,17 @@ from keras import ops
 
 from tfaip.backend.keras_private.losses import FunctionLoss, mask_of, snake_case
 from tfaip.errors import UsageError
-from tfaip.model.keras_objects.base import CustomObject, KerasObject
-from tfaip.model.keras_objects.losses import Loss
-from tfaip.model.keras_objects.metrics import AccuracyByShape, Metric
+from tfaip.model.keras_objects import KerasObject, Loss, Metric, RefusedObject
 from tfaip.model.shapeerrors import shapes_named
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import OwnPackage, Trust, UntrustedName, top_package
+from tfaip.params.types.objects import checked_name
 from tfaip.util.text import shorten
 from tfaip.util.typing import Tensor, TensorDict
 
 LOSS = "loss"
 _CROSSENTROPY = ("crossentropy", "ce")
+_ACCURACY = ("accuracy", "acc")
 _MEANS = ("sum_over_batch_size", "mean")
 
 
@@ -214,48 +214,57 @@ def _as_list(metrics: Any) -> list[Any]:
 def _named(kind: type[KerasObject], name: str, place: str, package: str) -> KerasObject:
     """Return the object of a name, which a file may have put into a field: it imports no other package."""
     try:
-        return kind.from_name(name, place, Trust.of([OwnPackage(package)]))
+        return kind(checked_name(name, Trust.of([OwnPackage(package)]), place))
     except UntrustedName as error:
         raise UsageError(
             f"{error.refusal}: give the object instead of its name, or declare a field of the type {kind.__name__}"
         ) from error
 
 
+def _created(named: KerasObject, identifier: Any, place: str) -> Any:
+    """Make an object; the message about one that is declared by its name names the place."""
+    try:
+        return named.create()
+    except RefusedObject as error:
+        if named is identifier:
+            raise  # its flag is named
+        raise UsageError(f"{place}: {error}") from error
+
+
 def _made_loss(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> Any:
     """Return a `keras.losses.Loss`, or a function of target and output."""
     if isinstance(identifier, str) and identifier.lower() in _CROSSENTROPY:
         return getattr(keras.losses, f"{_kind_of_classes(target, output)}Crossentropy")()
-    if isinstance(identifier, str):
-        identifier = _named(Loss, identifier, place, package)
-    if isinstance(identifier, KerasObject):
-        identifier = identifier.create()
-    return _made(identifier, place, "losses")
+    loss = _named(Loss, identifier, place, package) if isinstance(identifier, str) else identifier
+    return _made(_created(loss, identifier, place) if isinstance(loss, KerasObject) else loss, place, "losses")
 
 
 def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, package: str) -> keras.metrics.Metric:
     name = identifier if isinstance(identifier, str) else None
-    if isinstance(identifier, str):
-        identifier = _named(Metric, identifier, place, package)
-    if isinstance(identifier, AccuracyByShape):
-        metric = getattr(keras.metrics, f"{_kind_of_classes(target, output)}Accuracy")()
-        metric.name = name or identifier.name
-        return metric
-    if isinstance(identifier, CustomObject):
-        name, identifier = None, identifier.create()
-    elif isinstance(identifier, KerasObject):
-        # Without a name Keras counts the objects of the process.
-        name = name or getattr(identifier, "name", None) or snake_case(type(identifier).__name__)
-        identifier = identifier.create()
-    elif isinstance(identifier, keras.metrics.Metric):
-        identifier = _own_copy(identifier, place)
-    identifier = _made(identifier, place, "metrics")
-    if not isinstance(identifier, keras.metrics.Metric):
-        name = getattr(getattr(identifier, "func", identifier), "__name__", "")
+    metric = _named(Metric, identifier, place, package) if isinstance(identifier, str) else identifier
+    if isinstance(metric, KerasObject):
+        name = metric.arguments.get("name", name)
+        if metric.name in _ACCURACY:
+            made = getattr(keras.metrics, f"{_kind_of_classes(target, output)}Accuracy")()
+            made.name = name or "accuracy"
+            return made
+        is_custom = ":" in metric.name
+        metric = _created(metric, identifier, place)
+        if is_custom:
+            name = None
+        elif name is None and inspect.signature(type(metric)).parameters["name"].default is None:
+            # Without a name Keras counts the objects of the process.
+            name = snake_case(type(metric).__name__)
+    elif isinstance(metric, keras.metrics.Metric):
+        metric = _own_copy(metric, place)
+    metric = _made(metric, place, "metrics")
+    if not isinstance(metric, keras.metrics.Metric):
+        name = getattr(getattr(metric, "func", metric), "__name__", "")
         name = name if name.isidentifier() else "metric"  # of a lambda
-        identifier = keras.metrics.MeanMetricWrapper(identifier, name=name)
+        metric = keras.metrics.MeanMetricWrapper(metric, name=name)
     if name is not None:
-        identifier.name = name
-    return identifier
+        metric.name = name
+    return metric
 
 
 def _made(identifier: Any, place: str, module: str) -> Any:

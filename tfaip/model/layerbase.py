@@ -8,7 +8,7 @@ import keras
 
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.layers.inlining import InlinedLayer
-from tfaip.model.keras_objects.base import keras_object
+from tfaip.model.keras_objects import keras_object
 from tfaip.model.layerbaseparams import LayerBaseParams
 from tfaip.model.scheduledvalue import new_scheduled_value
 from tfaip.model.tensorboardwriter import TensorboardWriter, record_tensorboard_value

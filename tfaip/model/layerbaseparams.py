@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfaip.model.keras_objects.initializers import GlorotUniform, Initializer, Zeros
-from tfaip.model.keras_objects.regularizers import Regularizer
+from tfaip.model.keras_objects import Initializer, Regularizer
 from tfaip.params import ParamsBase, option
 from tfaip.util.construction import construct
 
@@ -16,8 +15,8 @@ class LayerBaseParams(ParamsBase):
     A subclass names its layer by a string: `class MyParams(LayerBaseParams, cls=".layers:MyLayer")`.
     """
 
-    kernel_initializer: Initializer = option(help="Initializer of the kernel", factory=GlorotUniform)
-    bias_initializer: Initializer = option(help="Initializer of the bias", factory=Zeros)
+    kernel_initializer: Initializer = option(Initializer("glorot_uniform"), "Initializer of the kernel")
+    bias_initializer: Initializer = option(Initializer("zeros"), "Initializer of the bias")
     kernel_regularizer: Regularizer | None = option(None, "Regularizer of the kernel (None: none)")
 
     @staticmethod

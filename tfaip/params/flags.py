@@ -18,6 +18,7 @@ from tfaip.params.resolution.unknown import refuse_unknown, removed_note
 from tfaip.params.tree.nodes import children, is_node, items_of, post_init
 from tfaip.params.tree.places import Place, flag_of, walk_places
 from tfaip.params.types.kinds import field_kind, origin_of
+from tfaip.params.types.objects import NamedObject
 from tfaip.params.values.encoding import encode
 from tfaip.params.values.words import Text
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
@@ -41,8 +42,12 @@ def flag_values(params: Any) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for place, value in _walk(params):
-        if not place.is_hidden and children(value) is None:
-            found[place.flag] = value
+        if place.is_hidden or children(value) is not None:
+            continue
+        found[place.flag] = value
+        if isinstance(value, NamedObject):
+            found[place.flag] = str(value.name)
+            found.update((f"{place.flag}.{name}", item) for name, item in value.arguments.items())
     return found
 
 
@@ -60,6 +65,8 @@ def get_flag(params: Any, flag: str) -> Any:
     for place, value in _walk(params):
         if place.flag == name and not place.is_hidden:
             return value
+        if isinstance(value, NamedObject) and name.startswith(f"{place.flag}."):
+            return value.arguments.get(name.removeprefix(f"{place.flag}."))
         if is_node(value):
             for old, new in oldnames.renamed_fields(type(value)).items():
                 if new in (children(value) or {}) and place.below(new, value).prefix + old == name:

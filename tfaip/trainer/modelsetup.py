@@ -15,13 +15,14 @@ from tfaip.device.devices import Devices
 from tfaip.errors import UsageError
 from tfaip.model.compilation import compiles_with_xla
 from tfaip.model.inputgradients import InputGradientPenalty
-from tfaip.model.keras_objects.base import RefusedObject, find_params
+from tfaip.model.keras_objects import RefusedObject
 from tfaip.model.structure.axis import Structure
 from tfaip.model.structure.graph import model_structure
 from tfaip.model.summary import summary_lines
 from tfaip.model.trainingmodel import TrainingModel
 from tfaip.model.variables import variables_by_path
 from tfaip.params.limits import FieldAdvice, below
+from tfaip.params.tree.nodes import items_of, walk
 from tfaip.params.tree.places import flag_of
 from tfaip.params.values.encoding import encode
 from tfaip.trainer.freezing import freeze_layers, undo_freeze
@@ -161,10 +162,12 @@ def _flags_of_objects(params: Params) -> Iterator[None]:
     try:
         yield
     except RefusedObject as error:
-        path = find_params(params, error.params)
-        if path is None:
-            raise
-        raise UsageError(f"{flag_of(params, 'trainer', path)}: {error}") from error
+        for path, value in walk(params):
+            for index, item in (items_of(value) or {"": value}).items():
+                if item is error.named:
+                    path = ".".join(filter(None, [path, index, error.argument]))
+                    raise UsageError(f"{flag_of(params, 'trainer', path)}: {error}") from error
+        raise
 
 
 def _compile(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from tfaip.data.pipeline.definitions import PipelineMode, Sample
 from tfaip.data.pipeline.position import Position
 from tfaip.data.specs import TensorSpec
 from tfaip.errors import TfaipError
-from tfaip.params import pai_dataclass
 
 
 class ImageData(DataBase[DataBaseParams]):
@@ -30,16 +28,10 @@ class ImageData(DataBase[DataBaseParams]):
         return {"label": TensorSpec((1,), "int32")}
 
 
-@pai_dataclass
-@dataclass
-class ImagesParams(DataGeneratorParams):
+class ImagesParams(DataGeneratorParams, cls=":Images"):
     """Images with three columns."""
 
     count: int = 10
-
-    @staticmethod
-    def cls() -> type[ArrayDataGenerator[Any]]:
-        return Images
 
 
 class Images(ArrayDataGenerator[ImagesParams]):
@@ -100,25 +92,27 @@ def test_training_batches_are_the_same_bytes(
     assert arrays.generator.batches_read == len(made)
 
 
-@pytest.mark.parametrize("start", [Position(), Position(1, 7, 7)])
-def test_a_process_reads_its_own_rows_alone(start: Position) -> None:
-    # Batches of 6 of passes of 10; the data without arrays are cut behind their batches.
-    for rank in range(3):
-        arrays, single = pipelines(10, 3, batch_size=6)
-        made = epoch(arrays, start, 30, (rank, 3, 3))
-        assert made == epoch(single, start, 30, (rank, 3, 3))
-        assert (arrays.generator.batches_read, arrays.generator.rows_read) == (5, 10)
+def test_a_process_reads_its_own_rows_alone(subtests: pytest.Subtests) -> None:
+    for start in [Position(), Position(1, 7, 7)]:
+        with subtests.test(start=start):
+            # Batches of 6 of passes of 10; the data without arrays are cut behind their batches.
+            for rank in range(3):
+                arrays, single = pipelines(10, 3, batch_size=6)
+                made = epoch(arrays, start, 30, (rank, 3, 3))
+                assert made == epoch(single, start, 30, (rank, 3, 3))
+                assert (arrays.generator.batches_read, arrays.generator.rows_read) == (5, 10)
 
 
-@pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("mode", PipelineMode)
-def test_a_single_pass_is_the_same_bytes(mode: PipelineMode, drop: bool) -> None:
-    made = []
-    for pipeline in pipelines(10, 1, mode=mode, batch_size=4, batch_drop_remainder=drop):
-        with pipeline.generate_input_batches(auto_repeat=False) as batches:
-            made.append([batch_bytes(batch) for batch in batches])
-    assert made[0] == made[1]
-    assert [len(batch[-1]) for batch in made[0]] == ([4, 4] if drop else [4, 4, 2])
+def test_a_single_pass_is_the_same_bytes(subtests: pytest.Subtests) -> None:
+    for mode in PipelineMode:
+        for drop in [False, True]:
+            with subtests.test(mode=mode, drop=drop):
+                made = []
+                for pipeline in pipelines(10, 1, mode=mode, batch_size=4, batch_drop_remainder=drop):
+                    with pipeline.generate_input_batches(auto_repeat=False) as batches:
+                        made.append([batch_bytes(batch) for batch in batches])
+                assert made[0] == made[1]
+                assert [len(batch[-1]) for batch in made[0]] == ([4, 4] if drop else [4, 4, 2])
 
 
 def test_a_length_limit_goes_sample_by_sample() -> None:

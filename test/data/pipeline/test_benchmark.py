@@ -65,8 +65,6 @@ def test_stages_show_where_the_time_goes() -> None:
     [
         (rows(20), [DropParams(every=3)], {}, [False, True, True]),
         (rows(20), [DropParams(every=3)], {"max_element_length": 3}, [False, True, False]),
-        (rows(20), [DropParams(every=3)], {"bucket_boundaries": [2]}, [False, True, False]),
-        (rows(20), [], {}, [False, False]),
         (FilesParams(), [], {}, [True, True]),
     ],
 )

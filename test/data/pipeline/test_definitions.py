@@ -29,13 +29,14 @@ def test_modes_and_their_sets() -> None:
     assert len(GENERAL_PROCESSOR) == 4
 
 
-@pytest.mark.parametrize(("position", "part"), [(0, "inputs"), (1, "outputs"), (2, "targets"), (3, "meta")])
-def test_new_part_replaces_one_part_in_a_copy(position: int, part: str) -> None:
-    changed = getattr(FULL, f"new_{part}")("new")
-    expected = list(parts(FULL))
-    expected[position] = "new"
-    assert parts(changed) == tuple(expected)
-    assert parts(FULL) == ({"x": 1}, {"o": 2}, {"y": 3}, "m")
+def test_new_part_replaces_one_part_in_a_copy(subtests: pytest.Subtests) -> None:
+    for position, part in [(0, "inputs"), (1, "outputs"), (2, "targets"), (3, "meta")]:
+        with subtests.test(position=position):
+            changed = getattr(FULL, f"new_{part}")("new")
+            expected = list(parts(FULL))
+            expected[position] = "new"
+            assert parts(changed) == tuple(expected)
+            assert parts(FULL) == ({"x": 1}, {"o": 2}, {"y": 3}, "m")
 
 
 def test_copy_shares_the_parts() -> None:
@@ -44,18 +45,16 @@ def test_copy_shares_the_parts() -> None:
     assert copied.inputs is FULL.inputs
 
 
-@pytest.mark.parametrize(
-    ("sample", "valid_in"),
-    [
+def test_validity_depends_on_the_mode(subtests: pytest.Subtests) -> None:
+    for sample, valid_in in [
         (Sample(inputs=1, targets=2), set(PipelineMode)),
         (Sample(inputs=1), {PipelineMode.PREDICTION}),
         (Sample(targets=2), {PipelineMode.TARGETS}),
         (Sample(meta=3), set()),
         (Sample(inputs=1, targets=2).new_invalid(), set()),
-    ],
-)
-def test_validity_depends_on_the_mode(sample: Sample, valid_in: set[PipelineMode]) -> None:
-    assert {mode for mode in PipelineMode if sample.is_valid(mode)} == valid_in
+    ]:
+        with subtests.test(sample=sample):
+            assert {mode for mode in PipelineMode if sample.is_valid(mode)} == valid_in
 
 
 def test_without_a_mode_only_the_declaration_counts() -> None:

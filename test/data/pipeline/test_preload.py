@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -32,7 +31,6 @@ from tfaip.data.pipeline.preload import PreloadedGeneratorParams
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
 from tfaip.data.pipeline.processor.params import ComposedProcessorPipelineParams, SequentialProcessorPipelineParams
 from tfaip.errors import TfaipError, UsageError
-from tfaip.params import pai_dataclass
 
 CALLS: list[tuple[str, int]] = []
 
@@ -42,16 +40,10 @@ def _no_calls() -> None:
     CALLS.clear()
 
 
-@pai_dataclass
-@dataclass
-class AddParams(DataProcessorParams):
+class AddParams(DataProcessorParams, cls=":Add"):
     """Adds one to the inputs and says so; `kind` is what makes it hard to preload."""
 
     kind: str = "plain"
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return Add
 
 
 class Add(MappingDataProcessor[AddParams]):
@@ -195,10 +187,8 @@ class Rows(ArrayDataGenerator[DataGeneratorParams]):
         return Sample(inputs={"x": np.zeros([4, 2])}, targets={"y": np.zeros([4, 1], int)}, meta=[{"id": 1}] * 4)
 
 
-class RowsParams(DataGeneratorParams):
-    @staticmethod
-    def cls() -> type[Rows]:
-        return Rows
+class RowsParams(DataGeneratorParams, cls=":Rows"):
+    pass
 
 
 def test_arrays_stay_arrays() -> None:
@@ -227,14 +217,8 @@ def test_a_processor_that_forgets_its_sample_is_named(monkeypatch: pytest.Monkey
         make_pipeline(rows(2), [AddParams()]).as_preloaded()
 
 
-@pai_dataclass
-@dataclass
-class WritesParams(AddParams):
+class WritesParams(AddParams, cls=":Writes"):
     """Writes into the array that it gets."""
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return Writes
 
 
 class Writes(Add):
@@ -292,16 +276,10 @@ def test_samples_that_cannot_be_read_may_be_skipped() -> None:
     assert info.value.__notes__[0] == "while Damaged read sample 2"
 
 
-@pai_dataclass
-@dataclass
-class CutParams(DataProcessorParams):
+class CutParams(DataProcessorParams, cls=":Cut"):
     """Cuts a sample in memory into its values; `gives` is the kind of what it returns."""
 
     gives: str = "list"
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return Cut
 
 
 class Cut(MappingDataProcessor[CutParams]):
@@ -346,12 +324,8 @@ class TwiceApplied(Add):
         return self.apply(super().apply_on_sample(sample))
 
 
-@pai_dataclass
-@dataclass
-class TwiceAppliedParams(AddParams):
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return TwiceApplied
+class TwiceAppliedParams(AddParams, cls=":TwiceApplied"):
+    pass
 
 
 def test_an_own_way_to_apply_a_processor_is_that_of_pipelines() -> None:

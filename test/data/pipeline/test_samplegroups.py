@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -13,22 +12,15 @@ from test.data.support import DropParams, NoiseParams, PairParams, epoch, make_p
 from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import PipelineMode, Sample, SampleGroup, require_sample
-from tfaip.params import pai_dataclass
 
 SIZES = (1, 3, 2)
 
 
-@pai_dataclass
-@dataclass
-class ListsParams(DataGeneratorParams):
+class ListsParams(DataGeneratorParams, cls=":Lists"):
     """Batches of 1, 3 and 2 rows as lists, with and without random access."""
 
     has_access: bool = False
     yields_batches: bool = True
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return Lists
 
     def create(self, mode: PipelineMode) -> DataGenerator[Any]:
         return ListsWithAccess(mode, self) if self.has_access else Lists(mode, self)

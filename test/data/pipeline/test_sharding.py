@@ -102,13 +102,14 @@ def test_what_depends_on_the_whole_batch_is_cut_from_it(
         assert all(part[number][1] == position for part in parts)
 
 
-@pytest.mark.parametrize("shard", [(0, 1, 2), (0, 3, 3), (2, 3, 3), (1, 2, 4)])
-def test_a_batch_that_cannot_be_split_equally_is_given_whole(shard: Shard) -> None:
-    batch = Batch({"x": np.arange(5)}, {}, list("abcde"))
-    part = shard_batch(batch, shard)
-    assert (part.inputs["x"].tolist(), part.meta, part.is_whole) == ([0, 1, 2, 3, 4], batch.meta, True)
-    assert shard_batch(batch, UNSHARDED) is batch
-    assert not batch.is_whole
+def test_a_batch_that_cannot_be_split_equally_is_given_whole(subtests: pytest.Subtests) -> None:
+    for shard in [(0, 1, 2), (0, 3, 3), (2, 3, 3), (1, 2, 4)]:
+        with subtests.test(shard=shard):
+            batch = Batch({"x": np.arange(5)}, {}, list("abcde"))
+            part = shard_batch(batch, shard)
+            assert (part.inputs["x"].tolist(), part.meta, part.is_whole) == ([0, 1, 2, 3, 4], batch.meta, True)
+            assert shard_batch(batch, UNSHARDED) is batch
+            assert not batch.is_whole
 
 
 @pytest.mark.parametrize("processors", [(NoiseParams(),), (PairParams(),), ()])

@@ -73,14 +73,12 @@ def test_the_key_is_the_one_that_gives_the_length() -> None:
     assert (found.inputs["other"] == 1).all()
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
+def test_samples_that_do_not_fit(subtests: pytest.Subtests) -> None:
+    for inputs, message in [
         ({"y": np.ones((3, 3))}, "SpecAugmentProcessor.key is 'x', the sample has 'y'"),
         ({"x": np.ones(3)}, r"the input 'x' has the shape \(3,\), expected \[time, frequency, ...\]"),
-    ],
-)
-def test_samples_that_do_not_fit(inputs: dict[str, Any], message: str) -> None:
-    processor: Any = SpecAugmentProcessor(key="x")
-    with pytest.raises(ValueError, match=message):
-        processor.apply(Sample(inputs=inputs), np.random.default_rng(1))
+    ]:
+        with subtests.test(inputs=inputs):
+            processor: Any = SpecAugmentProcessor(key="x")
+            with pytest.raises(ValueError, match=message):
+                processor.apply(Sample(inputs=inputs), np.random.default_rng(1))

@@ -70,12 +70,11 @@ def test_every_pass_has_other_masks(whole: list[list[Masks]]) -> None:
     assert any(len({mask for other, mask in samples if other == meta}) > 1 for meta in range(7))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_workers_draw_the_same_masks(whole: list[list[Masks]], workers: int) -> None:
-    assert batches_of_epochs(masked(workers), masks) == whole
+def test_workers_draw_the_same_masks(whole: list[list[Masks]]) -> None:
+    assert batches_of_epochs(masked(2), masks) == whole
 
 
-@pytest.mark.parametrize(("before", "after", "done"), [(0, 0, 1), (0, 2, 3), (1, 0, 4), (2, 1, 2)])
+@pytest.mark.parametrize(("before", "after", "done"), [(0, 2, 3), (1, 0, 4)])
 def test_a_resume_draws_the_same_masks(whole: list[list[Masks]], before: int, after: int, done: int) -> None:
     first, second = masked(before), masked(after)
     (begun,) = batches_of_epochs(first, masks, stop_after=done)

@@ -104,26 +104,20 @@ def test_flags_choose_classes_and_reach_all_parts() -> None:
 
 
 @pytest.mark.slow
-def test_workers_change_nothing(folder: str) -> None:
+def test_workers_and_preloaded_data_change_nothing(folder: str) -> None:
     logs = []
-    for processes in (0, 2):
+    for processes, preload in ((0, False), (2, False), (0, True)):
         params = small(folder, height=5)
         params.gen.setup.train.num_processes, params.gen.setup.train.worker_start_s = processes, 0.0
+        params.preload_data = preload
         before = params.to_json()
         logs.append(LineScenario.create_trainer(params).train())
         assert params.to_json() == before
         assert vars(params.gen.train).keys() == {"size", "brightness", "data"}
         processors: Any = params.scenario.data.pre_proc
         assert vars(processors.processors[0]).keys() == {"modes", "stddev"}
-    assert logs[0] == logs[1]
+    assert logs[0] == logs[1] == logs[2]
     assert {"loss", "acc", "val_ce"} <= logs[0].keys()
-
-
-@pytest.mark.slow
-def test_preloaded_data_give_the_same_training(folder: str) -> None:
-    plain, preloaded = small(folder), small(folder)
-    preloaded.preload_data = True
-    assert LineScenario.create_trainer(plain).train() == LineScenario.create_trainer(preloaded).train()
 
 
 def test_model_and_graph_see_the_data(folder: str) -> None:

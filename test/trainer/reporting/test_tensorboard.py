@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from test.events.test_writer import accumulator, curves, images, scalars
+from test.events.test_writer import accumulator, images, rows, scalars
 from test.trainer.line import LineGraph, LineModel, LineModelParams, LineScenario, LineTrainerParams, line_params
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.evaluator.evaluator import EvaluatorBase
@@ -68,7 +68,7 @@ def test_a_function_that_returns_nothing_writes_with_tf_summary_or_is_refused(tm
         (image,) = images(tmp_path / "validation", "shown", step)
         assert image[0, 0].tolist() in (128, 127, [127], [128])
     assert scalars(tmp_path / "validation", "also") == [(1, 2.0), (2, 2.0)]
-    with pytest.raises(TypeError, match="'shown' returned nothing and wrote nothing: return an image, a number or a"):
+    with pytest.raises(TypeError, match="'shown' returned nothing: return an image, a number or a curve"):
         train_with(lambda name, value, step: None, line_params([1], [2], tmp_path / "nothing"))
 
 
@@ -123,8 +123,9 @@ def test_values_of_training_and_validation(tmp_path: Path) -> None:
     assert scalars(tmp_path / "train", "loss") == [(1, 0.0), (2, -0.5)]
     assert scalars(tmp_path / "train", "lr") == [(1, 0.5), (2, 0.5)]
     assert scalars(tmp_path / "validation", "loss") == [(1, -1.0), (2, -2.0)]
-    assert scalars(tmp_path / "validation", "loss/mean_epoch") == [(1, -1.0), (2, -2.0)]
-    assert sorted(accumulator(tmp_path / "validation").Tags()["tensors"]) == ["distance", "loss", "loss/mean_epoch"]
+    # Its other name is not shown.
+    tags = ["_hparams_/session_start_info", "distance", "loss"]
+    assert sorted(accumulator(tmp_path / "validation").Tags()["tensors"]) == tags
 
 
 def test_only_validated_epochs_have_validation_values(tmp_path: Path) -> None:
@@ -206,9 +207,9 @@ def test_metrics_and_evaluators_draw_curves_and_images(tmp_path: Path) -> None:
         # LAV has the first and the last epoch, and the data of the validation.
         ("lav_l0", [1, 2], [2, 2, 0], [1, 0, 0]),
     ]:
-        found = curves(tmp_path / kind, "pr")
-        assert [(step, rows[:2]) for step, rows in found] == [(step, [true, false]) for step in steps]
-    assert curves(tmp_path / "lav_l0", "samples/pr")[0][1][:2] == [[2, 2, 0], [1, 0, 0]]
+        found = rows(tmp_path / kind, "pr")
+        assert [(step, counts[:2]) for step, counts in found] == [(step, [true, false]) for step in steps]
+    assert rows(tmp_path / "lav_l0", "samples/pr")[0][1][:2] == [[2, 2, 0], [1, 0, 0]]
     assert images(tmp_path / "lav_l0", "picture", step=2)[0].tolist() == [[51, 51]]
     # Neither is a value, and what cannot be drawn is nothing for TensorBoard.
     assert set(json.loads((tmp_path / "history.json").read_text())["1"]["values"]) == {

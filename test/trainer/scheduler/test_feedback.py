@@ -184,9 +184,7 @@ def test_plateau() -> None:
 
 
 def test_the_first_monitored_value_that_there_is() -> None:
-    history = History(
-        {e: EpochRecord(1.0, {"loss": 1.0, "val_loss": 2.0 - e / 2}) for e in (1, 2)},
-    )
+    history = History({e: EpochRecord(1.0, {"loss": 1.0, "val_loss": 2.0 - e / 2}) for e in (1, 2)})
     assert rel(monitor=["loss"]).decision(3, history) is Decision.DECAY
     assert rel(monitor=["lav_l0_cer", "val_loss", "loss"]).decision(3, history) is Decision.GROW
     assert rel(monitor="other").decision(3, history) is Decision.HOLD
@@ -203,10 +201,7 @@ def test_by_default_it_follows_the_best_model() -> None:
 
 def test_unknown_monitors_are_told_with_what_there_is() -> None:
     best = BestModel("min", "val_loss")
-    with pytest.raises(
-        UsageError,
-        match=r"^monitor is 'accuracy', expected a logged value \(loss, val_loss\)$",
-    ):
+    with pytest.raises(UsageError, match=r"^monitor is 'accuracy', expected a logged value \(loss, val_loss\)$"):
         rel(monitor="accuracy").check_run(best, ["val_loss", "loss"], logs_lav=False)
     with pytest.raises(UsageError, match=r"monitor is 'lav_l0_cer', expected a logged value \(loss\)$"):
         rel(monitor="lav_l0_cer").check_run(best, ["loss"], logs_lav=False)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from test.trainer.scheduler.test_feedback import INF, NAN, rates
+from test.trainer.scheduler.test_feedback import rates
 from tfaip.trainer.history import EpochRecord, History
 from tfaip.trainer.scheduler import (
     FEEDBACK,
@@ -26,40 +26,14 @@ from tfaip.trainer.scheduler import (
     ("cls", "fields", "message"),
     [
         (NewbobRelParams, {"decay": 0.0}, "decay is 0.0"),
-        (NewbobRelParams, {"decay": 1.5}, "decay is 1.5"),
-        (NewbobRelParams, {"decay": NAN}, "decay is nan"),
         (NewbobRelParams, {"growth": 0.9}, "growth is 0.9"),
-        (NewbobRelParams, {"growth": INF}, "growth is inf"),
         (NewbobRelParams, {"decay": "half"}, "decay is 'half', expected a number or module:function$"),
-        (NewbobRelParams, {"threshold": NAN}, "threshold is nan"),
         (NewbobRelParams, {"hold_epochs": -1}, "hold_epochs is -1, expected at least 0"),
         (NewbobRelParams, {"min_lr": 0.1}, r"min_lr is 0.1, expected at most lr \(0.001\)$"),
-        (NewbobRelParams, {"min_lr": -1.0}, "min_lr is -1.0"),
-        (
-            NewbobRelParams,
-            {"min_lr": 5e-4, "max_lr": 4e-4},
-            r"max_lr is 0.0004, expected at least min_lr \(0.0005",
-        ),
-        (
-            NewbobRelParams,
-            {"rates": {0: 0.1}},
-            "rates is {0: 0.1}, expected epochs from 1; one is 0",
-        ),
-        (
-            NewbobRelParams,
-            {"rates": {8: 0.1}, "epochs": 7},
-            "expected epochs from 1 to 7, the last .*; one is 8$",
-        ),
+        (NewbobRelParams, {"rates": {8: 0.1}, "epochs": 7}, "expected epochs from 1 to 7, the last .*; one is 8$"),
         (NewbobRelParams, {"rates": [0.1, -0.1]}, r"rates\[1\] is -0.1, expected at least 0"),
-        (NewbobRelParams, {"rates": [NAN]}, r"rates\[0\] is nan, expected a finite number"),
         (NewbobRelParams, {"step_function": False}, "step_function is False, expected True, as NewbobRelParams"),
-        (
-            NewbobMultiEpochParams,
-            {"grow_threshold": 0.0},
-            "grow_threshold is 0.0, expected at most threshold",
-        ),
-        (NewbobMultiEpochParams, {"window_epochs": 0}, "window_epochs is 0"),
-        (NewbobMultiEpochParams, {"update_every_n_epochs": 0}, "update_every_n_epochs is 0"),
+        (NewbobMultiEpochParams, {"grow_threshold": 0.0}, "grow_threshold is 0.0, expected at most threshold"),
         (ReduceOnPlateauParams, {"patience_epochs": 0}, "patience_epochs is 0"),
     ],
 )

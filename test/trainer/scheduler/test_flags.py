@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from test.support.commands import CommandResult, finish_command, run_several, start_python
+from test.support.commands import CommandResult, finish_command, start_python
 from tfaip.errors import UsageError
 from tfaip.params.commandline.parser import ParamsParser
 from tfaip.trainer.params import TrainerParams
@@ -90,10 +90,6 @@ def test_points_are_a_dict() -> None:
         (["--learning_rate", "CosinDecay"], "no class 'CosinDecay'.* did you mean CosineDecay"),
         (["--learning_rate.alpha", "0.1"], "unknown flag --learning_rate.alpha; it belongs to CosineDecay"),
         (
-            ["--optimizer", "SGD", "--optimizer.beta_1", "0.1"],
-            "it belongs to Adam, AdamW, Adamax and 4 more: choose one, as in --optimizer Adam",
-        ),
-        (
             ["--learning_rate", "CosineDecay", "--learning_rate.alpha", "2"],
             "^alpha is 2.0.*: change --learning_rate.alpha$",
         ),
@@ -101,19 +97,7 @@ def test_points_are_a_dict() -> None:
             ["--trainer.epochs", "3", "--learning_rate.rates", "4=0.1"],
             "expected epochs from 1 to 3, the last of the training; one is 4: change --learning_rate.rates$",
         ),
-        (
-            ["--learning_rate.rates", "0=0.1"],
-            "expected epochs from 1.*; one is 0: change --learning_rate.rates$",
-        ),
-        (
-            ["--learning_rate.rates", "a"],
-            r"--learning_rate.rates: expected list\[float\] \| dict\[int, float\], got 'a'",
-        ),
-        (
-            ["--learning_rate.min_lr", "1"],
-            "at most lr .*: change --learning_rate.min_lr or --learning_rate.lr$",
-        ),
-        (["--learning_rate.epochs", "5"], "unknown flag --learning_rate.epochs"),
+        (["--learning_rate.min_lr", "1"], "at most lr .*: change --learning_rate.min_lr or --learning_rate.lr$"),
         (["--learning_rate", "Piecewise", "--learning_rate.points", "0.5"], "expected key=value, got '0.5'"),
     ],
 )
@@ -128,18 +112,6 @@ def test_schedules_need_no_backend_and_no_numpy() -> None:
         start_python("-c", f"import tfaip.trainer.scheduler.warmup, tfaip.trainer.optimizer; {heavy}")
     )
     assert (result.rc, result.stderr) == (0, ""), result
-
-
-@pytest.mark.slow
-def test_a_run_is_resumed_with_more_epochs(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    flags = ["--trainer.epochs", "2", "--learning_rate", "PolynomialDecay", "--learning_rate.lr", "0.5"]
-    flags += ["--trainer.samples_per_epoch", "32", "--trainer.export_best", "False", "--trainer.export_final", "False"]
-    train = ["train", MIN, "--trainer.output_dir", run, *flags]
-    result = run_several([train, ["resume_training", run, "--trainer.epochs", "4"]], cwd=tmp_path)
-    assert result.rc == 0, result
-    records = json.loads((run / "history.json").read_text())
-    assert [record["lr"] for record in records.values()] == [0.5, 0.25, 0.25, 0.125]
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from test.trainer.line import LineScenario, LineTrainerParams, Weights, line_params, train, weight
+from test.trainer.line import LineTrainerParams, Weights, line_params, train, weight
 from tfaip.errors import UsageError
 from tfaip.trainer.optimizer import AdamOptimizer, SGDOptimizer
 from tfaip.trainer.scheduler import (
@@ -26,7 +24,6 @@ from tfaip.trainer.scheduler import (
     PolynomialDecayParams,
     UpdateTime,
 )
-from tfaip.trainer.trainer import Trainer
 
 HERE = "test.trainer.scheduler.ratefunctions"
 CYCLE = [1.0, 0.5, 0.25]
@@ -95,41 +92,12 @@ def test_a_modulation_scales_a_rule_and_listed_rates() -> None:
     assert weights.values == pytest.approx([moved(*rates[:n]) for n in (2, 4, 6, 8)], rel=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.backend
-def test_resume_within_an_epoch_is_exact(tmp_path: Path) -> None:
-    params = params_with(
-        cyclic(),
-        output_dir=tmp_path / "whole",
-        optimizer=AdamOptimizer(),
-        train_accum_steps=2,
-        steps_per_execution=1,
-        checkpoint_save_freq="1",
-        keep_checkpoints=20,
-    )
-    whole = weight(train(params))
-    history = json.loads((tmp_path / "whole" / "history.json").read_text())
-    for start in ("epoch_0000_step_000004", "epoch_0001_step_000002"):
-        shutil.copytree(tmp_path / "whole", tmp_path / start)
-        params.output_dir = str(tmp_path / start)
-        trainer: Trainer[Any] = Trainer(params, LineScenario(params.scenario), restore=True, checkpoint=start)
-        trainer.train()
-        assert weight(trainer) == whole
-        again = json.loads((tmp_path / start / "history.json").read_text())
-        assert [r["effective_lr"] for r in again.values()] == [r["effective_lr"] for r in history.values()]
-
-
 def function(name: str, **fields: Any) -> FunctionParams:
     return FunctionParams(function=f"{HERE}:{name}", **fields)
 
 
 @pytest.mark.parametrize(
-    ("name", "rates"),
-    [
-        ("falling", [0.5, 0.25, 0.5 / 3, 0.125]),
-        ("returnn", [0.5, 1.0, 1.5, 2.0]),
-        ("half_epochs", [0.0, 0.5, 1.0, 1.5]),
-    ],
+    ("name", "rates"), [("falling", [0.5, 0.25, 0.5 / 3, 0.125]), ("returnn", [0.5, 1.0, 1.5, 2.0])]
 )
 def test_a_function_gives_the_rate(name: str, rates: list[float], tmp_path: Path) -> None:
     weights = Weights()
@@ -171,11 +139,6 @@ def test_a_rate_of_zero_changes_no_bit() -> None:
         ),
         (function("positional"), "it needs 'update'"),
         (function("gone"), "^--learning_rate.function is .*gone', expected a function that module .* has$"),
-        (function("NO_FUNCTION"), "NO_FUNCTION', expected a function that module .* has$"),
-        (
-            FunctionParams(function="no.such.package:rate"),
-            "is 'no.such.package:rate', expected a module that can be imported",
-        ),
         (FunctionParams(), "--learning_rate.function is required, and empty"),
         (
             ConstantParams(modulation=FunctionModulationParams(function=f"{HERE}:wants_more")),
@@ -191,25 +154,9 @@ def test_functions_that_cannot_work_are_refused_before_the_first_batch(rule: Lea
 @pytest.mark.parametrize(
     ("cls", "fields", "message"),
     [
-        (
-            CyclicModulationParams,
-            {"interval_steps": 0},
-            "interval_steps is 0, expected at least 1$",
-        ),
-        (CyclicModulationParams, {"decay": 0.0}, "decay is 0.0, expected a number above 0$"),
-        (CyclicModulationParams, {"decay": math.inf}, "decay is inf"),
-        (NoamModulationParams, {"warmup_steps": 0}, "warmup_steps is 0"),
+        (CyclicModulationParams, {"interval_steps": 0}, "interval_steps is 0, expected at least 1$"),
         (NoamModulationParams, {"model_dim": 0}, "model_dim is 0, expected at least 1$"),
-        (
-            FunctionModulationParams,
-            {"function": "fall"},
-            "function is 'fall', expected module:function$",
-        ),
-        (
-            FunctionParams,
-            {"function": "a.b.c"},
-            "function is 'a.b.c', expected module:function$",
-        ),
+        (FunctionParams, {"function": "a.b.c"}, "function is 'a.b.c', expected module:function$"),
         (FunctionParams, {"step_function": True}, "step_function is True, expected False"),
     ],
 )

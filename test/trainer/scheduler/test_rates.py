@@ -59,23 +59,14 @@ def test_the_rate_of_a_late_epoch_needs_no_history() -> None:
     ("cls", "fields", "message"),
     [
         (ConstantParams, {"lr": -0.1}, "lr is -0.1, expected at least 0$"),
-        (ConstantParams, {"lr": math.inf}, "lr is inf, expected a finite number, at least 0$"),
         (ConstantParams, {"lr": math.nan}, "lr is nan"),
-        (ExponentialDecayParams, {"lr": -1.0}, "lr is -1.0"),
-        (
-            ExponentialDecayParams,
-            {"decay": 0.0},
-            r"decay is 0.0, expected a number in \(0, 1\]$",
-        ),
-        (ExponentialDecayParams, {"decay": 1.01}, r"decay is 1.01, expected a number in \(0, 1\]"),
-        (ExponentialDecayParams, {"decay": math.nan}, "decay is nan"),
+        (ExponentialDecayParams, {"decay": 0.0}, r"decay is 0.0, expected a number in \(0, 1\]$"),
         (ExponentialDecayParams, {"learning_circle": 0}, "learning_circle is 0, expected at least 1$"),
         (
             ExponentialDecayParams,
             {"decay_min_fraction": 1.5},
             "decay_min_fraction is 1.5, expected a number from 0 to 1",
         ),
-        (ExponentialDecayParams, {"decay_min_fraction": -0.5}, "decay_min_fraction is -0.5"),
     ],
 )
 def test_impossible_values_name_the_field(cls: type[LearningRateParams], fields: dict[str, Any], message: str) -> None:

@@ -61,7 +61,6 @@ class LiveGraph(LineGraph):
         self.before = self._own_layer() if params.layer not in ("", "WeightNoise") else None
         if params.others:
             self.attention = keras.layers.MultiHeadAttention(1, 1, dropout=0.5)
-            self.lstm = keras.layers.LSTM(1, dropout=0.5)
 
     def _own_layer(self) -> keras.layers.Layer:
         """A layer of the package whose rate is a number of this graph; at 1 it doubles its input, or masks it."""
@@ -69,12 +68,8 @@ class LiveGraph(LineGraph):
             return StochasticDepth(keras.layers.Activation("linear"), self.scheduled("survival", 1.0))
         # One of forty masks of width 0 or 1 covers the only channel of the only frame.
         rate = self.params.layer
-        masks = {
-            "freq_masks": 40 if rate == "freq_width" else 0,
-            "time_masks": 40 if rate in ("time_width", "time_share") else 0,
-        }
-        sizes = {"time_width": 1.0, "time_share": 1.0, "time_warp": 0, rate: self.scheduled(rate, 0.0)}
-        return SpecAugment(**{**masks, **sizes})
+        masks = {"freq_masks": 40 if rate == "freq_width" else 0, "time_masks": 0}
+        return SpecAugment(**{**masks, "time_warp": 0, rate: self.scheduled(rate, 0.0)})
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         x = inputs["x"]
@@ -90,7 +85,7 @@ class LiveGraph(LineGraph):
             x = ops.reshape(self.drop(ops.reshape(x, (-1,) + (1,) * (rank - 1)), training=training), shape)
         if self.params.others:
             sequence = ops.repeat(ops.expand_dims(x, -1), 2, axis=1)
-            x = self.lstm(self.attention(sequence, sequence))
+            x = self.attention(sequence, sequence)[:, 0]
         y = self.line(x) if self.noisy is None else self.noisy(x, training=training)
         return {"y": y * self.sharpness}
 

@@ -1,15 +1,16 @@
-"""Schedules from the command line, from YAML and JSON, in the preview and in TensorBoard."""
+"""Schedules from the command line, from YAML and JSON, and in the preview."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from test.support.commands import run_several
-from test.support.runs import copy_tiny
+from test.params.tiny_flags import tiny_params
+from test.support.tiny.scenario import TinyTrainerParams
 from tfaip.scripts import preview_schedule
+from tfaip.trainer.scheduler.interpolation import Interpolation
+from tfaip.trainer.schedules import ScheduleParams
 
 MIN = "tfaip.scenario.tutorial.min"
 YAML = """
@@ -23,9 +24,7 @@ schedules:
 """
 
 
-@pytest.mark.slow
-def test_flags_yaml_and_json_give_the_same_run(tmp_path: Path) -> None:
-    copy_tiny(tmp_path)
+def test_flags_yaml_and_json_say_the_same(tmp_path: Path) -> None:
     (tmp_path / "curriculum.yaml").write_text(YAML)
     flags = ["--schedules", "Schedule", "Schedule"]
     for index, (target, points, kind) in enumerate(
@@ -33,38 +32,13 @@ def test_flags_yaml_and_json_give_the_same_run(tmp_path: Path) -> None:
     ):
         flags += [f"--schedules.{index}.target", target, f"--schedules.{index}.points", *points.split()]
         flags += [f"--schedules.{index}.interpolation", kind]
-    common = ["train", "tiny", "--trainer.epochs", "2", "--trainer.random_seed", "3", "--trainer.output_dir"]
-    result = run_several(
-        [
-            [*common, "by_flags", *flags],
-            [*common, "by_yaml", "--config", "curriculum.yaml"],
-            ["train_from_params", "by_flags/trainer_params.json", "--trainer.output_dir", "by_json"],
-            [
-                *common,
-                "refused",
-                "--schedules",
-                "Schedule",
-                "--schedules.0.target",
-                "lr",
-                "--schedules.0.points",
-                "0=1",
-            ],
-        ],
-        cwd=tmp_path,
-    )
-    found = [json.loads((tmp_path / name / "history.json").read_text()) for name in ("by_flags", "by_yaml", "by_json")]
-    values = [[history[epoch]["values"] for epoch in ("1", "2")] for history in found]
-    assert values[0] == values[1] == values[2]
-    assert [epoch["schedule/train.batch_size"] for epoch in values[0]] == [4, 8]
-    assert 0.25 < values[0][1]["schedule/optimizer.clip_global_norm"] < 0.625 + 1e-6
-    assert (result.rc, result.stderr.count("\n")) == (2, 1)
-    assert result.stderr.startswith("error: --schedules.0.target 'lr' cannot be scheduled; what can: ")
-    assert not (tmp_path / "refused").exists()
-    assert "values that can be scheduled: " in result.stdout
-    # TensorBoard has a scalar of this name.
-    events = b"".join(path.read_bytes() for path in (tmp_path / "by_flags" / "train").glob("events*"))
-    assert b"schedule/optimizer.clip_global_norm" in events
-    assert b"schedule/train.batch_size" in events
+    params = tiny_params(*flags)
+    assert params.schedules == [
+        ScheduleParams("optimizer.clip_global_norm", {0: 1.0, 2: 0.25}, Interpolation.COSINE),
+        ScheduleParams("train.batch_size", {0: 4.0, 1: 8.0}, Interpolation.STEP),
+    ]
+    assert tiny_params("--config", str(tmp_path / "curriculum.yaml")).schedules == params.schedules
+    assert TinyTrainerParams.from_json(params.to_json()).schedules == params.schedules
 
 
 def test_the_preview_shows_every_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,6 +64,3 @@ def test_the_preview_shows_every_value(tmp_path: Path, capsys: pytest.CaptureFix
     assert picture.startswith(b"\x89PNG")
     # Three panels of 2.7 inches and a label: the rate and both values.
     assert int.from_bytes(picture[20:24]) == 850
-    schedule = ["--schedules", "Schedule", "--schedules.0.points", "0=1", "--schedules.0.target"]
-    assert preview_schedule.main([MIN, *schedule, "optimizer.clip"]) == 2
-    assert "--schedules.0.target 'optimizer.clip' cannot be scheduled" in capsys.readouterr().err

@@ -22,17 +22,8 @@ from tfaip.trainer.stages.params import TrainStage
     ("target", "values", "x", "fields", "expected"),
     [
         ("graph.sharpness", (1.0, 3.0), 1.0, {}, [-1.0, -4.0]),
-        ("model.sharpness", (1.0, 3.0), 1.0, {}, [-1.0, -4.0]),
         ("model.offset", (0.0, 2.0), 1.0, {}, [-1.0, -4.0]),
-        # x + x, then x alone; x, then a mask of it.
-        pytest.param(
-            "graph.survival",
-            (1.0, 0.0),
-            1.0,
-            {"model": {"layer": "StochasticDepth"}},
-            [-2.0, -3.0],
-            marks=pytest.mark.backend,
-        ),
+        # x, then a mask of it.
         pytest.param(
             "graph.freq_width",
             (0.0, 1.0),
@@ -41,10 +32,15 @@ from tfaip.trainer.stages.params import TrainStage
             [-1.0, -1.0],
             marks=pytest.mark.backend,
         ),
-        ("graph.time_width", (0.0, 1.0), 1.0, {"model": {"layer": "time_width"}}, [-1.0, -1.0]),
-        ("graph.time_share", (0.0, 1.0), 1.0, {"model": {"layer": "time_share"}}, [-1.0, -1.0]),
-        # Beyond the limits of the layer: as 1, and as 0.
-        ("graph.survival", (3.0, -3.0), 1.0, {"model": {"layer": "StochasticDepth"}}, [-2.0, -3.0]),
+        # Beyond the limits of the layer: as 1, so that x is doubled, and as 0.
+        pytest.param(
+            "graph.survival",
+            (3.0, -3.0),
+            1.0,
+            {"model": {"layer": "StochasticDepth"}},
+            [-2.0, -3.0],
+            marks=pytest.mark.backend,
+        ),
         ("graph.drop.rate", (0.0, 1.0), 1.0, {"model": {"dropout": "Dropout"}}, [-1.0, -1.0]),
     ],
 )

@@ -18,7 +18,6 @@ PENALTY = [WeightPenaltyParams("line/kernel")]
 @pytest.mark.parametrize(
     ("target", "values", "x", "fields", "expected"),
     [
-        ("loss_weights.loss", (1.0, 0.0), 3.0, {}, [-3.0, -3.0]),
         ("trainer.loss_weights.loss", (0.0, 0.5), 3.0, {}, [0.0, -1.5]),
         # The penalty is w^2, whose gradient is 2 w.
         pytest.param(
@@ -37,7 +36,6 @@ PENALTY = [WeightPenaltyParams("line/kernel")]
             [2.0, 1.0],
             marks=pytest.mark.backend,
         ),
-        ("weight_penalties.0.l1", (0.0, 0.25), 0.0, {"model": FROM_TWO, "weight_penalties": PENALTY}, [2.0, 1.75]),
     ],
 )
 def test_a_value_changes_between_epochs(

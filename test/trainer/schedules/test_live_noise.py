@@ -50,11 +50,7 @@ def test_the_noise_on_weights_is_that_of_the_update_and_none_in_the_validation()
     (accumulated,) = weights(0.5, train_accum_steps=4)
     (single,) = weights_after(
         live_params(
-            [1.0],
-            model={"loss": "square", "start": 1.0},
-            lr=0.5,
-            epochs=1,
-            weight_noise=WeightNoiseParams(0.5),
+            [1.0], model={"loss": "square", "start": 1.0}, lr=0.5, epochs=1, weight_noise=WeightNoiseParams(0.5)
         )
     )
     assert accumulated == pytest.approx(single, rel=1e-5)

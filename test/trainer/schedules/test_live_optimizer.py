@@ -24,8 +24,6 @@ from tfaip.trainer.schedules import ScheduleParams
 @pytest.mark.parametrize(
     ("target", "values", "x", "fields", "expected"),
     [
-        pytest.param("optimizer.clip_value", (1.0, 0.5), 3.0, {}, [-1.0, -1.5], marks=pytest.mark.slow),
-        ("optimizer.clip_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5]),
         pytest.param("optimizer.clip_global_norm", (2.0, 0.5), 3.0, {}, [-2.0, -2.5], marks=pytest.mark.backend),
         ("optimizer.weight_decay", (0.0, 0.1), 0.0, {"model": FROM_TWO}, [2.0, 1.8]),
         pytest.param("optimizer.momentum", (0.0, 0.5), 1.0, {}, [-1.0, -2.5], marks=pytest.mark.backend),

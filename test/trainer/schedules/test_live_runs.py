@@ -13,7 +13,7 @@ import pytest
 
 from test.trainer.line import CallbackOf, Weights, train
 from test.trainer.schedules.liveruns import EachBatch, weights_after
-from test.trainer.schedules.support import TRACES, LiveScenario, live_params, step
+from test.trainer.schedules.support import LiveScenario, live_params, step
 from tfaip.trainer.scheduler.interpolation import Interpolation
 from tfaip.trainer.schedules import ScheduleParams
 from tfaip.trainer.signals import TrainingInterrupted
@@ -96,12 +96,3 @@ def test_a_resume_and_the_steps_per_execution_change_nothing(tmp_path: Path) -> 
         trainer.train([stop])
     params.steps_per_execution = 2
     assert outcome(params, restore=True) == (whole[0][1:], whole[1])
-
-
-@pytest.mark.backend
-def test_nothing_is_compiled_again() -> None:
-    counts: list[int] = []
-    count = CallbackOf(on_epoch_end=lambda epoch, values: counts.append(len(TRACES)))
-    TRACES.clear()
-    train(noisy(None, epochs=3), count, scenario=LiveScenario)
-    assert counts[0] == counts[-1] > 0

@@ -6,31 +6,18 @@ from typing import Any
 
 import pytest
 
-from test.trainer.line import line_params, train
+from test.trainer.line import train
+from test.trainer.scheduler.test_control_runs import sgd, swinging
 from test.trainer.stages.stagedruns import Seen, stage, staged_params
-from tfaip.trainer.optimizer import SGDOptimizer
-from tfaip.trainer.scheduler import NewbobRelParams
-
-
-def sgd(w: float, velocity: float, rate: float) -> tuple[float, float]:
-    """An update of the weight by w^2, with momentum."""
-    velocity = 0.5 * velocity - rate * 2 * w
-    return w + velocity, velocity
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("overrides", [{}, {"optimizer__clip_value": 1e9}], ids=["same model", "new model"])
-@pytest.mark.parametrize("first", [1, 2])
+@pytest.mark.parametrize(("first", "overrides"), [(1, {}), (2, {"optimizer__clip_value": 1e9})])
 def test_the_best_weights_are_those_of_the_stage(
     first: int, overrides: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    rule = NewbobRelParams(lr=2.0, restore_best=True)
-    stages = {"a": stage(first, **overrides)}
-    optimizer = SGDOptimizer(momentum=0.5)
-    params = line_params([1.0], [1.0], learning_rate=rule, optimizer=optimizer, epochs=3, stages=stages)
-    params.scenario.model.loss, params.scenario.model.start = "square", 1.0
     seen = Seen()
-    train(params, seen)
+    train(swinging(None, True, epochs=3, stages={"a": stage(first, **overrides)}), seen)
     # The rate 2 is too high: the score gets worse in epoch 2, and the rate decays to 1 before epoch 3.
     one, velocity = sgd(1.0, 0.0, 2.0)
     two, velocity = sgd(one, velocity, 2.0)

@@ -150,13 +150,6 @@ def test_stored_params_have_the_stages(text: str, tmp_path: Path) -> None:
     assert restored.to_json() == params.to_json()
 
 
-def test_params_without_stages_are_read() -> None:
-    values = tiny_params().to_dict()
-    for name in ("stages", "pretraining", "transfer"):
-        del values[name]
-    assert TinyTrainerParams.from_dict(values) == tiny_params()
-
-
 def test_a_generator_of_a_stage() -> None:
     generator = ["--stages.p.generator", "TinyGenerator", "--stages.p.generator.samples", "3"]
     params = tiny_params("--stages", "p=Predict", *generator)
@@ -167,11 +160,7 @@ def test_a_generator_of_a_stage() -> None:
     ("overrides", "argument"),
     [
         ({"optimizer": "foreign:Mine"}, "foreign"),
-        ({"optimizer": "'foreign':Mine"}, "foreign"),
-        ({"optimizer": ["Adam", "foreign:Mine"]}, "foreign"),
-        ({"learning_rate.decay": "foreign.sub:Mine"}, "foreign"),
         ({"a": "x=1 b=foreign:f"}, "foreign"),
-        ({"a": {"b": "foreign:f"}}, "foreign"),
         ({"a": {"b": {"c": {"d": ["foreign:f"]}}}}, "foreign"),
         ({"learning_rate": {"__cls__": "foreign:Mine", "decay": {"a": 1}}}, "foreign"),
         ({"learning_rate": "function=\"'foreign.'tfaip:f\""}, "foreign"),
@@ -272,9 +261,7 @@ def test_a_function_of_a_file_is_not_put_together_later(tmp_path: Path) -> None:
     assert plan[0].params.learning_rate.decay == f"{__name__}:step1"
 
 
-@pytest.mark.parametrize(
-    "text", ["10:30", "a b", "a{2}: b", "{1:2}", "x: y", "http://a", "'", "::", "a:1", "tfaip:nothing", ":" * 9]
-)
+@pytest.mark.parametrize("text", ["a{2}: b", "{1:2}", "'", "tfaip:nothing"])
 def test_text_of_a_file_that_names_nothing(text: str, tmp_path: Path) -> None:
     stage = {"__cls__": "Train", "epochs": 1, "overrides": {"model.units": text}}
     (tmp_path / "config.json").write_text(json.dumps({"stages": {"a": stage}}))

@@ -9,12 +9,11 @@ import pytest
 
 from test.trainer.line import LineScenario, train
 from test.trainer.stages.stagedcalls import HERE, call
-from test.trainer.stages.stagedruns import Seen, StopAt, stage, staged_params
+from test.trainer.stages.stagedruns import Seen, stage, staged_params
 from tfaip.errors import UsageError
 from tfaip.params.types.functions import FunctionName
-from tfaip.predict.samplefile import read_samples
 from tfaip.trainer.signals import TrainingInterrupted
-from tfaip.trainer.stages.params import CallStage, PredictStage, RepeatStage, TrainStage
+from tfaip.trainer.stages.params import CallStage, PredictStage
 
 
 @pytest.mark.slow
@@ -66,28 +65,6 @@ def test_a_run_that_begins_with_a_function_is_resumed_in_it(tmp_path: Path) -> N
     train(params, seen, restore=True, from_stage="f")
     assert (run / "calls").read_text() == "xxx"
     assert seen.weights == [-1.0, -2.0] * 2
-
-
-@pytest.mark.slow
-def test_repetitions_refer_to_the_latest_results(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    group = {
-        "train": TrainStage(epochs=1, overrides={"learning_rate.lr": ["1", "2"]}),
-        "apply": PredictStage(file_name="p.jsonl"),
-        "note": call("note", text="{apply.dir} {repeat}"),
-    }
-    params = staged_params([1.0], {"loop": RepeatStage(times=3, stages=group)}, epochs=4, output_dir=run)
-    seen = Seen()
-    for stop in (StopAt(2), StopAt(3)):
-        with pytest.raises(TrainingInterrupted):
-            train(params, seen, stop, restore=stop.epoch > 2)
-    train(params, seen, restore=True)
-    assert seen.weights == [-1.0, -3.0, -5.0, -6.0]
-    for repetition, output in ((1, -1.0), (2, -3.0), (3, -5.0)):
-        place = run / "stages" / f"loop.{repetition}.apply"
-        text = json.loads((run / "stages" / f"loop.{repetition}.note" / "note.json").read_text())["text"]
-        assert text == f"loop.{repetition}.apply {repetition}"
-        assert [float(sample.outputs["y"][0]) for sample in read_samples(place / "p.jsonl")] == [output]
 
 
 def test_functions_and_predictions_need_a_directory() -> None:

@@ -233,19 +233,3 @@ def test_only_selected_weights_follow(name: str, tmp_path: Path) -> None:
         if np.array_equal(beginning[path][tuple(slice(size) for size in old.shape)], old):
             followed.add(path)
     assert followed == expected
-
-
-@pytest.mark.slow
-def test_weights_follow_under_other_names(tmp_path: Path) -> None:
-    params, begun = JoinedScenario.default_trainer_params(), Begun()
-    params.gen.train, params.gen.val = PointsParams(x=[1.0, 2.0], y=[0.5, -0.5]), PointsParams()
-    params.gen.setup.train.batch_size, params.scenario.model = 1, JoinedModelParams(first=3, second=3, units=3)
-    exchanged = TransferParams(rename=["first->third", "second->first", "third->second"])
-    stages = {"small": TrainStage(epochs=1)}
-    train(
-        by_hand(params, tmp_path / "run", epochs=2, stages=stages, transfer=exchanged), begun, scenario=JoinedScenario
-    )
-    before, beginning = kept(tmp_path / "run"), begun.weights[1]
-    for new, old in (("first", "second"), ("second", "first")):
-        np.testing.assert_array_equal(beginning[f"{new}/kernel"], before[f"weights/{old}/kernel"])
-    assert np.any(beginning["first/kernel"] != beginning["second/kernel"])

@@ -89,12 +89,6 @@ def test_a_list_outside_of_a_group_is_a_value() -> None:
     assert stage.params.learning_rate.rates == [0.5, 0.25]
 
 
-def test_a_list_of_lists_has_a_list_per_repetition() -> None:
-    train = TrainStage(epochs=1, overrides={"learning_rate.rates": [[0.5, 0.25], [0.125]]})
-    plan = plan_of({"loop": RepeatStage(times=2, stages={"a": train})})
-    assert [stage.params.learning_rate.rates for stage in plan[:2]] == [[0.5, 0.25], [0.125]]  # type: ignore
-
-
 def test_overrides_may_be_nested_as_the_fields_are() -> None:
     nested = {
         "model": {"units": 3},
@@ -121,13 +115,6 @@ def test_overrides_may_be_nested_as_the_fields_are() -> None:
     assert stage.params.scenario.model.units == 3  # type: ignore[union-attr]
     # A dict that is a value replaces the whole one.
     assert stage.params.loss_weights == {"mse": 2.0}  # type: ignore[union-attr]
-
-
-def test_nested_overrides_have_a_value_per_repetition() -> None:
-    train = TrainStage(epochs=1, overrides={"model": {"units": [3, 5]}, "val": {"seed": "{repeat}"}})
-    plan = plan_of({"loop": RepeatStage(times=3, stages={"a": train})})
-    assert units(plan) == [3, 5, 5, 8]
-    assert [stage.params.gen.val.seed for stage in plan[:3]] == [1, 2, 3]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +211,6 @@ def test_a_stage_must_override_what_only_the_main_one_knows() -> None:
     ("text", "message"),
     [
         ("{algn.dir}/x", "no {algn.dir}, since no stage has this name; did you mean align?"),
-        ("{loop.dir}/x", "no {loop.dir}, since no stage has this name"),
         ("{align.dir}{repeat}", "no {repeat}, which only stages of a RepeatStage have"),
     ],
 )
@@ -268,13 +254,6 @@ def test_what_refers_to_a_result_is_resolved_when_it_is_reached(lists: dict[str,
         resolve_stage(plan[5], {"loop.1.align": tmp_path})
 
 
-def test_a_training_before_the_first_alignment_takes_another_value() -> None:
-    train = TrainStage(epochs=1, overrides={"no_train_scope": ["linear", "{align.dir}"]})
-    plan = plan_of({"loop": RepeatStage(times=3, stages={"train": train, "align": PredictStage()})})
-    texts = [stage.overrides.get("no_train_scope") for stage in plan if stage.name.endswith("train")]
-    assert texts == ["linear", "{loop.1.align.dir}", "{loop.2.align.dir}"]
-
-
 def test_other_braces_are_text() -> None:
     (stage, _) = plan_of({"a": TrainStage(epochs=1, overrides={"no_train_scope": "a{2}|b{3,}"})})
     assert stage.params is not None
@@ -303,10 +282,10 @@ def test_the_table_of_a_plan() -> None:
 
 @pytest.mark.slow
 def test_a_long_table_is_cut() -> None:
-    lines = plan_table(plan_of({"loop": RepeatStage(times=500, stages={"a": TrainStage(epochs=1)})}, epochs=1000))
+    lines = plan_table(plan_of({f"s{number}": TrainStage(epochs=1) for number in range(100)}, epochs=200))
     assert len(lines) == 61
-    assert lines[30] == "... 442 more stages"
-    assert lines[-1] == "main        501-1000"
+    assert lines[30] == "... 42 more stages"
+    assert lines[-1] == "main   101-200"
 
 
 def test_many_epochs_take_no_time() -> None:
@@ -314,15 +293,13 @@ def test_many_epochs_take_no_time() -> None:
     assert spans(plan) == [("a", 1, 2**60), ("main", 2**60 + 1, 2**61)]
 
 
-@pytest.mark.parametrize(
-    "name", ["a.b", "a/b", "", "..", "a b", "main", "Main", "pretraining", "epoch", "repeat", "x{}"]
-)
+@pytest.mark.parametrize("name", ["a.b", "", "..", "main", "pretraining", "x{}"])
 def test_names_that_no_stage_can_have(name: str) -> None:
     with pytest.raises(FieldError, match="expected another name of a stage"):
         tiny_params(stages={name: TrainStage(epochs=1)})
 
 
-@pytest.mark.parametrize("other", ["Small", "loop", "small"])
+@pytest.mark.parametrize("other", ["loop", "small"])
 def test_a_name_in_two_groups(other: str) -> None:
     group = RepeatStage(stages={other: TrainStage(epochs=1)})
     with pytest.raises(FieldError, match=rf"^stages.loop.stages is '{other}', .*\(it is given twice\)$"):
@@ -346,17 +323,12 @@ def contained() -> dict[str, StageParams]:
     ("stages", "epochs", "message"),
     [
         ({"a": TrainStage(epochs=20)}, 20, "epochs is 20, expected more than the 20 epochs of the stages"),
-        ({"a": TrainStage(epochs=2**70)}, 20, "epochs is 20, expected more than"),
         ({"a": TrainStage()}, 20, "stages.a.epochs is None, expected the number of epochs"),
-        ({"a": RepeatStage(times=2)}, 20, "stages.a.stages is {}, expected at least one stage"),
         ({"a": CallStage()}, 20, "stages.a.function is '', expected module:function"),
-        ({"a": None}, 20, r"stages\['a'\] is None, expected a stage"),
         (nested(5), 20, "expected no more than 4 groups in one another"),
         (contained(), 20, "given twice"),
         ({"g": RepeatStage(times=1001, stages={"a": PredictStage()})}, 20, "stages is 1001, expected at most 1000"),
-        ({"g": RepeatStage(times=2**62, stages={"a": PredictStage()})}, 20, "expected at most 1000 stages"),
         (refer("algn"), 20, r"no '\{algn.dir\}', since no stage has this name; did you mean align\?"),
-        (refer("next"), 20, r"no \{next.dir\}, since this stage comes later"),
         ({"g": RepeatStage(times=2, stages=refer("g"))}, 20, r"no \{g.dir\}, since a group has no directory"),
         ({"a": TrainStage(epochs=1, overrides={"model.units": "{repeat}"})}, 20, r"no \{repeat\}, which only stages"),
         ({"g": RepeatStage(stages={"a": TrainStage(epochs=1, overrides={"lr": []})})}, 20, "at least one value"),
@@ -366,10 +338,6 @@ def contained() -> dict[str, StageParams]:
 def test_lists_of_stages_that_cannot_work(stages: dict[str, Any], epochs: int, message: str) -> None:
     with pytest.raises(FieldError, match=message):
         tiny_params(epochs, stages=stages)
-
-
-def test_nested_groups_that_are_allowed() -> None:
-    assert plan_of(nested(4))[0].name == "g3.1.g2.1.g1.1.g0.1.a"
 
 
 def test_a_type_that_no_directory_has_is_known_before_the_stage_is_reached() -> None:

@@ -87,7 +87,7 @@ def test_a_repetition_that_was_killed_before_it_began_changes_nothing(finished: 
     after = files_below(run)
     assert json.loads(after["stages/repeat.json"])["stage"] == "n"
     assert {name for name in after if after[name] != before.get(name)} <= {
-        *("stages/repeat.json", "train.log", ".tmp-trainer_params.json"),
+        *("stages/repeat.json", "train.log", ".tmp-trainer_params.json")
     }
     assert RunDirectory(run).stage_directories().intended_repetition(run / "trainer_params.json") is None
     assert resume_training.main([str(run), "--trust", "test"]) == 0
@@ -155,10 +155,7 @@ def write_places(directory: Path, run_directory: Path, source: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_moved", [False, True])
-def test_a_run_with_results_is_resumed_from_elsewhere(
-    is_moved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_with_results_is_moved_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "first").mkdir()
     monkeypatch.chdir(tmp_path / "first")
     params = StoredScenario.default_trainer_params()
@@ -177,8 +174,7 @@ def test_a_run_with_results_is_resumed_from_elsewhere(
     run = tmp_path / "first" / "run"
     stored = (run / "stages" / "p" / "stage.json").read_text() + (run / "trainer_params.json").read_text()
     assert str(tmp_path) not in stored
-    if is_moved:
-        run = Path(shutil.move(run, tmp_path / "moved"))
+    run = Path(shutil.move(run, tmp_path / "moved"))
     monkeypatch.chdir(tmp_path)
     seen = Seen()
     params.output_dir = str(run.relative_to(tmp_path))

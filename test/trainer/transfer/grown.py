@@ -12,13 +12,7 @@ from tfaip.trainer.transfer.params import TransferMode
 from tfaip.trainer.transfer.plan import Source, Transfer, plan_transfer
 
 
-def transferred(
-    old: Net,
-    new: Net,
-    zero: bool = False,
-    knows_old: bool = True,
-    **fields: Any,
-) -> Transfer:
+def transferred(old: Net, new: Net, zero: bool = False, knows_old: bool = True, **fields: Any) -> Transfer:
     """Plan the transfer, and give the new layer its weights; `zero`: with new rows of 0."""
     source = Source("old", old.arrays(), structure=old.structure() if knows_old else {})
     shapes = {path: array.shape for path, array in new.arrays().items()}

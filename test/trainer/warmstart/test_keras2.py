@@ -87,12 +87,7 @@ def started(graph: GraphBase[Any], model: Path, **fields: Any) -> GraphBase[Any]
 
 @pytest.mark.parametrize(
     ("name", "graph"),
-    [
-        ("functional", FunctionalGraph),
-        ("subclassed", HeadsGraph),
-        ("wrapped", HeadsGraph),
-        ("wrapped", DeepGraph),
-    ],
+    [("functional", FunctionalGraph), ("subclassed", HeadsGraph), ("wrapped", HeadsGraph), ("wrapped", DeepGraph)],
 )
 def test_all_weights_are_matched(name: str, graph: type[GraphBase[Any]], models: Path) -> None:
     outputs = started(graph(), models / name).predict(BATCH)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from test.support.tiny.scenario import TinyScenario
@@ -66,21 +63,9 @@ def test_the_other_spelling_is_the_same_class() -> None:
     ("flag", "value", "message"),
     [
         ("include", "(", r"^include is '\(', expected a regular expression .*: change --warmstart.include$"),
-        ("exclude", "(", r"^exclude is '\(', expected a regular expression .*: change --warmstart.exclude$"),
         ("rename", "a:b", r"^rename\[0\] is 'a:b', expected 'old->new' with .*: change --warmstart.rename$"),
-        (
-            "rename_targets",
-            "a",
-            r"^rename_targets\[0\] is 'a', expected .*: change --warmstart.rename_targets$",
-        ),
     ],
 )
 def test_mistakes_are_found_before_anything_is_built(flag: str, value: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse(f"--warmstart.{flag}", value)
-
-
-def test_params_need_no_backend() -> None:
-    code = "import sys, tfaip.trainer.params; print({'keras', 'jax', 'tensorflow'} & {*sys.modules})"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "set()\n"

@@ -13,13 +13,12 @@ from keras import ops
 
 from test.support.commands import CommandResult
 from test.support.runs import copy_tiny
-from test.trainer.net import NetGraph, NetModelParams, NetScenario, net_params, weights_of
-from tfaip.device.devices import Devices
+from test.trainer.net import NetGraph, NetModelParams, net_params
+from test.trainer.warmstart.test_warmstarter import build
 from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.weights import load_arrays, save_arrays
 from tfaip.params import pai_dataclass
-from tfaip.trainer.modelsetup import build_training_model
 from tfaip.trainer.transfer.plan import Source
 from tfaip.trainer.warmstart import WarmStartMode, WarmStartParams
 from tfaip.trainer.warmstart.warmstarter import WarmStarter
@@ -32,14 +31,6 @@ def wide_params(output_dir: Path | None = None, units: int = 5, **fields: Any) -
     params = net_params(output_dir, **fields)
     params.scenario.model.units = units
     return params
-
-
-def build(params: Any, warmstarter: WarmStarter | None = None) -> dict[str, np.ndarray]:
-    """The weights before the first batch."""
-    keras.utils.set_random_seed(5)
-    trainer = NetScenario.create_trainer(params)
-    build_training_model(params, trainer.scenario, 11, Devices(), warmstarter or trainer.create_warmstarter())
-    return weights_of(trainer)
 
 
 def test_a_wider_model_takes_the_leading_units(averaged_run: Path, logged: list[str]) -> None:
@@ -144,12 +135,6 @@ def test_the_flags(tmp_path: Path, run_command: Callable[..., CommandResult]) ->
     save_arrays(tmp_path / "old" / "weights.safetensors", arrays)
     flags = ["--trainer.epochs", "1", "--trainer.output_dir", "run", "--learning_rate.lr", "0"]
     flags += ["--warmstart.model", "old", "--warmstart.mode", "subset"]
-    bad = run_command("train", "tiny", *flags, "--warmstart.blocks", "out=[5,2]", cwd=tmp_path)
-    assert (bad.rc, bad.stderr.count("\n")) == (2, 1)
-    assert bad.stderr.startswith("error: --warmstart.blocks 'out' gives [5, 2], which are the inputs of no weight")
-    worse = run_command("train", "tiny", *flags, "--warmstart.blocks", "out=[0]", cwd=tmp_path)
-    assert (worse.rc, worse.stderr.count("\n")) == (2, 1)
-    assert "expected a list of positive sizes" in worse.stderr
     good = run_command("train", "tiny", *flags, "--warmstart.blocks", "out=[2,4,3,5]", cwd=tmp_path)
     assert (good.rc, good.stderr) == (0, "")
     assert "  out/kernel     8x1    loaded in part [2+4, 1] -> [3+5, 1]" in good.stdout.splitlines()

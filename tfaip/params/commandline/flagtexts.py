@@ -8,6 +8,7 @@ from tfaip.params.commandline.config_output import shown_value, yaml_value
 from tfaip.params.limits import limits_of
 from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
 from tfaip.params.types.kinds import expected, origin_of
+from tfaip.params.types.objects import object_type
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -44,6 +45,10 @@ def help_text(entry: Entry) -> str:
     if text and text[-1] not in ".!?":
         text += "."
     if isinstance(entry, Leaf):
+        objects = object_type(entry.declared)
+        if objects is not None:
+            item = ".0" if "list[" in expected(entry.declared) else ""
+            text += f" {objects.choices}. Its arguments: --{entry.flag}{item}.NAME."
         if entry.meta.get("choices"):
             text += f" Choices: {', '.join(map(str, entry.meta['choices']))}."
     elif entry.choice is None:

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tfaip.errors import UsageError
-from tfaip.params.names.suggestions import did_you_mean, nearest, one_of
+from tfaip.params.names.suggestions import did_you_mean, one_of
 from tfaip.params.names.trust import FULL_NAME, Trust, UntrustedName, find_class, import_named
 from tfaip.params.part import Part, is_part
 from tfaip.params.types.kinds import origin_of
-from tfaip.params.types.objects import checked_object_name, is_object_name
 from tfaip.util.text import ERROR_LIMIT, shorten, shorten_text
 
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9_]+|[A-Z]+[0-9]*")
@@ -37,11 +36,6 @@ class ClassChoice:
         found = self._listed
         if not self.enforced:
             found = [*(self._listed or _subclasses(self.declared)), *also]
-        # Stands for what is named as module:Class and is no class of params.
-        custom = getattr(self.declared, "__custom__", None)
-        self._custom: Any = custom if custom is not None and issubclass(custom, self.declared) else None
-        if self._custom is not None and not (self._listed or self.enforced):
-            found.append(self._custom)
         self.classes: list[type] = list(dict.fromkeys(found))
 
     def names(self) -> list[str]:
@@ -80,14 +74,8 @@ class ClassChoice:
             raise UsageError(f"{flag}: {shorten_text(name)} may be any of {full}: name it completely")
         if matches:
             return matches[0]
-        if self._custom is not None and is_object_name(name) and name not in map(full_name, self.classes):
-            checked_object_name(name, trusted, flag)
-            return self._custom
         if ":" not in name:
-            names = self.names()
-            aliases = [alias for cls in self.classes for alias in getattr(cls, "__other_names__", ())]
-            is_near_alias = not nearest(name, names) and nearest(name, aliases)
-            hint = did_you_mean(name, aliases if is_near_alias else names)
+            hint = did_you_mean(name, self.names())
             if not self.enforced:
                 hint += " (or module:Class)"
             raise UsageError(f"{flag}: no class {shorten(name)}{hint}")
@@ -126,7 +114,7 @@ class ClassChoice:
             names += [f"{''.join(words)}Params", "".join(words)]
         if vars(cls).get("__alt_name__"):
             names.append(vars(cls)["__alt_name__"])
-        return list(dict.fromkeys([*reversed(names), *getattr(cls, "__other_names__", ())]))
+        return list(dict.fromkeys(reversed(names)))
 
 
 def full_name(cls: type) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any
@@ -11,11 +12,11 @@ from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import Trust, UntrustedName
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import Group, Leaf, Node
-from tfaip.params.resolution.sources import COMMAND_LINE, Hit
+from tfaip.params.resolution.sources import COMMAND_LINE, Hit, Settings
 from tfaip.params.tree.nodes import field_default, items_of, node_fields, values_of
 from tfaip.params.types.kinds import origin_of
-from tfaip.params.types.objects import ObjectName, checked_object_name, is_object_name
-from tfaip.params.values.decoding import Decoder, parse_words
+from tfaip.params.types.objects import NamedObject, plain_argument
+from tfaip.params.values.decoding import Decoder, parse_argument, parse_words
 from tfaip.params.values.jsonoptions import decode_with
 from tfaip.params.values.scalars import is_none
 from tfaip.params.values.words import Words
@@ -36,15 +37,6 @@ def chosen_class(node: Node, choice: ClassChoice, hit: Hit, trusted: Trust | Non
     if not isinstance(value, str):
         raise UsageError(f"{shown}: expected the name of a class, got {shorten(value)}")
     return choice.select(value, shown, trusted)
-
-
-def name_given(value: Any, cls: type | None, place: str, trusted: Trust | None) -> dict[str, ObjectName]:
-    """Return the value of the field that holds the name of an object, if the class was chosen by such a name."""
-    name = value[0] if isinstance(value, Words) and value else value
-    is_name = isinstance(name, str) and is_object_name(name)
-    fields = [] if cls is None or not is_name else node_fields(cls)
-    named = [field.name for field in fields if isinstance(field.default, ObjectName)]
-    return {field: checked_object_name(name, trusted, place) for field in named}
 
 
 def chosen_names(group: Group, hit: Hit) -> dict[str, str | None] | None:
@@ -126,3 +118,21 @@ def converted(hit: Hit, leaf: Leaf, trusted: Trust) -> Any:
             if item not in choices and str(item) not in known:
                 raise UsageError(f"{shown}: {shorten(item)} is not among the choices {shorten_text(', '.join(known))}")
     return value
+
+
+def with_arguments(leaf: Leaf, settings: Settings, lowest: int) -> None:
+    """Set the arguments of the objects of a field, which are given below its flag; a new class begins without any."""
+    settings.replace(f"{leaf.flag}.", lowest)
+    given = settings.below(leaf.flag, lowest)
+    # A default belongs to the class, or to the instance that supplies the defaults.
+    leaf.value = copy.deepcopy(leaf.value) if given else leaf.value
+    for name, hit in given.items():
+        shown = hit.label(f"{leaf.flag}.{name}")
+        index, _, argument = name.rpartition(".")
+        named = (items_of(leaf.value) or {}).get(index) if index else leaf.value
+        if not isinstance(named, NamedObject):
+            raise UsageError(f"{shown}: no class is chosen: choose it with {hit.label(leaf.flag)}")
+        words = Words([hit.value]) if isinstance(hit.value, str) else hit.value  # YAML reads 1e-3 as a string
+        is_text = isinstance(words, Words)
+        named.arguments[argument] = parse_argument(words, shown) if is_text else plain_argument(words, shown)
+        leaf.origin = hit.origin

@@ -16,12 +16,12 @@ from tfaip.params.names.suggestions import one_of
 from tfaip.params.names.trust import Trust
 from tfaip.params.resolution.choices import ClassChoice
 from tfaip.params.resolution.entries import Entry, Group, Leaf, Node
-from tfaip.params.resolution.given import carried_values, chosen_class, chosen_names, converted, name_given
+from tfaip.params.resolution.given import carried_values, chosen_class, chosen_names, converted, with_arguments
 from tfaip.params.resolution.sources import COMMAND_LINE, DEFAULT, Hit, Settings
 from tfaip.params.tree.nodes import field_default, items_of, node_fields, values_of
 from tfaip.params.tree.places import prefix_below
 from tfaip.params.types.kinds import field_kind, origin_of
-from tfaip.params.types.objects import from_name
+from tfaip.params.types.objects import object_type
 from tfaip.params.values.words import Words
 
 NO_META: Mapping[str, Any] = {}
@@ -96,7 +96,6 @@ class Resolver:
 
     def _node(self, place: _Place, declared: Any, default: Any, optional: bool, selected: type | None = None) -> Node:
         choice = None
-        default = from_name(default, declared, place.flag)
         if not place.meta.get("fix_dc"):
             also = [] if default is MISSING or default is None else [type(default)]
             choice = ClassChoice(declared, place.meta, also)
@@ -119,8 +118,7 @@ class Resolver:
             node.cls = chosen_class(node, choice, hit, self._trusted_by(hit))
             # A lower source may have set fields of the class that was chosen there.
             self.settings.replace(f"{place.flag}.", hit.rank)
-            named = name_given(hit.value, node.cls, place.flag, self._trusted_by(hit))
-            return {**carried_values(default, declared, node.cls), **named}
+            return carried_values(default, declared, node.cls)
         if selected is not None:
             node.cls = selected
         elif default is MISSING:
@@ -164,7 +162,6 @@ class Resolver:
 
     def _group(self, place: _Place, declared: Any, default: Any, optional: bool, keyed: bool) -> Group:
         items = {} if default is MISSING else items_of(default) or {}
-        items = {name: from_name(item, declared, place.flag) for name, item in items.items()}
         choice = ClassChoice(declared, place.meta, [type(item) for item in items.values()])
         group = Group(place.flag, place.name, place.meta, choice, None, keyed, optional, owner=place.owner)
         hit = self.settings.container(place.flag, place.lowest)
@@ -185,8 +182,6 @@ class Resolver:
             default = items.get(name, MISSING)
             if hit is not None and class_name:
                 selected = choice.select(class_name, hit.label(place.flag), self._trusted_by(hit))
-                if named := name_given(class_name, selected, place.flag, self._trusted_by(hit)):
-                    default, selected = selected(**named), None
             item = self._node(_Place(prefix, name, meta, lowest), declared, default, False, selected)
             if hit is not None and item.required:
                 raise UsageError(f"{hit.label(item.flag)} needs a class; {one_of(choice.names())}")
@@ -205,6 +200,8 @@ class Resolver:
         hit = self._hit(place)
         if hit is not None:
             leaf.value, leaf.origin = converted(hit, leaf, self._trusted), hit.origin
+        if object_type(declared) is not None:
+            with_arguments(leaf, self.settings, place.lowest if hit is None else hit.rank)
         return leaf
 
     def _hit(self, place: _Place) -> Hit | None:

@@ -136,6 +136,16 @@ class Settings:
                 hit = Hit(value, source.origin, rank)
         return hit
 
+    def below(self, flag: str, lowest: int = 0) -> dict[str, Hit]:
+        """Return what is given for names below a flag that holds a value."""
+        hits = {}
+        for rank, source in enumerate(self.sources):
+            for name, path, value in _search_below(source.tree, f"{flag}.", ()):
+                source.used.add(path)
+                if rank >= lowest:
+                    hits[name] = Hit(value, source.origin, rank)
+        return hits
+
     def replace(self, prefix: str, rank: int) -> None:
         """Accept unknown keys below `prefix` in lower sources: this rank chose another class."""
         self._replaced.append((prefix, rank))
@@ -156,6 +166,14 @@ class Settings:
 
 def _parts(value: Any) -> dict[str, Any] | None:
     return None if isinstance(value, Words) else items_of(value)
+
+
+def _search_below(value: Any, beginning: str, path: Path) -> Iterator[tuple[str, Path, Any]]:
+    for key, item in (_parts(value) or {}).items():
+        if key.startswith(beginning):
+            yield key[len(beginning) :], (*path, key), item
+        elif beginning.startswith(f"{key}.") and beginning != f"{key}.":
+            yield from _search_below(item, beginning[len(key) + 1 :], (*path, key))
 
 
 def _search(value: Any, flag: str, path: Path) -> Iterator[tuple[Path, Any]]:

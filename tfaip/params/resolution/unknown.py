@@ -19,6 +19,10 @@ from tfaip.util.text import shorten_text
 _MOST_NAMES = 3
 
 
+class UnknownFlag(UsageError):
+    """A key of a config file that no params have."""
+
+
 def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[str] = ()) -> None:
     """Raise if something was given that no field has asked for; what was given for a removed field is only logged.
 
@@ -37,19 +41,15 @@ def refuse_unknown(settings: Settings, roots: Sequence[Node], general: Sequence[
             continue
         if origin == COMMAND_LINE:
             raise UsageError(f"unknown flag {label(key, origin)}{_hint(key, roots, general, '--')}")
+        place, shown = shorten_text(origin), shorten_text(key, 120)
         if key.startswith("--"):
-            raise UsageError(
-                f"{shorten_text(origin)}: keys have no dashes: write {shorten_text(key.lstrip('-'), 120)} instead of "
-                f"{shorten_text(key, 120)}"
-            )
+            raise UsageError(f"{place}: keys have no dashes: write {shown.lstrip('-')} instead of {shown}")
         if key in general:
             raise UsageError(
-                f"{shorten_text(origin)}: {key} is a flag of the command itself: give it as --{key} on the command "
+                f"{place}: {key} is a flag of the command itself: give it as --{key} on the command "
                 "line, and leave it out here"
             )
-        raise UsageError(
-            f"{shorten_text(origin)}: unknown key {shorten_text(key, 120)}{_hint(key, roots, general, '')}"
-        )
+        raise UnknownFlag(f"{place}: unknown key {shown}{_hint(key, roots, general, '')}")
 
 
 def removed_note(key: str, roots: Sequence[Node]) -> str | None:

@@ -39,7 +39,7 @@ from tfaip.params.types.kinds import (
     origin_of,
     strip,
 )
-from tfaip.params.types.objects import ObjectName, checked_object_name, from_name
+from tfaip.params.types.objects import NamedObject, checked_name, parts_of, plain_argument
 from tfaip.params.values.encoding import CLASS_KEY, encode
 from tfaip.params.values.jsonoptions import decode_with, options_of
 from tfaip.params.values.scalars import (
@@ -74,6 +74,19 @@ def parse_words(words: Sequence[str], declared: Any, flag: str) -> Any:
         if "\0" in word or any("\ud800" <= character <= "\udfff" for character in word):
             raise UsageError(f"{flag}: {shorten(word)} holds NUL or is no UTF-8, which cannot be stored")
     return Decoder().decode(words if isinstance(words, Words) else Words(words), declared, flag)
+
+
+def parse_argument(words: Words, flag: str) -> Any:
+    """Return the value of an argument of an object: as of a field of any type; several words are a list.
+
+    Raises:
+        UsageError: the words do not fit.
+    """
+    if not words:
+        return True
+    if len(words) == 1 and words[0].startswith("["):
+        return plain_argument(Decoder().decode(Word(words[0]), list[Any], flag), flag)
+    return parse_words(words, Any if len(words) == 1 else list[Any], flag)
 
 
 def build(cls: Any, values: Mapping[str, Any], place: str) -> Any:
@@ -135,6 +148,8 @@ class Decoder:
             return self._decode_sequence(value, declared, place)
         if origin in DICT_TYPES:
             return self._decode_dict(value, declared, place)
+        if is_subclass(declared, NamedObject):
+            return self._decode_object(value, declared, place)
         if isinstance(value, Word):
             return parse_word(value, declared, place)
         return self._decode_scalar(value, declared, place)
@@ -172,9 +187,6 @@ class Decoder:
         raise mismatch(value, declared, place)
 
     def _decode_node(self, value: Any, declared: Any, place: str) -> Any:
-        named = self._from_name(value, declared, place)
-        if named is not value:
-            return named
         if not isinstance(value, Mapping):
             raise mismatch(value, declared, place)
         cls = declared
@@ -281,6 +293,12 @@ class Decoder:
             found[key] = self.decode(Word(text), item_type, f"{flag} {shorten_text(key_text)}")
         return found
 
+    def _decode_object(self, value: Any, declared: Any, place: str) -> Any:
+        if isinstance(value, Word):
+            return declared(checked_name(value, None, place))
+        name, arguments = parts_of(value, place)
+        return declared(self._checked_name(name, place), **arguments)
+
     def _decode_scalar(self, value: Any, declared: Any, place: str) -> Any:
         if get_origin(declared) is Literal:
             for choice in get_args(declared):
@@ -293,9 +311,7 @@ class Decoder:
             return former_member(declared, value, place)
         elif declared in (int, float, bool, str, type(None)):
             return plain(value, declared, place)
-        elif isinstance(value, str) and is_subclass(
-            declared, PurePath | Resource | FunctionName | ObjectName | FieldText
-        ):
+        elif isinstance(value, str) and is_subclass(declared, PurePath | Resource | FunctionName | FieldText):
             return self._decode_name(value, declared, place)
         raise mismatch(value, declared, place)
 
@@ -304,8 +320,6 @@ class Decoder:
             if value:  # "" is the placeholder of a function that is still to be named
                 self._check_function(value, place)
             return FunctionName(value)
-        if issubclass(declared, ObjectName):
-            return self._checked_object(value, place) if value else ObjectName()
         if issubclass(declared, FieldText):
             self._check_text(value, place)
             return FieldText(value)
@@ -318,17 +332,14 @@ class Decoder:
         except ValueError as error:
             raise UsageError(f"{place}: {error}") from error
 
-    def _from_name(self, value: Any, declared: Any, place: str) -> Any:
-        return from_name(value, declared, place, self.trusted)
-
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
         return find_class(name, declared, self.trusted, place)
 
     def _check_function(self, name: str, place: str) -> None:
         check_function(name, self.trusted, place)
 
-    def _checked_object(self, name: str, place: str) -> ObjectName:
-        return checked_object_name(name, self.trusted, place)
+    def _checked_name(self, name: str, place: str) -> str:
+        return checked_name(name, self.trusted, place)
 
     def _check_text(self, text: str, place: str) -> None:
         check_text(text, self.trusted, place)

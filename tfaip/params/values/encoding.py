@@ -11,6 +11,7 @@ from typing import Any
 from tfaip.params.names.trust import class_name
 from tfaip.params.resource import Resource
 from tfaip.params.tree.nodes import is_node
+from tfaip.params.types.objects import NamedObject
 from tfaip.params.values.jsonoptions import JsonOptions, options_of
 from tfaip.util.text import shorten
 
@@ -38,22 +39,17 @@ def encode(value: Any, directory: Path | None = None, place: str = "params") -> 
     if isinstance(value, Mapping):
         encoded = {}
         for key, item in value.items():
-            encoded[encode_key(key, place)] = _encode_below(item, directory, f"{place}.{key}")
+            encoded[encode_key(key, place)] = encode(item, directory, f"{place}.{key}")
         return encoded
     if isinstance(value, list | tuple):
-        return [_encode_below(item, directory, f"{place}.{index}") for index, item in enumerate(value)]
+        return [encode(item, directory, f"{place}.{index}") for index, item in enumerate(value)]
     if isinstance(value, set | frozenset):
         # Sorted, so that equal params give equal files.
         items = [encode(item, directory, place) for item in value]
         return sorted(items, key=lambda item: (str(type(item)), item))
+    if isinstance(value, NamedObject):
+        return encode(value.stored(), directory, place)
     return _scalar(value, directory, place)
-
-
-def _encode_below(value: Any, directory: Path | None, place: str) -> Any:
-    """Return a value of a field; a node that its name alone describes as this name."""
-    # Asked of the class: an instance would look for a near name.
-    name = value.plain_name() if is_node(value) and hasattr(type(value), "plain_name") else None
-    return encode(value, directory, place) if name is None else name
 
 
 def _encode_field(options: JsonOptions, value: Any, directory: Path | None, place: str, into: dict[str, Any]) -> None:
@@ -67,7 +63,7 @@ def _encode_field(options: JsonOptions, value: Any, directory: Path | None, plac
             value = options.encoder(value)
         except Exception as error:  # code of the user may raise anything
             raise TypeError(f"{place}: its encoder refuses the value: {type(error).__name__}: {error}") from error
-    into[options.name] = _encode_below(value, directory, place)
+    into[options.name] = encode(value, directory, place)
 
 
 def encode_key(key: Any, place: str) -> str:

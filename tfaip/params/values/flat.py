@@ -8,6 +8,7 @@ from typing import Any
 from tfaip.params.declaration.generics import field_types
 from tfaip.params.tree.places import Place
 from tfaip.params.types.kinds import FieldKind, field_kind, origin_of
+from tfaip.params.types.objects import ARGUMENTS, CLASS
 from tfaip.params.values.encoding import CLASS_KEY
 
 _UNKNOWN = FieldKind("leaf", None, optional=False)
@@ -21,6 +22,8 @@ class ClassName(str):
 
 def flat_params(value: Any, path: str = "") -> dict[str, Any]:
     """Return stored params as dotted path -> value; a list without params in it is a value."""
+    if isinstance(value, dict) and value.keys() == {CLASS, ARGUMENTS}:  # an object: its class, and its arguments
+        return {path: value[CLASS], **{f"{path}.{name}": item for name, item in value[ARGUMENTS].items()}}
     parts = _parts(value)
     if parts is None:
         return {path: value}

@@ -15,7 +15,7 @@ from tfaip.params.resource import Resource
 from tfaip.params.types.fieldtext import FieldText
 from tfaip.params.types.functions import FunctionName
 from tfaip.params.types.kinds import is_node_type, is_subclass, origin_of, strip
-from tfaip.params.types.objects import ObjectName
+from tfaip.params.types.objects import NamedObject
 from tfaip.params.values.decoding import Decoder
 from tfaip.params.values.encoding import CLASS_KEY
 from tfaip.util.logging import logger
@@ -34,7 +34,7 @@ _FORMER_VALUES: Mapping[str, Mapping[Any, Any]] = {
     "upper_threshold": {1e100: None},
 }
 # Types of text that is checked when it is read.
-_NAMES = (FieldText, FunctionName, ObjectName, Resource)
+_NAMES = (FieldText, FunctionName, NamedObject, Resource)
 _SHOWN = 40
 
 log = logger(__name__)

@@ -21,7 +21,7 @@ from tfaip.params.tree.paths import get_path
 from tfaip.params.tree.places import Place, flag_of
 from tfaip.params.types.functions import load_function
 from tfaip.params.types.kinds import type_name
-from tfaip.params.types.objects import ObjectName, from_name, is_given_by_name
+from tfaip.params.types.objects import NamedObject, checked_name
 from tfaip.params.values.decoding import Decoder
 from tfaip.params.values.encoding import encode
 from tfaip.params.values.jsonoptions import options_of
@@ -123,18 +123,15 @@ def require_readable(params: Any, cls: Any, root: str) -> None:
 class _OwnValues(Decoder):
     """Decoder of what the running program has encoded: its classes and functions are trusted."""
 
-    def _from_name(self, value: Any, declared: Any, place: str) -> Any:
-        return from_name(value, declared, place)
-
     def _find_class(self, name: Any, declared: Any, place: str) -> type:
         return find_class(name, declared, Trust.of([top_package(str(name).partition(":")[0])]), place)
 
     def _check_function(self, name: str, place: str) -> None:
         load_function(name, place)
 
-    def _checked_object(self, name: str, place: str) -> ObjectName:
-        """Accept any name: the object is imported when it is made."""
-        return ObjectName(name)
+    def _checked_name(self, name: str, place: str) -> str:
+        """Accept any package: the object is imported when it is made."""
+        return checked_name(name, None, place)
 
     def _check_text(self, text: str, place: str) -> None:
         """Accept any names: what they name is imported when the other field is set."""
@@ -224,8 +221,8 @@ def _is_lossless(value: Any, decoded: Any) -> bool:
         return len(value) == len(decoded) and all(map(_is_lossless, value, decoded))
     if isinstance(value, Mapping) and isinstance(decoded, Mapping):
         return list(value) == list(decoded) and all(map(_is_lossless, value.values(), decoded.values()))
-    if isinstance(value, str) and is_given_by_name(type(decoded)):
-        return True
+    if isinstance(decoded, NamedObject):
+        return value in (decoded, decoded.name)
     if isinstance(decoded, Enum):
         return bool(value in (decoded, decoded.value, decoded.name)) or type(decoded)._missing_(value) is decoded
     if isinstance(decoded, Resource | PurePath) or isinstance(value, PurePath):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import keras
 
+from tfaip.backend.active import backend
 from tfaip.components.scenario import ScenarioComponents
 from tfaip.data.pipeline.batching import Batch
 from tfaip.errors import TfaipError
@@ -18,9 +21,8 @@ from tfaip.model.variables import variables_by_path
 from tfaip.model.weights import variable_arrays
 from tfaip.params.flags import flag_values
 from tfaip.trainer.params import TrainerParams
-from tfaip.trainer.reporting.ownsummaries import OwnSummaries
 from tfaip.trainer.run.directory import RunDirectory
-from tfaip.trainer.run.names import TRAIN, VALIDATION, split_name
+from tfaip.trainer.run.names import EPOCH_MEAN, TRAIN, VALIDATION, split_name
 from tfaip.util.logging import logger
 from tfaip.util.typing import Logs
 
@@ -49,7 +51,7 @@ class TensorBoardEvents:
 
     def __post_init__(self) -> None:
         self._writers: dict[str, EventWriter] = {}
-        self._summaries: OwnSummaries | None = None
+        self._tf_summary: Any = None
         self._has_layer_values = self.directory is not None
 
     def collect(self) -> list[CollectedValue]:
@@ -85,65 +87,73 @@ class TensorBoardEvents:
         """
         if self.directory is None:
             return
+        writer = partial(self._writer, self.directory, epoch)
         try:
-            self._write(self.directory, epoch, values, drawings)
-            self._write_layer_values(self.directory, epoch, layer_values)
-            for writer in self._writers.values():
-                writer.flush()
+            for name, value in values.items():
+                kind, tag = split_name(name)
+                if tag != EPOCH_MEAN:  # another name of `loss`
+                    writer(kind).scalars({tag: value}, epoch)
+            for kind, drawn in drawings.items():
+                for tag, drawing in drawn.items():
+                    writer(kind).drawing(tag, drawing, epoch)
+            if self.params.histogram_every_n and epoch % self.params.histogram_every_n == 0:
+                for path, weight in variable_arrays(variables_by_path(self.scenario.graph)).items():
+                    writer(TRAIN).histogram(f"weights/{path}", weight, epoch)
+            for collected in layer_values:
+                drawing = self._drawing(self.directory.events(VALIDATION), collected, epoch)
+                if drawing is not None:
+                    writer(VALIDATION).drawing(collected.writer.name, drawing, epoch)
+            for opened in self._writers.values():
+                opened.flush()
         except TfaipError as error:
             if not isinstance(error.__cause__, OSError):  # what a user draws is wrong
                 raise
             log.warning("TensorBoard will not show all of epoch %d: %s", epoch, error)
             # A file may end within an event: the next epoch begins new ones.
             self.close()
-            self._writers.clear()
-
-    def _write(
-        self, directory: RunDirectory, epoch: int, values: Logs, drawings: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        if not self._writers:
-            self._writer(directory, TRAIN).hparams(_hyper_parameters(self.params), epoch)
-            if self.stage is not None:
-                self._writer(directory, TRAIN).text("stage", self.stage, epoch)
-        for name, value in values.items():
-            kind, tag = split_name(name)
-            self._writer(directory, kind).scalars({tag: value}, epoch)
-        for kind, drawn in drawings.items():
-            for tag, drawing in drawn.items():
-                self._writer(directory, kind).drawing(tag, drawing, epoch)
-        if self.params.histogram_every_n and epoch % self.params.histogram_every_n == 0:
-            weights = variable_arrays(variables_by_path(self.scenario.graph))
-            for path, weight in weights.items():
-                self._writer(directory, TRAIN).histogram(f"weights/{path}", weight, epoch)
-
-    def _write_layer_values(self, directory: RunDirectory, epoch: int, layer_values: list[CollectedValue]) -> None:
-        for collected in layer_values:
-            drawing = self._own_summaries(directory).drawing(collected, epoch)
-            if drawing is not None:
-                self._writer(directory, VALIDATION).drawing(collected.writer.name, drawing, epoch)
 
     def close(self) -> None:
-        """Close all writers."""
+        """Close all files."""
         for writer in self._writers.values():
             writer.close()
-        if self._summaries is not None:
-            self._summaries.close()
+        self._writers.clear()
+        if self._tf_summary is not None:
+            self._tf_summary.close()
+            self._tf_summary = None
 
-    def _own_summaries(self, directory: RunDirectory) -> OwnSummaries:
-        if self._summaries is None:
-            self._summaries = OwnSummaries(directory.events(VALIDATION))
-        return self._summaries
-
-    def _writer(self, directory: RunDirectory, kind: str) -> EventWriter:
+    def _writer(self, directory: RunDirectory, epoch: int, kind: str) -> EventWriter:
+        """Return the writer of a directory, which begins with the hyper-parameters and the name of the stage."""
         if kind not in self._writers:
-            self._writers[kind] = EventWriter(directory.events(kind))
+            writer = self._writers[kind] = EventWriter(directory.events(kind))
+            # In each directory: TensorBoard compares the values of those that have hyper-parameters.
+            flags = flag_values(self.params).items()
+            writer.hparams({flag: value for flag, value in flags if isinstance(value, bool | int | float | str)})
+            if kind == TRAIN and self.stage is not None:
+                writer.text("stage", self.stage, epoch)
         return self._writers[kind]
 
+    def _drawing(self, events: Path, collected: CollectedValue, epoch: int) -> Any:
+        """Return what the function of a layer's value returns; None: it has written with `tf.summary`."""
+        name, func = collected.writer.name, collected.writer.func
+        if self._tf_summary is None:
+            drawing = func(name, collected.value, epoch)
+            if drawing is not None:
+                return drawing
+            # Called again, once: a run without such a function has no empty event file.
+            self._tf_summary = backend.summary_writer(events)
+        if self._tf_summary is not None:
+            before = _written_bytes(events)
+            with self._tf_summary.as_default(step=epoch):
+                drawing = func(name, collected.value, epoch)
+            self._tf_summary.flush()
+            if drawing is not None or _written_bytes(events) > before:
+                return drawing
+        called = getattr(func, "__qualname__", type(func).__name__)
+        raise TypeError(
+            f"the function {called} of the TensorboardWriter {name!r} returned nothing: return an image, a number or a "
+            "curve (on TensorFlow it may also write with tf.summary)"
+        )
 
-def _hyper_parameters(params: TrainerParams[Any, Any]) -> dict[str, float | str | bool]:
-    """Return the numbers, texts and switches that have a flag."""
-    chosen: dict[str, float | str | bool] = {}
-    for flag, value in flag_values(params).items():
-        if isinstance(value, bool | int | float | str):
-            chosen[flag] = value
-    return chosen
+
+def _written_bytes(events: Path) -> int:
+    return sum(path.stat().st_size for path in events.glob("*.v2"))

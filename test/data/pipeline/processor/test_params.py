@@ -71,3 +71,18 @@ def test_json_keeps_classes_and_modes() -> None:
 def test_more_workers_than_any_machine_runs_are_refused() -> None:
     with pytest.raises(ValueError, match="num_threads is 2147483648, expected a number from 1 to 1024, or -1 for"):
         SequentialProcessorPipelineParams(num_threads=2**31)
+
+
+def test_what_processors_ask_of_the_workers() -> None:
+    def parts(*settings: tuple[int, int]) -> ComposedProcessorPipelineParams:
+        return ComposedProcessorPipelineParams(
+            pipelines=[SequentialProcessorPipelineParams(num_threads=n, max_tasks_per_process=m) for n, m in settings]
+        )
+
+    assert parts((-1, -1), (-1, -1)).worker_limit(4) == 4
+    assert parts((-1, 7), (3, -1), (2, 5)).worker_limit(4) == 3
+    assert parts((-1, 7), (3, -1), (2, 5)).tasks_per_worker() == 5
+    assert parts((-1, -1)).tasks_per_worker() is None
+    for name in ("num_threads", "max_tasks_per_process"):
+        with pytest.raises(ValueError, match=f"{name} is 0, expected .* 1.*, or -1 for"):
+            SequentialProcessorPipelineParams(**{name: 0})

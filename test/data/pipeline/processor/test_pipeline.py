@@ -127,24 +127,22 @@ def test_an_error_names_the_processor_and_the_sample() -> None:
     assert info.value.__notes__ == ["while FaultyGenerating.generate ran"]
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
+def test_wrong_processors_are_refused(subtests: pytest.Subtests) -> None:
+    for fault, message in [
         ("map none", "FaultyMapping.apply gave None, expected a Sample"),
         ("generate none", "FaultyGenerating.generate gave {'x': 1}, expected a Sample"),
         ("base", "DataProcessor is no MappingDataProcessor and no GeneratingDataProcessor"),
-    ],
-)
-def test_wrong_processors_are_refused(fault: str, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        apply([FaultyParams(fault=fault)], rows(2))
+    ]:
+        with subtests.test(fault=fault), pytest.raises(TypeError, match=message):
+            apply([FaultyParams(fault=fault)], rows(2))
 
 
-@pytest.mark.parametrize("base", [MappingDataProcessor, GeneratingDataProcessor])
-def test_base_classes_say_what_to_override(base: type[Any]) -> None:
-    processor = base(DataProcessorParams(), RowDataParams(), PipelineMode.TRAINING)
-    method = processor.apply if base is MappingDataProcessor else processor.generate
-    with pytest.raises(NotImplementedError, match=f"override {method.__name__} in {base.__name__}"):
-        method(row(1))
-    with pytest.raises(NotImplementedError, match="override cls"):
-        DataProcessorParams().create(RowDataParams(), PipelineMode.TRAINING)
+def test_base_classes_say_what_to_override(subtests: pytest.Subtests) -> None:
+    for base in [MappingDataProcessor, GeneratingDataProcessor]:
+        with subtests.test(base=base):
+            processor = base(DataProcessorParams(), RowDataParams(), PipelineMode.TRAINING)
+            method = processor.apply if base is MappingDataProcessor else processor.generate
+            with pytest.raises(NotImplementedError, match=f"override {method.__name__} in {base.__name__}"):
+                method(row(1))
+            with pytest.raises(NotImplementedError, match="override cls"):
+                DataProcessorParams().create(RowDataParams(), PipelineMode.TRAINING)

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,9 @@ from tfaip.data.databaseparams import DataGeneratorParams
 from tfaip.data.pipeline.datagenerator import DataGenerator
 from tfaip.data.pipeline.definitions import Sample
 from tfaip.data.pipeline.processor.dataprocessor import DataProcessorParams, MappingDataProcessor
-from tfaip.params import pai_dataclass
 
 
-@pai_dataclass
-@dataclass
-class FilesParams(DataGeneratorParams):
+class FilesParams(DataGeneratorParams, cls=":Files"):
     """`count` rows with random access, of which those that `corrupt_every` divides cannot be read (0: all can).
 
     Each takes `seconds`.
@@ -34,10 +30,6 @@ class FilesParams(DataGeneratorParams):
     count: int = 40
     corrupt_every: int = 0
     seconds: float = 0
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return Files
 
 
 class Files(DataGenerator[FilesParams]):
@@ -52,14 +44,8 @@ class Files(DataGenerator[FilesParams]):
         return Sample(inputs={"x": np.full(3, float(index))}, targets={"y": np.array([index])}, meta=meta)
 
 
-@pai_dataclass
-@dataclass
-class StoppingRowsParams(DataGeneratorParams):
+class StoppingRowsParams(DataGeneratorParams, cls=":StoppingRows"):
     """40 rows of 1 MB each, read one after the other; the 9th stops all workers."""
-
-    @staticmethod
-    def cls() -> type[DataGenerator[Any]]:
-        return StoppingRows
 
 
 class StoppingRows(DataGenerator[StoppingRowsParams]):
@@ -81,17 +67,11 @@ class OddError(Exception):
         super().__init__(f"{text} {number}")
 
 
-@pai_dataclass
-@dataclass
-class FaultParams(DataProcessorParams):
+class FaultParams(DataProcessorParams, cls=":Fault"):
     """Does what `fault` says to the sample whose target is `at`; others only note who processed them."""
 
     fault: str = "none"
     at: int = 11
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return Fault
 
 
 class Fault(MappingDataProcessor[FaultParams]):
@@ -136,16 +116,10 @@ def backends() -> list[str]:
     return [name for name in ("keras", "tensorflow", "jax") if name in sys.modules]
 
 
-@pai_dataclass
-@dataclass
-class SlowParams(DataProcessorParams):
+class SlowParams(DataProcessorParams, cls=":Slow"):
     """Takes `seconds` for each sample."""
 
     seconds: float = 0.1
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return Slow
 
 
 class Slow(MappingDataProcessor[SlowParams]):
@@ -161,18 +135,12 @@ class Unsendable(FaultParams):
         self.__dict__["lock"] = threading.Lock()
 
 
-@pai_dataclass
-@dataclass
-class OnlyHereParams(DataProcessorParams):
+class OnlyHereParams(DataProcessorParams, cls=":OnlyHere"):
     """A processor that can be built in the process `home` only; others raise an error, or end."""
 
     home: int = 0
     ends: bool = False
     error: str = "RuntimeError"
-
-    @staticmethod
-    def cls() -> type[MappingDataProcessor[Any]]:
-        return OnlyHere
 
 
 class OnlyHere(MappingDataProcessor[OnlyHereParams]):

@@ -179,18 +179,13 @@ def test_no_workers_where_there_is_nothing_to_do_for_them() -> None:
         assert not child_processes()
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("num_processes", -1, "num_processes is -1, expected a number from 0 to 1024"),
+def test_impossible_params_are_refused(subtests: pytest.Subtests) -> None:
+    for field, value, message in [
         ("worker_timeout_s", 0, r"worker_timeout_s is 0, expected a number in \(0, "),
         ("worker_start_s", -2, "worker_start_s is -2, expected a number from 0 to"),
-        ("prefetch", 0, "prefetch is 0, expected a number from 1 to"),
         ("on_error", "skip:many", "on_error is 'skip:many', expected raise, skip, or skip:N"),
         ("on_error", f"skip:{'9' * 5000}", "on_error is 'skip:999.*, expected raise, skip, or skip:N"),
         ("on_error", "ignore", "on_error is 'ignore', expected raise, skip, or skip:N"),
-    ],
-)
-def test_impossible_params_are_refused(field: str, value: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        DataPipelineParams(**{field: value})
+    ]:
+        with subtests.test(field=field), pytest.raises(ValueError, match=message):
+            DataPipelineParams(**{field: value})

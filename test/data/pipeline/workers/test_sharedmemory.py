@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tfaip.data.pipeline.workers.sharedmemory import ALIGNMENT, Slot, create_file, pack, unpack
+from tfaip.data.pipeline.workers.sharedmemory import Slot, create_file, pack, unpack
 
 
 @pytest.fixture
@@ -62,20 +62,3 @@ def test_the_memory_grows(ends: tuple[Slot, Slot]) -> None:
         made, _ = unpack(pack(value, writer), reader)
         np.testing.assert_array_equal(made[0], value[0])
         np.testing.assert_array_equal(made[1], value[1])
-
-
-def test_places_are_aligned(ends: tuple[Slot, Slot]) -> None:
-    assert ends[0].write([memoryview(b"abc"), memoryview(b"x" * 65), memoryview(b"")]) == [
-        (0, 3),
-        (ALIGNMENT, 65),
-        (3 * ALIGNMENT, 0),
-    ]
-    assert [bytes(piece) for piece in ends[1].read([(0, 3), (ALIGNMENT, 2)])] == [b"abc", b"xx"]
-
-
-def test_without_shared_memory_everything_is_in_the_message() -> None:
-    message = pack(np.arange(1000), None)
-    assert len(message) > 8000
-    made, nbytes = unpack(message, None)
-    np.testing.assert_array_equal(made, np.arange(1000))
-    assert nbytes > 8000

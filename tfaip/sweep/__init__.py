@@ -1,1 +1,0 @@
-"""Many trainings of one scenario, whose params a search chooses; needs no backend."""
