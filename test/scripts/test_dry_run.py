@@ -38,6 +38,7 @@ def place(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_two_lines_and_nothing_written(case: str, run: Run, tutorial: Path, place: Path) -> None:
     (command, *args), action, results = CASES[case]

@@ -98,10 +98,8 @@ def test_samples_that_were_read_ahead_count_when_they_are_trained() -> None:
     with made, made.training_batches(Position(), SAMPLES) as batches:
         positions = [position for _, position in batches]
     # Batches 5 and 6 begin in the second pass, whose first bad sample is in the last batch.
-    assert [(position.pass_index, position.failed) for position in positions] == [
-        *[(0, 0), (0, 1), (0, 2), (0, 3)],
-        *[(1, 0), (1, 1)],
-    ]
+    counts = [(position.pass_index, position.failed) for position in positions]
+    assert counts == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
     again = pipeline(3, shuffle_buffer_size=0)
     with again, again.training_batches(positions[1], 2) as batches:
         assert [position for _, position in batches] == positions[2:3]
