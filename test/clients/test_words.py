@@ -79,6 +79,7 @@ def test_own_main_trains_with_processors_and_arguments_of_the_hooks(run: Path) -
     assert params["scenario"]["model"]["units"] == 6
 
 
+@pytest.mark.slow
 def test_graph_gets_the_arguments_of_the_hook(run: Path) -> None:
     from test.clients.words.scenario import WordsScenario
 

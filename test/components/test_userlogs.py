@@ -22,7 +22,8 @@ class OwnParams(ParamsBase):
     parts: list[PartParams] = field(default_factory=lambda: [PartParams()])
 
 
-# As if they came from packages of the user's.
+# As if they came from packages of the user's, once they are made in this module.
+OwnParams()
 PartParams.__module__, OwnParams.__module__ = "own_parts.params", "own_scenario.params"
 
 

@@ -83,6 +83,7 @@ def words(written: tuple[ExportGraphs, Path, Path]) -> tuple[ExportGraphs, Path]
     return written[:2]
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_plain_tensorflow_gives_the_outputs_of_every_graph(words: tuple[ExportGraphs, Path], tmp_path: Path) -> None:
     graphs, path = words

@@ -120,6 +120,7 @@ def test_our_own_serve_directory_has_the_paths_of_the_model(tmp_path: Path) -> N
     assert any(np.array_equal(array, expected["hidden/kernel"]) for array in moved.arrays.values())
 
 
+@pytest.mark.slow
 def test_a_damaged_model_is_named(keras_model: Path, tmp_path: Path) -> None:
     model = Path(shutil.copytree(keras_model, tmp_path / "model"))
     for path in (model / "variables").glob("variables.data*"):
@@ -131,6 +132,7 @@ def test_a_damaged_model_is_named(keras_model: Path, tmp_path: Path) -> None:
         read_saved_model(model)
 
 
+@pytest.mark.slow
 def test_without_tensorflow_the_error_says_what_to_do(keras_model: Path) -> None:
     code = (
         "import sys, pathlib, importlib.util\n"

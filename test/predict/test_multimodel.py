@@ -253,6 +253,7 @@ class ClassPredictor(MultiModelPredictor):
         return ClassVoter(data_params)
 
 
+@pytest.mark.slow
 def test_a_vote_on_a_part_of_the_outputs_is_scored_by_the_evaluator(tutorial, other_model, monkeypatch):
     paths = [tutorial / "best", other_model]
     monkeypatch.setattr(TutorialScenario, "multi_predictor_cls", classmethod(lambda cls: ClassPredictor))

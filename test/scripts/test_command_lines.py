@@ -125,6 +125,7 @@ def test_the_check_of_an_end_finds_what_is_wrong() -> None:
     assert ended_with("something\n", rc=0) == ["something on stderr, but exit code 0"]
 
 
+@pytest.mark.slow
 def test_lines_are_those_of_the_seed() -> None:
     first, again, other = training_lines(1, 50), training_lines(1, 50), training_lines(2, 50)
     assert first == again

@@ -110,7 +110,7 @@ def test_the_whole_work_imports_nothing_from_a_model_that_is_the_working_directo
     assert printed_epochs(results[1].stdout)[-1] == 5
 
 
-@pytest.mark.parametrize("how", ["module", "console"])
+@pytest.mark.parametrize("how", [pytest.param("module", marks=pytest.mark.slow), "console"])
 def test_the_scenario_of_a_model_directory_is_not_imported(how: str, hostile: Path, marker: Path) -> None:
     result = finish_command(STARTS[how]("lav", "--export_dir", ".", "--help", cwd=hostile / "best", env=paths()))
     assert imported(marker) == []

@@ -36,7 +36,7 @@ def test_a_reader_that_leaves_early(workplace: Path) -> None:
 @pytest.mark.parametrize(("closed", "name", "code"), [(">&-", "plants", 0), ("2>&-", "Plants", 2)])
 def test_a_stream_that_was_closed_before(closed: str, name: str, code: int, tmp_path: Path) -> None:
     """As some programs start others."""
-    ended = shell(f"tfaip.scripts.new {name} --dry_run {closed}", tmp_path)
+    ended = shell(f"tfaip.scripts.new {name} {closed}", tmp_path)
     assert (ended.returncode, ended.stdout if code else ended.stderr) == (code, b"")
 
 

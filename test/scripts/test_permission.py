@@ -113,6 +113,7 @@ def test_what_was_typed_once_is_not_asked_for_again(typed: Path, code: Path, pro
     assert not any("state" in path.name and path.is_dir() for path in typed.iterdir())
 
 
+@pytest.mark.slow
 def test_another_run_with_its_params_is_permitted_the_same(typed: Path, project: Run, tmp_path: Path) -> None:
     flags = ["--trainer.output_dir", tmp_path / "second", "--print_config"]
     for command in (["train_from_params", typed / "trainer_params.json", *flags], ["replay_learning_rate", typed]):

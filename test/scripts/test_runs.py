@@ -32,6 +32,9 @@ RUNS = {
     "early": ["--trainer.epochs", "4", "--early_stopping.lower_threshold", "100", "--trainer.random_seed", "2"],
 }
 
+# They share trained runs.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -71,7 +74,6 @@ def set_epochs(run: Path, epochs: int) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), "epochs": epochs}))
 
 
-@pytest.mark.slow
 def test_a_run_that_an_error_ended_has_failed(runs: Path) -> None:
     copy_tiny(runs.parent)
     result = finish_command(

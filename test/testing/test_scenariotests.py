@@ -85,6 +85,7 @@ def test_state_that_no_checkpoint_has(broken: SmallTraining) -> None:
         checks.check_resume(broken)
 
 
+@pytest.mark.slow
 def test_samples_that_depend_on_one_another(broken: SmallTraining) -> None:
     message = r"^LAV with batches of 1 instead of 4 differs: .*mae is \S+ instead of .*mask it$"
     with pytest.raises(AssertionError, match=message):

@@ -210,6 +210,7 @@ def test_fit_alone_is_refused_and_a_trial_runs_all_calls(tmp_path: Path, caplog:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_methods_for_programs_that_continue_a_run(tmp_path: Path) -> None:
     made = params(tmp_path / "run", epochs=1)
     LineScenario.create_trainer(made).train()

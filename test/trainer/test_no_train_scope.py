@@ -105,6 +105,7 @@ def test_regularisers_of_frozen_layers_add_nothing() -> None:
     assert train(net_params(epochs=1, no_train_scope=".*conv.*"))[0]["regularization"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_run_with_frozen_layers_resumes_exactly(tmp_path: Path) -> None:
     def params(name: str, epochs: int, scope: str = "encoder/.*") -> object:

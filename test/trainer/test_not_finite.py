@@ -271,6 +271,7 @@ def test_samples_that_are_not_finite_are_named() -> None:
     assert "(not finite in the data of number 2)" in diverged(odd("", [1, 1, 1, INF]))
 
 
+@pytest.mark.slow
 def test_else_all_of_the_batch_are_named_at_most_ten() -> None:
     assert "in batch 2 of epoch 1 (its samples are 's2', 's3'); no" in diverged(named("log", [1, 1, -1, 1, 1, 1]))
     params = named("log", [1.0] * 12 + [-1.0] * 12)
@@ -281,6 +282,7 @@ def test_else_all_of_the_batch_are_named_at_most_ten() -> None:
     assert "in batch 2 of epoch 1; no weight" in diverged(odd("log", [1, 1, -1, 1]))
 
 
+@pytest.mark.slow
 def test_they_are_found_in_an_update_of_several_batches_and_after_a_resume(tmp_path: Path) -> None:
     params = named("", [1.0] * 8 + [1, NAN] + [1.0] * 2, train_accum_steps=3)
     assert "in batches 4 to 6 of epoch 1 (not finite in the data of 's9')" in diverged(params)

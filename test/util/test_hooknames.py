@@ -169,6 +169,7 @@ print(len([cls for cls in ModelBase.__subclasses__() if not cls.__module__.start
 """
 
 
+@pytest.mark.slow
 def test_examples_and_clients_have_no_such_name() -> None:
     result = finish_command(start_python("-c", IMPORT_ALL, cwd=REPOSITORY))
     assert result.stdout == "True\n", result

@@ -178,6 +178,7 @@ def test_an_exported_model_works_in_other_processes(trained: Path, tmp_path: Pat
     assert len((tmp_path / "other.jsonl").read_text().splitlines()) == 5
 
 
+@pytest.mark.slow
 def test_a_predictor_fills_in_what_its_generator_shares(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(trained)
     stored = json.loads((trained / "run/best/scenario_params.json").read_text().replace('"lines:', f'"{HERE}:'))

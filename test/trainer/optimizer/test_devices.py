@@ -58,6 +58,7 @@ def test_two_devices_give_what_one_gives(found: Found, backend: str, case: str) 
     assert_close(found[backend, "two", case], found[backend, "one", case])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case != "noise"])
 def test_both_backends_give_the_same(found: Found, case: str) -> None:
     # Noise has the same mean and deviation on both (test_noise), but the generators differ.

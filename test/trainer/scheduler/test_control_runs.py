@@ -76,6 +76,7 @@ def test_a_resumed_training_decides_as_the_whole_one(three_epochs: Path, tmp_pat
     assert rates_of(tmp_path / "copy") == [1.0, 1.0, 0.5, 0.25, 0.125]
 
 
+@pytest.mark.slow
 def test_an_edited_history_is_respected(three_epochs: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(three_epochs, tmp_path / "copy"))
     records = records_of(copy)
@@ -168,6 +169,7 @@ def test_the_best_weights_come_back_without_their_moments(tmp_path: Path) -> Non
     assert without.values[2] == pytest.approx(sgd(second, velocity, 1.0)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_the_best_weights_are_in_the_checkpoint(tmp_path: Path) -> None:
     whole = Weights()

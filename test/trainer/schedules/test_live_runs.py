@@ -81,6 +81,7 @@ def outcome(params: Any, **arguments: Any) -> tuple[list[dict[str, float]], floa
     return logs, float(keras.ops.convert_to_numpy(trainer.scenario.graph.line.kernel.value)[0, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_resume_and_the_steps_per_execution_change_nothing(tmp_path: Path) -> None:
     whole = outcome(noisy(None, epochs=3, steps_per_execution=1))

@@ -43,6 +43,7 @@ def test_a_stage_in_another_precision() -> None:
     assert seen.weights == [-1.0, -2.0]
 
 
+@pytest.mark.slow
 def test_samples_that_failed_count_in_each_pass() -> None:
     seen = Seen()
     stages = {"a": stage(1, train__x="7 8 9", train__fails_at=0)}

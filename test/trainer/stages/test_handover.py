@@ -158,7 +158,13 @@ def test_weights_are_the_leading_block_of_the_larger_ones(begun: tuple[Begun, di
 
 
 @pytest.mark.parametrize(
-    "kind", ["momentum", "velocity", pytest.param("gradient_accumulator", marks=pytest.mark.backend), "average"]
+    "kind",
+    [
+        pytest.param("momentum", marks=pytest.mark.slow),
+        "velocity",
+        pytest.param("gradient_accumulator", marks=pytest.mark.backend),
+        "average",
+    ],
 )
 def test_slots_follow_their_weights(kind: str, begun: tuple[Begun, dict[str, np.ndarray]]) -> None:
     beginning, before = begun[0].optimizer[1], begun[1]

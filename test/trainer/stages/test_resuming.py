@@ -55,6 +55,7 @@ def _train_to_end(run: Path) -> None:
     train_grown(run)
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_stopped_everywhere_and_resumed(grown: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"

@@ -116,6 +116,7 @@ def test_a_stage_may_hold_the_rate_and_keep_its_scores_from_the_control(rate_con
     assert seen.weights == [-sum(rates[: n + 1]) for n in range(5)]
 
 
+@pytest.mark.slow
 def test_the_control_continues_after_a_stage_with_the_scores_before_it() -> None:
     seen = Seen()
     held = stage(2, rate_control=False, learning_rate__lr=0.5)

@@ -32,6 +32,7 @@ def two_directions(units: int, first: int = 3, second: int = 5) -> Net:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_widening_recurrent_layers_keeps_the_outputs() -> None:
     old, new = two_directions(3), two_directions(5, first=5, second=7)

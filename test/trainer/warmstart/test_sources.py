@@ -33,6 +33,7 @@ def test_exported_models(averaged_run: Path) -> None:
         assert changed(source.arrays, load_arrays(averaged_run / name / "weights.safetensors")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.backend
 def test_a_checkpoint_gives_the_averages_that_were_exported_with_it(averaged_run: Path) -> None:
     checkpoint = averaged_run / "checkpoint" / "epoch_0002"

@@ -125,6 +125,7 @@ def test_weights_may_be_changed_and_found_by_other_names(averaged_run: Path) -> 
         build(net_params(), Merging(WarmStartParams()))
 
 
+@pytest.mark.slow
 def test_a_partial_match_is_refused_unless_it_is_allowed(averaged_run: Path) -> None:
     with pytest.raises(UsageError) as caught:
         started(averaged_run / "best", units=4)
@@ -215,6 +216,7 @@ def test_weights_that_begin_equal_are_trained_apart(averaged_run: Path) -> None:
     assert not np.array_equal(after["encoder/conv/0/bias"], after["encoder/conv/1/bias"])
 
 
+@pytest.mark.slow
 def test_a_run_may_be_replaced_by_one_that_starts_from_it(averaged_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(averaged_run, tmp_path / "run"))
     still: dict[str, Any] = {"epochs": 1, "no_train_scope": "encoder", "learning_rate": ConstantParams(lr=0.0)}
