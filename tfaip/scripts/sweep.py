@@ -106,6 +106,7 @@ def _parse(name: str, scenario: Any, flags: Sequence[str]) -> Any:
     parser = TrainingParser(f"{PROG} {name}", f"Search for the best params of {described(scenario)}", scenario)
     for flag, (kind, default, _, text) in _OPTIONS.items():
         parser.add_option(f"--{flag}", type=kind, default=default, help=text)
+    parser.add_dry_run()
     args = parser.parse(flags)
     for flag in ("space", "output_dir"):
         if not getattr(args, flag):
