@@ -108,9 +108,10 @@ def test_a_file_does_not_run_the_program_of_a_package(tmp_path: Path, monkeypatc
     program = f"open({str(tmp_path / 'marker')!r}, 'w').close()\n"
     (tmp_path / "runnable" / "__main__.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
-    stored = {**NewbobRelParams().to_dict(), "decay": "runnable.__main__:f"}
-    with pytest.raises(UntrustedName, match="is refused: to import it would run the program runnable"):
-        NewbobRelParams.from_dict(stored, trusted=[OwnPackage("runnable")])
+    for module in ("runnable.__main__", "runnable.__main__.other"):
+        stored = {**NewbobRelParams().to_dict(), "decay": f"{module}:f"}
+        with pytest.raises(UntrustedName, match="is refused: to import it would run the program runnable"):
+            NewbobRelParams.from_dict(stored, trusted=[OwnPackage("runnable")])
     assert not (tmp_path / "marker").exists()
 
 
