@@ -335,6 +335,8 @@ def test_an_object_of_a_user_is_made() -> None:
             r"^Regularizer\('L2', l3=1\) cannot be made: .* no argument 'l3'; expected one of: l2$",
         ),
         (Regularizer("L2", l2="much"), "ValueError"),
+        (Regularizer("L2", l2=[1] * 10000), "ValueError"),
+        (Regularizer("L2", **{"l\n2" * 10000: 1}), "has no argument"),
         (Metric("MeanIoU"), "missing 1 required positional argument: 'num_classes'"),
         (Initializer(f"{OWN}:Scaled", factr=1), "it has no argument 'factr'; did you mean factor"),
         (Initializer(f"{OWN}:NoObject"), "does not derive from keras.initializers.Initializer"),
@@ -350,3 +352,4 @@ def test_why_an_object_cannot_be_made(named: KerasObject, reason: str) -> None:
         named.create()
     assert error.value.named is named
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) <= 300
