@@ -178,13 +178,10 @@ class RunDirectory:
                 yield entry
             elif entry.is_symlink() or name != entry.name:
                 continue  # a link is removed, not what it leads to; a temporary one is that of a killed process
-            elif entry in files or not entry.is_dir():
+            elif entry in models and is_ours(entry, MODEL_MARKS):
+                yield from (entry / added for added in ModelDirectory.at(entry).foreign_entries())
+            elif entry in files or entry in models or not entry.is_dir():
                 if entry not in files or not entry.is_file():
-                    yield entry
-            elif entry in models:
-                if is_ours(entry, MODEL_MARKS):
-                    yield from (entry / added for added in ModelDirectory.at(entry).foreign_entries())
-                else:
                     yield entry
             elif entry == self.stages:
                 yield from (path for path in sorted(entry.iterdir()) if not _is_of_stages(path))
