@@ -105,12 +105,12 @@ def test_a_class_of_params_is_no_function_that_a_file_may_call() -> None:
 def test_a_file_does_not_run_the_program_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "runnable").mkdir()
     (tmp_path / "runnable" / "__init__.py").touch()
-    program = f"open({str(tmp_path / 'marker')!r}, 'w').close()\n"
-    (tmp_path / "runnable" / "__main__.py").write_text(program)
+    (tmp_path / "runnable" / "__main__.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
     monkeypatch.syspath_prepend(tmp_path)
-    stored = {**NewbobRelParams().to_dict(), "decay": "runnable.__main__:f"}
-    with pytest.raises(UntrustedName, match="is refused: to import it would run the program runnable"):
-        NewbobRelParams.from_dict(stored, trusted=[OwnPackage("runnable")])
+    for module in ("runnable.__main__", "runnable.__main__.other"):
+        stored = {**NewbobRelParams().to_dict(), "decay": f"{module}:f"}
+        with pytest.raises(UntrustedName, match="is refused: to import it would run the program runnable"):
+            NewbobRelParams.from_dict(stored, trusted=[OwnPackage("runnable")])
     assert not (tmp_path / "marker").exists()
 
 

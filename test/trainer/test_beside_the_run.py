@@ -185,7 +185,7 @@ def test_files_of_a_user_with_names_of_the_run(name: str, kind: str, place: Path
 @pytest.mark.parametrize(
     "name",
     [
-        *("notes.txt", "inner/trainer_params.json", "best_of_monday/manifest.json", ".tmp-notes.txt"),
+        *("notes.txt", "best/serve/x", "inner/trainer_params.json", "best_of_monday/manifest.json", ".tmp-notes.txt"),
         *("checkpoint/notes.txt", "checkpoint/.tmp-notes", "checkpoint/backup/state.json", "train/plot.svg"),
         *("train/.tmp-plot.svg", "train/plugins/own/x", "stages/notes.txt", "stages/mine/x", "of_mine.id/notes.txt"),
     ],

@@ -34,7 +34,7 @@ class RefusedObject(UsageError, ValueError):
 
     def __init__(self, named: KerasObject, reason: str, argument: str = "") -> None:
         self.named, self.argument = named, argument
-        super().__init__(f"{named!r} cannot be made: {shorten_text(reason, ERROR_LIMIT)}")
+        super().__init__(f"{shorten(named)} cannot be made: {shorten_text(reason, ERROR_LIMIT)}")
 
 
 class KerasObject(NamedObject):

@@ -105,7 +105,8 @@ class Trust:
         if package not in allowed:
             known = ", ".join(sorted(allowed)) or "none"
             raise UntrustedName(f"{what} is refused: {package} is not among the trusted packages ({known})", package)
-        if name.endswith(".__main__") and package not in self.packages:
+        # Also of "package.__main__.other": to find the other module, Python imports the parent first.
+        if "__main__" in name.split(".")[1:] and package not in self.packages:
             raise UntrustedName(f"{what} is refused: to import it would run the program {package}", package)
 
     def require_made(self, found: Any, name: str, what: str, is_function: bool = False) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tfaip.components.formermodel import is_model
 from tfaip.errors import TfaipError, UsageError
+from tfaip.export.modeldirectory import ModelDirectory
 from tfaip.params.limits import FieldAdvice
 from tfaip.trainer.run import names
 from tfaip.trainer.run.stagedirectories import STAGE_MARKS, StageDirectories
@@ -177,11 +178,10 @@ class RunDirectory:
                 yield entry
             elif entry.is_symlink() or name != entry.name:
                 continue  # a link is removed, not what it leads to; a temporary one is that of a killed process
-            elif entry in files or not entry.is_dir():
+            elif entry in models and is_ours(entry, MODEL_MARKS):
+                yield from (entry / added for added in ModelDirectory.at(entry).foreign_entries())
+            elif entry in files or entry in models or not entry.is_dir():
                 if entry not in files or not entry.is_file():
-                    yield entry
-            elif entry in models:
-                if not is_ours(entry, MODEL_MARKS):
                     yield entry
             elif entry == self.stages:
                 yield from (path for path in sorted(entry.iterdir()) if not _is_of_stages(path))
