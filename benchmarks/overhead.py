@@ -5,7 +5,7 @@
 
 - ema: averages of the weights on / off, on the tiny MLP and on a convolutional network with steps of about 10 ms.
 - watching: TensorBoard, progress bar, history and log on / off.
-- schedules: five scheduled values / the same values without schedules; noise: noise on all weights / none.
+- schedules: four scheduled values / the same values without schedules; noise: noise on all weights / none.
 - toolkit: the toolkit / bare `keras.Model.fit`, on the convolutional network.
 """
 

@@ -14,7 +14,6 @@ import pytest
 
 TABLE = Path(__file__).parents[2] / "tools" / "budgets.toml"
 LISTED = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-ENTRIES = [*LISTED["private"], *LISTED["matched"]]
 # Each name; the classes of operations of one module together.
 NAMES = [
     *((entry, [name]) for entry in LISTED["private"] for name in entry["names"].split()),

@@ -59,7 +59,7 @@ def test_links_lead_to_files_and_headings() -> None:
 
 
 def test_every_page_of_the_guide_is_linked_from_the_front_page() -> None:
-    of_development = {"architecture.md", "growing.md", "keras_notes.md"}
+    of_development = {"architecture.md", "keras_notes.md"}
     linked = {target.removeprefix("docs/") for target in targets(REPOSITORY / "README.md")}
     assert {path.name for path in (REPOSITORY / "docs").glob("*.md")} - linked <= of_development
 

@@ -275,7 +275,7 @@ def test_a_damaged_model_is_replaced_by_the_sound_copy(file: str, how: str, run:
 
 
 def test_killed_before_the_newer_checkpoints_are_gone(run: Path) -> None:
-    """What `_open_output` has done until then: the next resume, from the newest checkpoint, takes its model."""
+    """The best model is restored already: the next resume, from the newest checkpoint, takes its model."""
     kept = CheckpointStore(run / "checkpoint").best_of("epoch_0002")
     RunOutput(RunDirectory(run)).restore_best(kept, "epoch_0002", has_best=True)
     assert best_weight(run) == 8.0

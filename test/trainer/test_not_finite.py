@@ -74,11 +74,6 @@ class OddGraph(LineGraph):
             self.norm = keras.layers.BatchNormalization(momentum=0.5)
         elif params.kind == "peak":
             self.peak = Peak()
-        elif params.kind == "mask":
-            self.mask = keras.layers.Lambda(lambda x: ops.concatenate([x, ops.full_like(x, -INF)], axis=1))
-        elif params.kind == "recurrent":
-            self.recurrent = keras.layers.SimpleRNN(1)
-        self.roots = keras.layers.Lambda(ops.sqrt)
 
     def build_graph(self, inputs: TensorDict, training: bool | None = None) -> TensorDict:
         h = self.first(inputs["x"])
@@ -89,28 +84,7 @@ class OddGraph(LineGraph):
             h = self.peak(h, training=training)
         elif kind == "log":
             h = ops.log(h)
-        elif kind == "mask":
-            h = self.roots(h * ops.softmax(self.mask(h))[:, :1])
-        elif kind == "roots":
-            h = self.roots(h)
-        elif kind == "gradient":
-            h = h + ops.sqrt(h)
-        elif kind == "large":
-            h = h * 1e25
-        elif kind == "recurrent":
-            h = self.recurrent(ops.expand_dims(self.roots(h), 1))
         return {"y": self.line(h)}
-
-
-class LoggedModel(GapModel):
-    """The loss `logged`, of weight 0, is always NaN; the loss `roots` is NaN above 4."""
-
-    def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
-        y = outputs["y"]
-        return {"logged": ops.sqrt(-1 - ops.abs(y)), "roots": ops.sqrt(4 - y)}
-
-    def _loss_weights(self) -> dict[str, float]:
-        return {"logged": 0.0}
 
 
 class GapModelParams(LineModelParams):
@@ -123,12 +97,6 @@ class GapModelParams(LineModelParams):
 
     def graph_cls(self) -> type[LineGraph]:
         return OddGraph if self.kind else LineGraph
-
-
-class LoggedModelParams(GapModelParams):
-    @staticmethod
-    def cls() -> type[GapModel]:
-        return LoggedModel
 
 
 def falling(output_dir: Path | None, gap: tuple[float, float], control: Any = None, **fields: Any) -> LineTrainerParams:

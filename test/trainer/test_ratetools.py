@@ -120,7 +120,6 @@ def test_replay_decides_on_its_own_rates() -> None:
     assert replayed.values(4) == {"val_loss": 1.894, "loss": 1.0}
 
 
-SCORES = ("dev_score", "train_score")
 RETURNN_FILE = """\
 {
 1: EpochData(learningRate=0.001, error={

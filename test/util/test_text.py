@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from tfaip.util.text import cell_texts, number_texts, shorten, shorten_text
+from tfaip.util.text import cell_texts, number_text, shorten, shorten_text
 
 
 def test_short_values_are_their_repr() -> None:
@@ -71,7 +71,6 @@ def test_cells_of_a_column_tell_values_apart() -> None:
     assert cell_texts([]) == []
 
 
-def test_numbers_have_four_decimals_or_as_many_as_tell_them_apart() -> None:
-    assert number_texts([0.35561, 0.4, 0.0]) == ["0.3556", "0.4000", "0.0000"]
-    assert number_texts([0.35561, 0.35564]) == ["0.35561", "0.35564"]
-    assert number_texts([math.nan, math.inf, 0.00012345678]) == ["nan", "inf", "0.0001235"]
+def test_numbers_have_four_decimals() -> None:
+    numbers = [0.35561, -0.0, math.nan, math.inf, 0.00012345678]
+    assert [number_text(number) for number in numbers] == ["0.3556", "0.0000", "nan", "inf", "0.0001235"]

@@ -17,8 +17,8 @@ class FusedAdam(keras.optimizers.Adam):
     """Adam whose update is one kernel of TensorFlow, instead of a dozen operations that each read and write a weight.
 
     The kernel computes `1 - beta` in float32, which is 0.00099998713 for `beta_2 = 0.999`: an update differs from that
-    of Keras by less than a 100,000th of its size. What would differ by more is left to Keras: betas that are closer to
-    1, or scheduled.
+    of Keras by less than a 100,000th of its size. What would differ by more, betas that are closer to 1, is
+    left to Keras.
     """
 
     def update_step(self, gradient: Tensor, variable: keras.Variable | tf.Variable, learning_rate: Tensor) -> None:
@@ -45,8 +45,6 @@ class FusedAdam(keras.optimizers.Adam):
         )
 
 
-def _is_precise(beta: object) -> bool:
+def _is_precise(beta: float) -> bool:
     """Return True if float32 has enough digits for `1 - beta`."""
-    if not isinstance(beta, int | float):
-        return False
     return abs(float(1 - np.float32(beta)) - (1 - beta)) <= _LARGEST_ROUNDING * (1 - beta)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfaip.errors import UsageError
@@ -37,16 +37,11 @@ class _ShortRepr(reprlib.Repr):
 _REPR = _ShortRepr()
 
 
-def number_text(value: float, digits: int = 4) -> str:
-    """Return a number with so many decimals, if it is below 0.001 with so many significant digits."""
+def number_text(value: float) -> str:
+    """Return a number with four decimals, if it is below 0.001 with four significant digits."""
     if value == 0:
-        return f"{0:.{digits}f}"  # also for -0.0
-    return f"{value:.{digits}f}" if not abs(value) < 0.001 else f"{value:.{digits}g}"
-
-
-def number_texts(values: Sequence[float]) -> list[str]:
-    """Return numbers as `number_text` does, with as many more digits as different ones need to look different."""
-    return _told_apart(values, number_text, 4)
+        return "0.0000"  # also for -0.0
+    return f"{value:.4f}" if not abs(value) < 0.001 else f"{value:.4g}"
 
 
 def cell_texts(values: Sequence[Any]) -> list[str]:
@@ -54,15 +49,11 @@ def cell_texts(values: Sequence[Any]) -> list[str]:
 
     Fractions have five significant digits, or as many more as different values need to look different.
     """
-    return _told_apart(values, _cell_text, 5)
-
-
-def _told_apart(values: Sequence[Any], text_of: Callable[[Any, int], str], digits: int) -> list[str]:
     # Different values may have equal texts: 1 and "1".
-    most = len({text_of(value, _MOST_DIGITS) for value in values})
+    most = len({_cell_text(value, _MOST_DIGITS) for value in values})
     texts: list[str] = []
-    for digits_now in range(digits, _MOST_DIGITS + 1):
-        texts = [text_of(value, digits_now) for value in values]
+    for digits in range(5, _MOST_DIGITS + 1):
+        texts = [_cell_text(value, digits) for value in values]
         if len(set(texts)) == most:
             break
     return texts

@@ -119,10 +119,6 @@ class WarmProcess:
         """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-        self.send_signal(signal.SIGTERM)
-
     def _read(self, number: int) -> None:
         stream = (self.stdout, self.stderr)[number]
         if not stream.closed:

@@ -20,7 +20,6 @@ from tfaip.util.terminal import text_width
 from tfaip.util.typing import Logs
 
 BASE = ["loss", "acc"]
-ALL = ["acc", "loss", "loss/mean_epoch", "ce"]
 
 
 @pytest.fixture(autouse=True)

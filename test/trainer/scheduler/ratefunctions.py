@@ -36,6 +36,3 @@ def wants_more(update: Any, batch: Any) -> Any:
 def positional(update: Any, /) -> Any:
     """Cannot be called by name."""
     return update
-
-
-NO_FUNCTION = 3
