@@ -74,7 +74,7 @@ pytest-jax: bytecode
 
 pytest-all: bytecode
 	$(BIN)/python -m pytest -q -n $(WORKERS) --strict-times -m 'not series'
-	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n $(WORKERS) --strict-times -m 'backend and not series'
+	KERAS_BACKEND=jax $(BIN)/python -m pytest -q -n $(WORKERS) -m 'backend and not series'
 
 # Each command of the tests on JAX is a new interpreter (CONTRIBUTING.md).
 pytest-series: bytecode
@@ -129,7 +129,7 @@ $(DEMO_STAMP): pyproject.toml requirements.txt setup.py
 
 # After those of the demo.
 $(STAMP): $(DEMO_STAMP)
-	@echo 'Installing all extras into $(VENV), about 240 packages (2 minutes the first time) ...'
+	@echo 'Installing all extras into $(VENV), about 250 packages (2 minutes the first time) ...'
 	@$(BIN)/python tools/install.py tutorial jax onnx parquet plot profile sweep docs dev
 	@touch $@
 

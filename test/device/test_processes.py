@@ -187,6 +187,7 @@ def test_other_params_in_one_process_are_refused(tmp_path: Path) -> None:
         assert "process 1 was started with other params than process 0: --learning_rate.lr" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("mpirun") is None and "CI" not in os.environ,
     reason="mpirun is not installed (Debian: openmpi-bin)",

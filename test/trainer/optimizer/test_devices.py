@@ -11,6 +11,9 @@ import pytest
 from test.support.commands import finish_command, start_module
 from test.trainer.optimizer.devices import CASES, PATHS
 
+# They share trainings on both backends.
+pytestmark = pytest.mark.slow
+
 Found = Mapping[tuple[str, str, str], dict[str, np.ndarray]]
 
 # Rounding of float32 over 9 batches; what is compared is of the order of 1.
@@ -51,14 +54,12 @@ def assert_close(
         np.testing.assert_allclose(ours[name], theirs[name], rtol=0, atol=tolerance, err_msg=name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 @pytest.mark.parametrize("case", CASES)
 def test_two_devices_give_what_one_gives(found: Found, backend: str, case: str) -> None:
     assert_close(found[backend, "two", case], found[backend, "one", case])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case != "noise"])
 def test_both_backends_give_the_same(found: Found, case: str) -> None:
     # Noise has the same mean and deviation on both (test_noise), but the generators differ.

@@ -69,6 +69,7 @@ def test_stopped_everywhere_and_resumed(grown: Path, tmp_path: Path) -> None:
     assert differences(run, grown) == []
 
 
+@pytest.mark.slow
 def test_the_files_of_the_stages(grown: Path) -> None:
     stages = grown / "stages"
     assert {path.name: sorted(p.name for p in path.iterdir()) for path in stages.iterdir()} == {
