@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -117,6 +118,19 @@ class MLPNetParams(NetParams):
 
 class MLPParams(NetParams):
     pass
+
+
+def test_a_class_defined_again_replaces_the_former_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("cells")
+    monkeypatch.setitem(sys.modules, "cells", module)
+    cell = "class TwiceRate(RateParams):\n    pass"
+    for _ in range(2):
+        module.RateParams = RateParams
+        exec(cell, vars(module))
+    assert ClassChoice(RateParams, {}).select("Twice", "--rate") is module.TwiceRate
+    monkeypatch.delitem(sys.modules, "cells")
+    with pytest.raises(UsageError, match="--rate: no class 'Twice'"):
+        ClassChoice(RateParams, {}).select("Twice", "--rate")
 
 
 def test_a_class_name_is_clear_whatever_the_short_names_are() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -130,8 +131,14 @@ def _is_base(cls: Any) -> bool:
     return inspect.isabstract(cls) or cls.__name__.startswith("_") or must_override or is_bare_part
 
 
+def _was_replaced(cls: type) -> bool:
+    """Return True if the module of a class was dropped, or defines the name anew, as a cell of a notebook does."""
+    module = sys.modules.get(cls.__module__)
+    return module is None or vars(module).get(cls.__qualname__, cls) is not cls
+
+
 def _subclasses(cls: Any) -> list[type]:
-    found = [] if _is_base(cls) else [cls]
+    found = [] if _is_base(cls) or _was_replaced(cls) else [cls]
     for subclass in type.__subclasses__(cls):
         found += _subclasses(subclass)
     return found
