@@ -126,7 +126,7 @@ def test_a_class_defined_again_replaces_the_former_one(monkeypatch: pytest.Monke
     cell = "class TwiceRate(RateParams):\n    pass"
     for _ in range(2):
         module.RateParams = RateParams
-        exec(cell, vars(module))
+        exec(cell, vars(module))  # noqa: S102 (the text is above)
     assert ClassChoice(RateParams, {}).select("Twice", "--rate") is module.TwiceRate
     monkeypatch.delitem(sys.modules, "cells")
     with pytest.raises(UsageError, match="--rate: no class 'Twice'"):
