@@ -22,6 +22,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "pages
 root_doc = "README"
 include_patterns = ["*.md", "docs/*.md", "docs/api/*.md", "examples/*/README.md", "benchmarks/README.md"]
 exclude_patterns = [".*", "build", "dist", "runs", "test", "tfaip", "tools", "**/__pycache__"]
+exclude_patterns += ["docs/architecture.md", "docs/keras_notes.md"]  # for maintainers, who read the repository
 templates_path = ["_templates"]
 html_additional_pages = {"index": "index.html"}
 

@@ -33,13 +33,7 @@ CONTENTS = {
     "Examples": ["examples/*/README"],
     "Reference": ["docs/api/*", "docs/long_form", "CHANGELOG"],
     "Migration": ["docs/migration_returnn", "docs/migration_lightning", "docs/migration_1.2"],
-    "Development": [
-        "CONTRIBUTING",
-        "docs/architecture",
-        "docs/keras_notes",
-        "benchmarks/README",
-        "SECURITY",
-    ],
+    "Development": ["CONTRIBUTING", "benchmarks/README", "SECURITY"],
 }
 # A link whose text is the name of the file, and a page that is named without a link.
 FILE_LINK = re.compile(r"(?<!`)\[(?:[\w.]+/)*([\w.]+\.md)\]\(((?:[\w.]+/)*\1(?:#[\w-]+)?)\)")

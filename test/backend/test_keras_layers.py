@@ -22,8 +22,6 @@ from tfaip.backend.keras_private.symbolic import (
     SymbolicCall,
     recorded_calls,
     symbolic_call,
-    tensors_in_symbolic_calls,
-    variables_in_symbolic_calls,
 )
 from tfaip.backend.kerastools import watched_methods
 from tfaip.model.variables import variables_by_path
@@ -71,28 +69,6 @@ def test_calls_with_keras_tensors_are_recorded() -> None:
     assert product is not None
     assert type(product.operation).__name__ == "Matmul"
     assert product.args[1] is dense.kernel
-
-
-def test_variables_take_part_in_symbolic_arithmetic_for_a_while() -> None:
-    variable, x = keras.Variable(np.ones(3, np.float32)), keras.Input((3,))
-    with variables_in_symbolic_calls():
-        for result in (variable * x, x + variable, variable - x, variable / x, variable**x):
-            assert isinstance(result, keras.KerasTensor)
-        assert isinstance(x @ keras.Variable(np.ones((3, 2), np.float32)), keras.KerasTensor)
-        assert ops.convert_to_numpy(variable * 2).tolist() == [2, 2, 2]
-    with pytest.raises((TypeError, ValueError)):
-        variable * x
-
-
-def test_tensors_take_part_in_symbolic_operations_for_a_while() -> None:
-    tensor, x = ops.convert_to_tensor(np.ones(3, np.float32)), keras.Input((3,))
-    cls = type(tensor)
-    before = {name: member for name, member in vars(cls).items() if callable(member)}
-    with tensors_in_symbolic_calls():
-        for result in (tensor < x, tensor + x, tensor**x):
-            assert isinstance(result, keras.KerasTensor)
-        assert ops.convert_to_numpy(tensor + 2).tolist() == [3, 3, 3]
-    assert {name: member for name, member in vars(cls).items() if callable(member)} == before
 
 
 def test_the_layers_of_an_attention() -> None:

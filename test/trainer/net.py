@@ -58,7 +58,7 @@ class Encoder(keras.layers.Layer):
     def call(self, x: Any, training: bool | None = None) -> Any:
         for conv in self.conv:
             x = conv(x)
-        return self.scale * self.dropout(self.norm(x, training=training), training=training)
+        return self.dropout(self.norm(x, training=training), training=training) * self.scale
 
 
 class NetGraph(GraphBase[NetModelParams]):

@@ -61,6 +61,4 @@ class Net(GraphBase[Any]):
         return variable_arrays(self.variables_by_path())
 
     def structure(self) -> dict[str, WeightStructure]:
-        return graph_structure(
-            self, [lambda: self.call(dict(self.tensors))], [lambda: self.call(with_sizes(self.tensors))]
-        )
+        return graph_structure(self, [lambda: self.call(with_sizes(self.tensors))])

@@ -77,11 +77,13 @@ class WeightStructure:
         axes: one per axis of its shape.
         inputs: the axes whose entries belong to inputs of the layer, over which it sums: the rows of a kernel.
         others: further axes over which it sums: earlier outputs of a recurrent layer, positions of a convolution.
+        is_guess: True for a weight that no known layer uses: nothing tells whether its inputs were joined.
     """
 
     axes: Axes
     inputs: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
+    is_guess: bool = False
 
     @property
     def summed(self) -> tuple[int, ...]:

@@ -1,23 +1,23 @@
-"""Structure of the weights of a built graph, derived from its layers and from how they are connected."""
+"""Structure of the weights of a built graph, from its layers and from how they are connected.
+
+The graph is called once with symbolic tensors, which tell the layers that made them. Followed are the features of each
+tensor (its last axis; of layers with `channels_first` that of the channels): through layers that change no feature,
+joins, `Flatten`, Keras models and layers that consist of layers. At everything else the features are unknown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
 
-from tfaip.backend.keras_private.symbolic import (
-    recorded_calls,
-    tensors_in_symbolic_calls,
-    variables_in_symbolic_calls,
-)
-from tfaip.model.structure.axis import WeightStructure
-from tfaip.model.structure.layers import LAYER_RULES, declare_weights
-from tfaip.model.structure.operations import OPERATION_RULES
-from tfaip.model.structure.recording import WeightRecord
-from tfaip.model.structure.tracing import Tracer
+from tfaip.backend.keras_private.symbolic import SymbolicCall, recorded_calls, symbolic_call
+from tfaip.layers.inlining import call_in_inference
+from tfaip.model.structure.axis import Axis, Dimension, Unknown, WeightStructure, joined, product
+from tfaip.model.structure.layers import NOT_FOLLOWED, Weights, merged, rule_of
 from tfaip.model.trainingmodel import TrainingModel
+from tfaip.model.variables import all_layers_by_path, variables_by_path
 from tfaip.util.logging import logger
 from tfaip.util.typing import TensorDict
 
@@ -26,6 +26,13 @@ log = logger(__name__)
 _SAMPLES = 3
 # Enough for convolutions and pooling in a row; a prime, so that no reshape takes it for a product of other sizes.
 _POSITIONS = 251
+# Operations that change no feature, by the names of their classes, which are not public.
+_KEEPING = """
+    Abs Absolute Add Cast Clip Cos Cumsum Divide Elu Exp Gelu LeakyRelu Log Log1p LogSigmoid LogSoftmax Maximum Minimum
+    Multiply Negative Power Reciprocal Relu Relu6 Rsqrt Selu Sigmoid Sign Silu Sin Softmax Softplus Softsign Sqrt Square
+    StopGradient Subtract Tanh TrueDivide Where MaxPool AveragePool
+"""
+_REDUCING = "Max Mean Min Prod Sum Std Var Logsumexp"
 
 
 def model_structure(model: TrainingModel, inputs: TensorDict, targets: TensorDict) -> dict[str, WeightStructure]:
@@ -36,62 +43,191 @@ def model_structure(model: TrainingModel, inputs: TensorDict, targets: TensorDic
         inputs: Keras tensors by name, with the batch dimension.
         targets: likewise.
     """
-
-    def calls(inputs: TensorDict, targets: TensorDict) -> list[Callable[[], Any]]:
-        return [lambda: model.graph.call(inputs), lambda: model.call((inputs, targets), training=False)]
-
-    return graph_structure(model.graph, calls(inputs, targets), calls(with_sizes(inputs), with_sizes(targets)))
+    inputs, targets = with_sizes(inputs), with_sizes(targets)
+    return graph_structure(
+        model.graph, [lambda: model.graph.call(inputs), lambda: model.call((inputs, targets), training=False)]
+    )
 
 
 def with_sizes(tensors: Mapping[str, Any]) -> TensorDict:
-    """Return Keras tensors with numbers in the place of the sizes that are not known: of the batch, and of others."""
-
-    def sized(tensor: keras.KerasTensor) -> keras.KerasTensor:
-        samples, *sizes = tensor.shape
-        shape = (samples or _SAMPLES, *(size or _POSITIONS for size in sizes))
-        return keras.KerasTensor(shape, dtype=tensor.dtype, name=tensor.name)
-
-    return {name: sized(tensor) for name, tensor in tensors.items()}
+    """Return Keras tensors with numbers in the place of the sizes that are not known, for code that needs them."""
+    shapes = {name: [size or _POSITIONS for size in tensor.shape] for name, tensor in tensors.items()}
+    return {
+        name: keras.KerasTensor((_SAMPLES, *shapes[name][1:]), dtype=tensor.dtype, name=tensor.name)
+        for name, tensor in tensors.items()
+    }
 
 
-def graph_structure(
-    graph: keras.layers.Layer, calls: Iterable[Callable[[], Any]], sized_calls: Iterable[Callable[[], Any]] = ()
-) -> dict[str, WeightStructure]:
+def graph_structure(graph: keras.layers.Layer, calls: Iterable[Callable[[], Any]]) -> dict[str, WeightStructure]:
     """Return the structure of the variables of a graph by path.
-
-    Layers and operations of Keras are known, and what consists of them, is. What else a layer does with its inputs is
-    not: then the axes that follow are unknown.
 
     Args:
         graph: the outermost graph, built.
         calls: functions that call it with Keras tensors.
-        sized_calls: the same with tensors whose sizes are all known. They are called if code of a layer needs such a
-            size, as `ops.arange(ops.shape(x)[1])` does.
     """
-    record = WeightRecord(graph)
-    declare_weights(record)
-    tracer = Tracer(record, LAYER_RULES, OPERATION_RULES)
+    walk = _Walk(graph)
     # What layers pass to `add_loss` must not stay in them.
-    with variables_in_symbolic_calls(), keras.StatelessScope(collect_losses=True):
+    with keras.StatelessScope(collect_losses=True):
         for call in calls:
-            _follow(call, tracer)
-        if not tracer.is_complete:
-            with tensors_in_symbolic_calls():
-                for call in sized_calls:
-                    _follow(call, tracer)
-    return record.structure()
+            walk.follow(call)
+    return walk.structure()
 
 
-def _follow(call: Callable[[], Any], tracer: Tracer) -> None:
-    """Follow a call of the graph, and all calls of layers in it, also those on which its outputs do not depend."""
-    layers = list(tracer.record.layers.values())
-    before = [len(recorded_calls(layer)) for layer in layers]
-    try:
-        tracer.follow(call())
-    except Exception as error:
-        # Code of the user, which need not run on tensors without values: what came before is known.
-        tracer.is_complete = False
-        log.debug("the graph can only be followed in part: %r", error)
-    for layer, count in zip(layers, before, strict=True):
-        for recorded in recorded_calls(layer)[count:]:
-            tracer.follow(recorded.outputs)
+class _Walk:
+    """Features of the tensors of a graph, and with them the structure of its weights."""
+
+    def __init__(self, graph: keras.layers.Layer) -> None:
+        self._variables = variables_by_path(graph)
+        self._layers = all_layers_by_path(graph)
+        self._paths = {id(layer): path for path, layer in self._layers.items()}
+        self._weights = Weights({id(variable): path for path, variable in self._variables.items()})
+        # With the tensors, so that no other tensor gets the id of one that was forgotten.
+        self._found: dict[int, tuple[keras.KerasTensor, Axis]] = {}
+
+    def follow(self, call: Callable[[], Any]) -> None:
+        """Follow a call of the graph, and all calls of layers in it, also those on which its outputs do not depend."""
+        layers = list(self._layers.values())
+        before = [len(recorded_calls(layer)) for layer in layers]
+        try:
+            self._all(call())
+        except Exception as error:
+            # Code of the user, which need not run on tensors without values: what came before is known.
+            log.debug("the graph can only be followed in part: %r", error)
+        for layer, count in zip(layers, before, strict=True):
+            for recorded in recorded_calls(layer)[count:]:
+                self._all(recorded.outputs)
+
+    def structure(self) -> dict[str, WeightStructure]:
+        """Return what was found, by the paths of the variables."""
+        for layer in self._layers.values():  # never called, as far as it is known
+            rule = rule_of(layer)
+            if rule is not None and layer.weights:
+                rule(self._weights, layer, [Unknown(0, NOT_FOLLOWED)] * 3)
+        return {path: self._weights.found.get(path, _one_block(path, v)) for path, v in self._variables.items()}
+
+    def _all(self, outputs: Any) -> list[Axis]:
+        return [self._features(tensor) for tensor in _keras_tensors(outputs)]
+
+    def _features(self, tensor: keras.KerasTensor) -> Axis:
+        stack = [tensor]  # a graph may be deeper than Python's stack
+        while stack:
+            call = symbolic_call(stack[-1])
+            missing = [] if call is None or id(stack[-1]) in self._found else self._missing(call)
+            if missing:
+                stack.extend(missing)
+                continue
+            top = stack.pop()
+            if id(top) in self._found:
+                continue
+            if call is None or isinstance(call.operation, keras.layers.InputLayer):
+                size = top.shape[-1] if top.shape else None
+                self._set(top, Unknown(0, NOT_FOLLOWED) if size is None else Dimension(f"input {top.name}", size))
+            else:
+                self._apply(call)
+        return self._found[id(tensor)][1]
+
+    def _missing(self, call: SymbolicCall) -> list[keras.KerasTensor]:
+        return [tensor for tensor in _keras_tensors((call.args, call.kwargs)) if id(tensor) not in self._found]
+
+    def _apply(self, call: SymbolicCall) -> None:
+        name = self._paths.get(id(call.operation), type(call.operation).__name__)
+        try:
+            found = self._outputs(call)
+        except Exception as error:
+            # The code of the user runs on tensors without values, which it need not support.
+            log.debug("%s cannot be followed: %r", name, error)
+            found = []
+        unknown = Unknown(0, f"{name} cannot be followed")
+        for place, output in enumerate(call.outputs):
+            size = (output.shape[-1] if output.shape else None) or 0
+            axis = found[place] if place < len(found) else unknown
+            if isinstance(axis, Unknown) or axis.size != size:
+                axis = Unknown(size, axis.reason if isinstance(axis, Unknown) else unknown.reason)
+            self._set(output, axis)
+
+    def _set(self, tensor: keras.KerasTensor, axis: Axis) -> None:
+        self._found[id(tensor)] = (tensor, axis)
+
+    def _outputs(self, call: SymbolicCall) -> Sequence[Axis]:
+        """Return the features of the outputs of a call, as far as they are known."""
+        operation: Any = call.operation
+        tensors = _keras_tensors(_tensor_arguments(call))
+        inputs = [self._found[id(tensor)][1] for tensor in tensors]
+        rank = len(tensors[0].shape)
+        if not isinstance(operation, keras.layers.Layer):
+            return self._after_operation(call, inputs, rank)
+        if isinstance(operation, keras.layers.Concatenate):
+            return self._joined(operation.axis, inputs, rank)
+        if isinstance(operation, keras.layers.Flatten | keras.layers.Reshape):
+            return [_reshaped(tensors[0].shape, call.outputs[0].shape, inputs[0])]
+        rule = rule_of(operation)
+        if rule is not None:
+            if _acts_on_the_last_axis(operation, rank):
+                return rule(self._weights, operation, inputs)
+            rule(self._weights, operation, [Unknown(0, "it does not act on the last axis")] * len(inputs))
+            return []
+        if isinstance(operation, keras.Model) and operation.inputs:
+            for tensor, features in zip(operation.inputs, inputs, strict=True):
+                self._set(tensor, features)
+            return self._all(operation.outputs)
+        return self._all(call_in_inference(operation, *call.args, **call.kwargs))
+
+    def _after_operation(self, call: SymbolicCall, inputs: Sequence[Axis], rank: int) -> Sequence[Axis]:
+        """Return the features of the outputs of an operation of `keras.ops`."""
+        operation: Any = call.operation
+        kind = type(operation).__name__
+        if kind in _KEEPING.split():
+            return merged(inputs)
+        if kind == "Concatenate":
+            return self._joined(operation.axis, inputs, rank)
+        if kind in ("Reshape", "Ravel"):
+            return [_reshaped(_keras_tensors(call.args)[0].shape, call.outputs[0].shape, inputs[0])]
+        if kind in (*_REDUCING.split(), "ExpandDims", "Squeeze"):
+            axes = operation.axis if isinstance(operation.axis, list | tuple) else [operation.axis]
+            last = rank if kind == "ExpandDims" else rank - 1
+            return inputs[:1] if not {None, -1, last} & {*axes} else []
+        if kind == "Transpose":
+            return inputs[:1] if operation.axes and operation.axes[-1] in (-1, rank - 1) else []
+        return inputs[:1] if kind == "GetItem" and _takes_all_features(call.args[1], rank) else []
+
+    def _joined(self, axis: int, inputs: Sequence[Axis], rank: int) -> Sequence[Axis]:
+        return [joined(inputs)] if axis in (-1, rank - 1) else inputs[:1]
+
+
+def _one_block(path: str, variable: keras.Variable) -> WeightStructure:
+    axes = (Dimension(f"{path}/{i}", size) for i, size in enumerate(variable.shape))
+    return WeightStructure(tuple(axes), is_guess=True)
+
+
+def _tensor_arguments(call: SymbolicCall) -> list[Any]:
+    """Return the arguments without masks, in the order in which attention takes them."""
+    named = {name: value for name, value in call.kwargs.items() if name != "training" and "mask" not in name}
+    given = [named.pop(name) for name in ("query", "value", "key") if name in named]
+    return [*call.args, *given, *named.values()]
+
+
+def _acts_on_the_last_axis(layer: Any, rank: int) -> bool:
+    axis = getattr(layer, "axis", -1) if layer.weights else -1
+    last = axis[-1] if isinstance(axis, list | tuple) else axis
+    return last in (-1, rank - 1) and getattr(layer, "data_format", None) != "channels_first"
+
+
+def _reshaped(before: Sequence[int | None], after: Sequence[int | None], features: Axis) -> Axis:
+    """Return the features after a reshape that joins whole axes: all combinations of their entries."""
+    axes = [features]
+    for size in reversed(before[1:-1]):
+        if size is None or product(axes).size == after[-1]:
+            break
+        axes.insert(0, Dimension(f"{size} positions", size))
+    return product(axes)
+
+
+def _takes_all_features(key: Any, rank: int) -> bool:
+    keys = key if isinstance(key, tuple) else (key,)
+    is_short = sum(each is not None for each in keys) < rank and not any(each is Ellipsis for each in keys)
+    last = keys[-1]
+    return is_short or last is Ellipsis or (isinstance(last, slice) and last == slice(None))
+
+
+def _keras_tensors(structure: Any) -> list[keras.KerasTensor]:
+    return [value for value in keras.tree.flatten(structure) if isinstance(value, keras.KerasTensor)]

@@ -1,179 +1,280 @@
-"""Weights of the layers of Keras, and the axes of their outputs."""
+"""Weights of the layers of Keras: the axes that each consists of, and the features of the outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import keras
 from keras import layers
 
-from tfaip.backend.keras_private.symbolic import SymbolicCall
-from tfaip.model.structure import attention, convolutions, operations, recurrent
-from tfaip.model.structure.axis import Dimension
-from tfaip.model.structure.einsum import einsum_axes
-from tfaip.model.structure.recording import WeightRecord
-from tfaip.model.structure.tensors import ONE, TensorAxes
-from tfaip.model.structure.tracing import FlowRule, Tracer, first_argument, rules_of
+from tfaip.backend.keras_private.layers import ConvLSTMCell, attention_layers
+from tfaip.model.gates import gate_names
+from tfaip.model.structure.axis import Axis, Dimension, Joined, Unknown, WeightStructure, joined, product
 
-# Declares the weights of a layer.
-WeightRule: TypeAlias = Callable[[WeightRecord, Any], None]
+NOT_FOLLOWED = "the inputs of its layer are not known"
+_GROUPED = "a convolution in groups"
 
 
-def declare_weights(record: WeightRecord) -> None:
-    """Declare the weights of all layers that are known."""
-    for layer in record.layers.values():
-        if not layer.weights:
-            continue
-        for kind in type(layer).__mro__:
-            if kind in WEIGHT_RULES:
-                WEIGHT_RULES[kind](record, layer)
-                break
+class Weights:
+    """Axes of the weights that are known so far.
+
+    Args:
+        paths: path of each variable by its id.
+    """
+
+    def __init__(self, paths: dict[int, str]) -> None:
+        self.paths = paths
+        self.found: dict[str, WeightStructure] = {}
+
+    def own(self, variable: Any, axis: int) -> Axis:
+        """Return an axis that belongs to no input, as the units of a layer."""
+        axis %= len(variable.shape)
+        return Dimension(f"{self.paths.get(id(variable), '?')}/{axis}", variable.shape[axis])
+
+    def put(
+        self, variable: Any, axes: Sequence[Axis | None], inputs: Sequence[int] = (), others: Sequence[int] = ()
+    ) -> None:
+        """Note the axes of a weight, unless another call of its layer has told them.
+
+        Args:
+            variable: the weight; None: the layer has none.
+            axes: one per axis; None: its own.
+            inputs: axes over which the layer sums, and that belong to its input.
+            others: further axes over which it sums.
+        """
+        path = self.paths.get(id(variable))
+        if path is None or len(axes) != len(variable.shape):
+            return
+        fitting = [self._fitting(variable, i, axis) for i, axis in enumerate(axes)]
+        known = self.found.get(path)
+        if known is None or _unknown(fitting) < _unknown(known.axes):
+            self.found[path] = WeightStructure(tuple(fitting), tuple(inputs), tuple(others))
+
+    def _fitting(self, variable: Any, place: int, axis: Axis | None) -> Axis:
+        size = variable.shape[place]
+        if axis is None:
+            return self.own(variable, place)
+        if axis.size == size:
+            return axis
+        return Unknown(size, axis.reason if isinstance(axis, Unknown) else NOT_FOLLOWED)
 
 
-# Dense layers
+def _unknown(axes: Sequence[Axis]) -> int:
+    return sum(isinstance(axis, Unknown) for axis in axes)
 
 
-def _declare_dense(record: WeightRecord, layer: Any) -> None:
-    kernel = record.declare(layer.kernel, inputs=[0])
-    if kernel:
-        record.equate(layer.bias, 0, kernel[1])
+# Returns the features of the outputs; the features of the inputs are the last argument.
+Rule: TypeAlias = Callable[[Weights, Any, Sequence[Axis]], Sequence[Axis]]
 
 
-def _dense(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer = call.operation
-    axes = tracer.input_axes(call)
-    tracer.record.follow(layer.kernel, 0, axes[-1], is_input=True)
-    return [(*axes[:-1], tracer.record.axis(layer.kernel, -1))]
+def _dense(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    units = weights.own(layer.kernel, 1)
+    weights.put(layer.kernel, [inputs[0], units], inputs=[0])
+    weights.put(layer.bias, [units])
+    return [units]
 
 
-def _declare_einsum_dense(record: WeightRecord, layer: Any) -> None:
-    inputs, _, output = layer.equation.partition("->")
-    given, _, own = inputs.partition(",")
+def _einsum_dense(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    given, own, output = layer.equation.replace("->", ",").split(",")
+    axes: dict[str, Axis] = {letter: weights.own(layer.kernel, i) for i, letter in enumerate(own)}
     summed = [i for i, letter in enumerate(own) if letter in given and letter not in output]
-    kernel = record.declare(layer.kernel, inputs=summed, follows=[i for i, x in enumerate(own) if x in given])
-    for letter in layer.bias_axes or "":
-        if kernel and letter in own:
-            record.equate(layer.bias, output.index(letter) - len(output), kernel[own.index(letter)])
+    for i in summed:  # of the other axes of the input nothing is known
+        axes[own[i]] = inputs[0] if own[i] == given[-1] else Unknown(axes[own[i]].size, NOT_FOLLOWED)
+    weights.put(layer.kernel, [axes[letter] for letter in own], inputs=summed)
+    if layer.bias is not None:
+        letters = output[len(output) - len(layer.bias.shape) :]
+        weights.put(layer.bias, [axes.get(x) if x in (layer.bias_axes or "") else None for x in letters])
+    return [axes.get(output[-1], inputs[0] if output[-1] == given[-1] else Unknown(0, NOT_FOLLOWED))]
 
 
-def _einsum_dense(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer = call.operation
-    tensor = first_argument(call)
-    operands = [tensor, layer.kernel]
-    return [einsum_axes(tracer, layer.equation, operands, [tracer.axes(operand) for operand in operands])]
+def _embedding(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    weights.put(layer.embeddings, [None, None])
+    return [weights.own(layer.embeddings, 1)]
 
 
-def _declare_embedding(record: WeightRecord, layer: Any) -> None:
-    record.declare(layer.embeddings)
-
-
-def _embedding(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    return [(*tracer.input_axes(call), tracer.record.axis(call.operation.embeddings, 1))]
-
-
-# Normalisation
-
-
-def _declare_batch_norm(record: WeightRecord, layer: Any) -> None:
+def _norm(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
     for variable in layer.weights:
-        if len(variable.shape) == 1:
-            record.declare(variable, follows=[0])
+        weights.put(variable, [None] * (len(variable.shape) - 1) + [inputs[0]])
+    return inputs[:1]
 
 
-def _declare_norm(record: WeightRecord, layer: Any) -> None:
+def _prelu(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    shared = layer.alpha.shape[-1] == 1
+    weights.put(layer.alpha, [None] * (len(layer.alpha.shape) - 1) + [None if shared else inputs[0]])
+    return inputs[:1]
+
+
+def _conv(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    rank = len(layer.kernel.shape)
+    filters, source = weights.own(layer.kernel, -1), inputs[0]
+    if layer.groups > 1:
+        source, filters = Unknown(layer.kernel.shape[-2], _GROUPED), Unknown(filters.size, _GROUPED)
+    positions = [None] * (rank - 2)
+    weights.put(layer.kernel, [*positions, source, None], inputs=[rank - 2], others=range(rank - 2))
+    weights.put(layer.bias, [weights.own(layer.kernel, -1)])
+    return [filters]
+
+
+def _conv_transpose(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    rank = len(layer.kernel.shape)
+    positions = [None] * (rank - 2)
+    weights.put(layer.kernel, [*positions, None, inputs[0]], inputs=[rank - 1], others=range(rank - 2))
+    filters = weights.own(layer.kernel, -2)
+    weights.put(layer.bias, [filters])
+    return [filters]
+
+
+def _depthwise(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    features = _each_channel(weights, layer.kernel, inputs[0])
+    weights.put(layer.bias, [features])
+    return [features]
+
+
+def _separable(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    features = _each_channel(weights, layer.depthwise_kernel, inputs[0])
+    rank = len(layer.pointwise_kernel.shape)
+    weights.put(layer.pointwise_kernel, [*[None] * (rank - 2), features, None], inputs=[rank - 2])
+    filters = weights.own(layer.pointwise_kernel, -1)
+    weights.put(layer.bias, [filters])
+    return [filters]
+
+
+def _each_channel(weights: Weights, kernel: Any, channels: Axis) -> Axis:
+    """Note a kernel that has entries for each channel of the input, and return the features of the output."""
+    rank = len(kernel.shape)
+    weights.put(kernel, [*[None] * (rank - 2), channels, None], others=range(rank - 2))
+    multiples = weights.own(kernel, -1)
+    if isinstance(channels, Unknown):
+        return Unknown(channels.size * multiples.size, channels.reason)
+    return product([channels, multiples]) if multiples.size > 1 else channels
+
+
+def _cell(weights: Weights, cell: Any, inputs: Axis) -> Axis:
+    """Note the weights of a cell, and return the features of its output."""
+    if isinstance(cell, layers.StackedRNNCells):
+        for inner in cell.cells:
+            inputs = _cell(weights, inner, inputs)
+        return inputs
+    if not isinstance(cell, (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell, ConvLSTMCell)):
+        return Unknown(cell.state_size if isinstance(cell.state_size, int) else 0, "a cell that is not one of Keras")
+    # The last axis is that of the units, once for each gate.
+    gates = len(gate_names(cell))
+    rank = len(cell.kernel.shape)
+    units = weights.own(cell.recurrent_kernel, -2)
+    gated = product([Dimension(f"{gates} gates", gates, is_fixed=True), units]) if gates > 1 else units
+    positions = [None] * (rank - 2)
+    weights.put(cell.kernel, [*positions, inputs, gated], inputs=[rank - 2], others=range(rank - 2))
+    weights.put(cell.recurrent_kernel, [*positions, units, gated], others=range(rank - 1))
+    if cell.bias is not None:  # of a GRU with `reset_after`: two rows, one for each kernel
+        weights.put(cell.bias, [*[None] * (len(cell.bias.shape) - 1), gated])
+    return units
+
+
+def _rnn(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    units = _cell(weights, layer.cell, inputs[0])
+    return [units] * (1 + len(keras.tree.flatten(layer.cell.state_size)))
+
+
+def _bidirectional(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    forward, *forward_states = _rnn(weights, layer.forward_layer, inputs)
+    backward, *backward_states = _rnn(weights, layer.backward_layer, inputs)
+    states = [*forward_states, *backward_states]
+    if layer.merge_mode is None:
+        return [forward, backward, *states]
+    return [joined([forward, backward]) if layer.merge_mode == "concat" else forward, *states]
+
+
+def _heads(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    """Note the weights of an attention: queries, keys, values and the output have the same heads."""
+    query, value, *key = inputs
+    parts = {name: part for name, part in attention_layers(layer).items() if part is not None}
+    kernels: dict[str, Any] = {name: part.kernel for name, part in parts.items()}
+    heads: Axis = weights.own(kernels["key"], 1)
+    repeats = kernels["query"].shape[1] // heads.size
+    all_heads = heads
+    if isinstance(layer, layers.GroupQueryAttention):
+        all_heads = product([heads, Dimension(f"{repeats} queries of a key", repeats, is_fixed=True)])
+    size, value_size = weights.own(kernels["query"], 2), weights.own(kernels["value"], 2)
+    axes = {
+        "query": [query, all_heads, size],
+        "key": [key[0] if key else value, heads, size],
+        "value": [value, heads, value_size],
+        "gate": [query, all_heads, value_size],
+    }
+    for name in kernels.keys() & axes.keys():
+        weights.put(kernels[name], axes[name], inputs=[0])
+        weights.put(getattr(parts[name], "bias", None), axes[name][1:])
+    weights.put(kernels["output"], [all_heads, value_size, None], inputs=[0, 1])
+    features = weights.own(kernels["output"], -1)
+    weights.put(getattr(parts["output"], "bias", None), [features])
+    return [features]
+
+
+def _attention(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
     for variable in layer.weights:
-        for axis in range(len(variable.shape)):
-            record.declare(variable, follows=[axis])
+        weights.put(variable, inputs[:1] if len(variable.shape) == 1 else [])
+    return [inputs[1]]
 
 
-def _norm(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer = call.operation
-    axes = tracer.input_axes(call)
-    places = layer.axis if isinstance(layer.axis, list | tuple) else [layer.axis]
-    for variable in layer.weights:
-        if len(variable.shape) == len(places):
-            for i, place in enumerate(places):
-                tracer.record.follow(variable, i, axes[place])
-    return [axes]
+def _inner(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    rule = rule_of(layer.layer)
+    return [] if rule is None else rule(weights, layer.layer, inputs)
 
 
-def _declare_prelu(record: WeightRecord, layer: Any) -> None:
-    record.declare(layer.alpha, follows=range(len(layer.alpha.shape)))
+def _spectral(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    outputs = _inner(weights, layer, inputs)
+    weights.put(layer.vector_u, [None, *outputs[:1]])
+    return outputs
 
 
-def _prelu(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    layer = call.operation
-    axes = tracer.input_axes(call)
-    for i, size in enumerate(layer.alpha.shape):
-        tracer.record.follow(layer.alpha, i, ONE if size == 1 else axes[i + 1])
-    return [axes]
+def _merge(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    return merged(inputs)
 
 
-# Wrappers
+def _keep(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
+    return inputs[:1]
 
 
-def _time_distributed(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    tensor = first_argument(call)
-    axes, shape = tracer.axes(tensor), tuple(tensor.shape)
-    step = tracer.new_tensor((axes[0], *axes[2:]), (shape[0], *shape[2:]))
-    return [(out[0], axes[1], *out[1:]) for out in tracer.follow(call.operation.layer(step))]
-
-
-def _declare_spectral(record: WeightRecord, layer: Any) -> None:
-    kernel = getattr(layer.layer, "kernel", None)
-    vector = record.declare(layer.vector_u)
-    if vector and kernel is not None:
-        record.equate(layer.vector_u, 1, record.axes(kernel)[-1])
-
-
-def _spectral(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    return tracer.follow(call.operation.layer(first_argument(call)))
-
-
-def _repeat(tracer: Tracer, call: SymbolicCall) -> list[TensorAxes]:
-    axes = tracer.input_axes(call)
-    positions = Dimension(f"positions {tracer.name_call(call)}", call.operation.n)
-    return [(axes[0], positions, axes[1])]
-
-
-_NORMALIZATIONS = (layers.LayerNormalization, layers.GroupNormalization, layers.RMSNormalization)
-
-WEIGHT_RULES: dict[type, WeightRule] = {
-    layers.Dense: _declare_dense,
-    layers.EinsumDense: _declare_einsum_dense,
-    layers.Embedding: _declare_embedding,
-    layers.BatchNormalization: _declare_batch_norm,
-    **dict.fromkeys(_NORMALIZATIONS, _declare_norm),
-    layers.PReLU: _declare_prelu,
-    layers.SpectralNormalization: _declare_spectral,
-    **convolutions.WEIGHT_RULES,
-    **recurrent.WEIGHT_RULES,
-    **attention.WEIGHT_RULES,
+_RULES: dict[Rule, str] = {
+    _dense: "Dense",
+    _einsum_dense: "EinsumDense",
+    _embedding: "Embedding",
+    _norm: "BatchNormalization LayerNormalization GroupNormalization RMSNormalization",
+    _prelu: "PReLU",
+    _conv: "Conv1D Conv2D Conv3D",
+    _conv_transpose: "Conv1DTranspose Conv2DTranspose Conv3DTranspose",
+    _depthwise: "DepthwiseConv1D DepthwiseConv2D",
+    _separable: "SeparableConv1D SeparableConv2D",
+    _rnn: "RNN LSTM GRU SimpleRNN ConvLSTM1D ConvLSTM2D ConvLSTM3D",
+    _bidirectional: "Bidirectional",
+    _heads: "MultiHeadAttention GroupQueryAttention",
+    _attention: "Attention AdditiveAttention",
+    _inner: "TimeDistributed",
+    _spectral: "SpectralNormalization",
+    _merge: "Add Subtract Multiply Average Maximum Minimum",
+    _keep: """
+        Activation ActivityRegularization AlphaDropout Dropout ELU GaussianDropout GaussianNoise Identity LeakyReLU
+        Masking ReLU Rescaling Softmax SpatialDropout1D SpatialDropout2D SpatialDropout3D UnitNormalization
+        AveragePooling1D AveragePooling2D AveragePooling3D Cropping1D Cropping2D Cropping3D MaxPooling1D MaxPooling2D
+        MaxPooling3D UpSampling1D UpSampling2D UpSampling3D ZeroPadding1D ZeroPadding2D ZeroPadding3D RepeatVector
+        GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D
+        GlobalMaxPooling3D
+    """,
 }
+_BY_CLASS = {getattr(layers, name): rule for rule, names in _RULES.items() for name in names.split()}
 
-_MERGING = "Add Subtract Multiply Average Maximum Minimum"
-_KEEPING = """
-    Activation ActivityRegularization AlphaDropout Dropout ELU GaussianDropout GaussianNoise
-    Identity LeakyReLU Masking ReLU Rescaling Softmax SpatialDropout1D SpatialDropout2D
-    SpatialDropout3D UnitNormalization
-"""
 
-LAYER_RULES: dict[type, FlowRule] = {
-    layers.Dense: _dense,
-    layers.EinsumDense: _einsum_dense,
-    layers.Embedding: _embedding,
-    **dict.fromkeys((layers.BatchNormalization, *_NORMALIZATIONS), _norm),
-    layers.PReLU: _prelu,
-    layers.TimeDistributed: _time_distributed,
-    layers.SpectralNormalization: _spectral,
-    layers.RepeatVector: _repeat,
-    layers.Flatten: operations.flatten,
-    layers.Reshape: operations.reshape,
-    layers.Permute: operations.permute,
-    layers.Concatenate: operations.concatenate,
-    **rules_of(_MERGING, operations.merge),
-    **rules_of(_KEEPING, operations.keep),
-    **convolutions.LAYER_RULES,
-    **recurrent.LAYER_RULES,
-    **attention.LAYER_RULES,
-}
+def rule_of(layer: Any) -> Rule | None:
+    """Return the rule of a layer; None: there is none for its class, or its class has a `call` of its own."""
+    for kind in type(layer).__mro__:
+        if kind in _BY_CLASS:
+            return _BY_CLASS[kind] if type(layer).call is kind.call else None  # type: ignore[attr-defined]
+    return None
+
+
+def merged(inputs: Sequence[Axis]) -> Sequence[Axis]:
+    """Return the features of tensors that are added: those with parts, if there are any; empty: not known."""
+    largest = max((axis.size for axis in inputs), default=0)
+    known = [axis for axis in inputs if axis.size == largest and not isinstance(axis, Unknown)]
+    return sorted(known, key=lambda axis: not isinstance(axis, Joined))[:1]

@@ -152,6 +152,10 @@ class Fitting:
                     "blocks",
                 )
 
+    def is_guess(self, path: str) -> bool:
+        """Return True if nothing tells whether the inputs of a weight were joined."""
+        return self._blocks_of(path) is None and self.structure.get(path, _NO_STRUCTURE).is_guess
+
     def _blocks_of(self, path: str) -> Sequence[int] | None:
         """Return the blocks that the user gave for a weight, if any."""
         for pattern, sizes in self.blocks.items():

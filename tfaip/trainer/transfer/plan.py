@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_ONE_BLOCK = "as one block, since no layer of Keras uses it: if its inputs were joined, give blocks"
+
+
 class Outcome(StrEnum):
     """Decision on a target weight."""
 
@@ -58,7 +61,7 @@ class Row:
         found: the array that it takes, or whose shape differs.
         candidates: the paths that it may belong to, or that may belong to it, if that is ambiguous.
         fit: the entries that it takes, if it is loaded in part.
-        reason: why its entries are ambiguous; empty: they are not.
+        reason: why its entries are ambiguous, or may be wrong; empty: they are not.
     """
 
     target: str
@@ -184,7 +187,8 @@ def _fitted_row(row: Row, source_shape: Shape, source: WeightStructure | None, f
         return replace(row, outcome=Outcome.AMBIGUOUS, reason=str(error))
     if fit.is_whole():
         return row
-    return replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit)
+    is_guess = fitting.is_guess(row.target)
+    return replace(row, outcome=Outcome.PARTLY_LOADED, fit=fit, reason=_ONE_BLOCK if is_guess else "")
 
 
 def _found_by_tail(
