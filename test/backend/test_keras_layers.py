@@ -12,8 +12,6 @@ from keras import ops
 from tfaip.backend.keras_private.dropout import reset_dropout_rate, set_dropout_rate
 from tfaip.backend.keras_private.layers import (
     COLLECTIONS,
-    ConvLSTMCell,
-    attention_layers,
     own_training_flag,
     sublayers,
 )
@@ -69,16 +67,6 @@ def test_calls_with_keras_tensors_are_recorded() -> None:
     assert product is not None
     assert type(product.operation).__name__ == "Matmul"
     assert product.args[1] is dense.kernel
-
-
-def test_the_layers_of_an_attention() -> None:
-    for layer in (keras.layers.MultiHeadAttention(2, 3), keras.layers.GroupQueryAttention(3, 4, 2)):
-        x = keras.Input((5, 6))
-        layer(x, x)
-        parts = attention_layers(layer)
-        assert [name for name, part in parts.items() if part is None] == ["gate"]
-        assert parts["query"].kernel.shape[0] == 6
-    assert isinstance(keras.layers.ConvLSTM1D(1, 1).cell, ConvLSTMCell)
 
 
 def test_collections_of_keras_are_left_out_of_the_paths_of_weights() -> None:

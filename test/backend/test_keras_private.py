@@ -30,7 +30,6 @@ LAYER, MODEL, OPTIMIZER = "keras.layers.Layer", "keras.Model", "keras.optimizers
 
 # Where it is used, what, and the arguments that it is called with or is given.
 NAMES = [
-    ("keras_private.layers_of", MODEL, "_flatten_layers", []),
     ("keras_private.own_training_flag", LAYER, "_get_call_context", []),
     ("keras_private.own_training_flag", LAYER, "_maybe_reset_call_context", []),
     ("keras_private.RecordingScope", "keras.StatelessScope", "add_update", ["update"]),

@@ -1,4 +1,4 @@
-"""Private names of layers: what a layer holds, the call context, parts of single classes."""
+"""Private names of layers: what a layer holds, the call context."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import keras
-from keras.src.layers.rnn.conv_lstm import ConvLSTMCell
-
-__all__ = ["ConvLSTMCell"]
 
 # Attributes of Keras objects that list what other attributes hold already. There is no public list of the attributes
 # that the author of a layer has set.
@@ -46,11 +43,3 @@ def own_training_flag(layer: keras.layers.Layer) -> Iterator[None]:
     finally:
         context.set_value("training", training)
         layer._maybe_reset_call_context()
-
-
-def attention_layers(layer: keras.layers.Layer) -> dict[str, keras.layers.Layer | None]:
-    """Return the layers inside of an attention with heads: query, key, value, gate and output.
-
-    They have public names in one of the two classes only.
-    """
-    return {name: getattr(layer, f"_{name}_dense", None) for name in ("query", "key", "value", "gate", "output")}

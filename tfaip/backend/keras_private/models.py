@@ -8,6 +8,8 @@ from typing import Any
 
 import keras
 
+from tfaip.backend.keras_private.layers import sublayers
+
 
 class BuiltModel(keras.Model):
     """Base of a model whose variables all exist before `fit`."""
@@ -70,7 +72,13 @@ def stop_evaluation(model: keras.Model) -> None:
 
 def layers_of(model: keras.Model) -> list[keras.layers.Layer]:
     """Return the layers on all levels that Keras asks for `supports_jit`; `Model.layers` has the uppermost ones."""
-    return list(model._flatten_layers())
+    found, left = {}, [model]
+    while left:
+        layer = left.pop(0)
+        if id(layer) not in found:
+            found[id(layer)] = layer
+            left.extend(sublayers(layer))
+    return list(found.values())
 
 
 def is_functional(model: keras.Model) -> bool:

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 import keras
 from keras import layers
 
-from tfaip.backend.keras_private.layers import ConvLSTMCell, attention_layers
-from tfaip.model.gates import gate_names
 from tfaip.model.structure.axis import Axis, Dimension, Joined, Unknown, WeightStructure, joined, product
 
 NOT_FOLLOWED = "the inputs of its layer are not known"
@@ -156,12 +154,12 @@ def _cell(weights: Weights, cell: Any, inputs: Axis) -> Axis:
         for inner in cell.cells:
             inputs = _cell(weights, inner, inputs)
         return inputs
-    if not isinstance(cell, (layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell, ConvLSTMCell)):
+    if not type(cell).__module__.startswith("keras."):
         return Unknown(cell.state_size if isinstance(cell.state_size, int) else 0, "a cell that is not one of Keras")
     # The last axis is that of the units, once for each gate.
-    gates = len(gate_names(cell))
     rank = len(cell.kernel.shape)
     units = weights.own(cell.recurrent_kernel, -2)
+    gates = cell.kernel.shape[-1] // units.size
     gated = product([Dimension(f"{gates} gates", gates, is_fixed=True), units]) if gates > 1 else units
     positions = [None] * (rank - 2)
     weights.put(cell.kernel, [*positions, inputs, gated], inputs=[rank - 2], others=range(rank - 2))
@@ -188,26 +186,15 @@ def _bidirectional(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequ
 def _heads(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
     """Note the weights of an attention: queries, keys, values and the output have the same heads."""
     query, value, *key = inputs
-    parts = {name: part for name, part in attention_layers(layer).items() if part is not None}
-    kernels: dict[str, Any] = {name: part.kernel for name, part in parts.items()}
-    heads: Axis = weights.own(kernels["key"], 1)
-    repeats = kernels["query"].shape[1] // heads.size
-    all_heads = heads
-    if isinstance(layer, layers.GroupQueryAttention):
-        all_heads = product([heads, Dimension(f"{repeats} queries of a key", repeats, is_fixed=True)])
-    size, value_size = weights.own(kernels["query"], 2), weights.own(kernels["value"], 2)
-    axes = {
-        "query": [query, all_heads, size],
-        "key": [key[0] if key else value, heads, size],
-        "value": [value, heads, value_size],
-        "gate": [query, all_heads, value_size],
-    }
-    for name in kernels.keys() & axes.keys():
-        weights.put(kernels[name], axes[name], inputs=[0])
-        weights.put(getattr(parts[name], "bias", None), axes[name][1:])
-    weights.put(kernels["output"], [all_heads, value_size, None], inputs=[0, 1])
-    features = weights.own(kernels["output"], -1)
-    weights.put(getattr(parts["output"], "bias", None), [features])
+    heads = weights.own(layer.key_dense.kernel, 1)
+    size, value_size = weights.own(layer.key_dense.kernel, 2), weights.own(layer.value_dense.kernel, 2)
+    sizes = {layer.query_dense: (query, size), layer.key_dense: ([*key, value][0], size)}
+    for part, (features, own) in {**sizes, layer.value_dense: (value, value_size)}.items():
+        weights.put(part.kernel, [features, heads, own], inputs=[0])
+        weights.put(part.bias, [heads, own])
+    features = weights.own(layer.output_dense.kernel, -1)
+    weights.put(layer.output_dense.kernel, [heads, value_size, None], inputs=[0, 1])
+    weights.put(layer.output_dense.bias, [features])
     return [features]
 
 
@@ -224,7 +211,9 @@ def _inner(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axi
 
 def _spectral(weights: Weights, layer: Any, inputs: Sequence[Axis]) -> Sequence[Axis]:
     outputs = _inner(weights, layer, inputs)
-    weights.put(layer.vector_u, [None, *outputs[:1]])
+    for variable in layer.weights:  # beside those of the inner layer: a vector
+        if tuple(variable.shape) == (1, outputs[0].size):
+            weights.put(variable, [None, *outputs])
     return outputs
 
 
@@ -248,7 +237,7 @@ _RULES: dict[Rule, str] = {
     _separable: "SeparableConv1D SeparableConv2D",
     _rnn: "RNN LSTM GRU SimpleRNN ConvLSTM1D ConvLSTM2D ConvLSTM3D",
     _bidirectional: "Bidirectional",
-    _heads: "MultiHeadAttention GroupQueryAttention",
+    _heads: "MultiHeadAttention",
     _attention: "Attention AdditiveAttention",
     _inner: "TimeDistributed",
     _spectral: "SpectralNormalization",
