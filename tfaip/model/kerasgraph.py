@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -19,6 +20,11 @@ from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 
 P = TypeVar("P")
+# Methods of a Keras model that nothing calls.
+_UNCALLED = (
+    *("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics", "get_metrics_result"),
+    *("make_train_function", "make_test_function", "make_predict_function"),
+)
 
 
 class KerasGraph(GraphBase[P]):
@@ -35,7 +41,7 @@ class KerasGraph(GraphBase[P]):
         owner: name of the class that has built it, for messages.
 
     Raises:
-        TypeError: if `network` is no layer, or is compiled.
+        TypeError: if `network` is no layer, is compiled, or overrides a method that is never called.
         ValueError: if it has other inputs than the data.
     """
 
@@ -50,6 +56,7 @@ class KerasGraph(GraphBase[P]):
             raise TypeError(
                 f"{where} returned a compiled model: leave out compile(), and declare `loss` and `metrics` in {owner}"
             )
+        _refuse_uncalled(network, owner)
         self.network = network
         if specs is not None:
             _check_inputs(_fixed_inputs(network), specs, where)
@@ -72,6 +79,16 @@ class KerasGraph(GraphBase[P]):
             return network(given)  # `training` is that of this graph
         # A file of Keras cannot hold the class, but the layers that it calls.
         return call_in_inference(network, given)
+
+
+def _refuse_uncalled(network: keras.layers.Layer, owner: str) -> None:
+    """Raise if a Keras model has a method of its own, by its class or on the object, that is never called."""
+    for name in _UNCALLED if isinstance(network, keras.Model) else ():
+        if inspect.getattr_static(network, name) is not inspect.getattr_static(keras.Model, name):
+            raise TypeError(
+                f"{owner}.build_model: {type(network).__name__}.{name} would never be called: override _loss or "
+                f"_metric of {owner} instead, or call of the model"
+            )
 
 
 def _fixed_inputs(network: keras.layers.Layer) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
+from tfaip.backend.keras_private.losses import metrics_named_by
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.model.customobjects import custom_objects
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
@@ -113,6 +114,12 @@ class ModelBase(Generic[P]):
         found: dict[str, NumberVariable] = vars(self).setdefault("_scheduled_values", {})
         return found
 
+    @property
+    def metric_counts(self) -> dict[str, int]:
+        """The number of metrics without a name that the model has made, by the name that the first one gets."""
+        counts: dict[str, int] = vars(self).setdefault("_metric_counts", {})
+        return counts
+
     def scheduled(self, name: str, value: float) -> keras.Variable:
         """Return a number that a schedule may change (`trainer.schedules`, target `model.NAME`); call it in `__init__`.
 
@@ -145,7 +152,9 @@ class ModelBase(Generic[P]):
         if self.brings_network():
             specs = None if self._data_of is None else self.data.input_layer_specs()
             owner = type(self).__name__
-            return KerasGraph(self._params, self.build_model(), specs, owner, name="graph", **kwargs)
+            with metrics_named_by(self.metric_counts):
+                network = self.build_model()
+            return KerasGraph(self._params, network, specs, owner, name="graph", **kwargs)
         params, graph_cls = self._params, self.root_graph_cls()
         if overrides(type(params), ModelBaseParams, "graph_cls") and params.graph_cls() is graph_cls:
             return params.create_graph(name="graph", **kwargs)
@@ -172,7 +181,8 @@ class ModelBase(Generic[P]):
     def make_metrics(self, targets: TensorDict, outputs: TensorDict) -> None:
         """Create the declared metrics; done once, before the first call of `_metric`."""
         if self.brings_network() and self._metrics_declared is None:
-            self._metrics_declared = DeclaredMetrics(self, targets, outputs)
+            with metrics_named_by(self.metric_counts):
+                self._metrics_declared = DeclaredMetrics(self, targets, outputs)
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         """Return losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""
