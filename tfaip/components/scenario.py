@@ -109,8 +109,7 @@ class ScenarioComponents(Generic[SP, TP]):
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
         model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
         self._offer_data(model_cls or params.cls, arguments)
-        counts: dict[str, int] = {}
-        with metrics_named_by(counts):
+        with metrics_named_by({}) as counts:
             model: ModelBase[Any] = build_part(model_cls, params, arguments)
         model.metric_counts.update(counts)
         model.bind_data(lambda: self.data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.model.layernames import output_names
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import top_package
+from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 
@@ -56,7 +56,9 @@ class KerasGraph(GraphBase[P]):
             raise TypeError(
                 f"{where} returned a compiled model: leave out compile(), and declare `loss` and `metrics` in {owner}"
             )
-        _refuse_uncalled(network, owner)
+        if isinstance(network, keras.Model):
+            instead = f"_loss or _metric of {owner}, or call of the network,"
+            refuse_uncalled(network, keras.Model, dict.fromkeys(_UNCALLED, instead))
         self.network = network
         if specs is not None:
             _check_inputs(_fixed_inputs(network), specs, where)
@@ -79,16 +81,6 @@ class KerasGraph(GraphBase[P]):
             return network(given)  # `training` is that of this graph
         # A file of Keras cannot hold the class, but the layers that it calls.
         return call_in_inference(network, given)
-
-
-def _refuse_uncalled(network: keras.layers.Layer, owner: str) -> None:
-    """Raise if a Keras model has a method of its own, by its class or on the object, that is never called."""
-    for name in _UNCALLED if isinstance(network, keras.Model) else ():
-        if inspect.getattr_static(network, name) is not inspect.getattr_static(keras.Model, name):
-            raise TypeError(
-                f"{owner}.build_model: {type(network).__name__}.{name} would never be called: override _loss or "
-                f"_metric of {owner} instead, or call of the model"
-            )
 
 
 def _fixed_inputs(network: keras.layers.Layer) -> Any:

@@ -66,6 +66,7 @@ class ModelBase(Generic[P]):
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._params = params
+        self.metric_counts: dict[str, int] = {}  # see `metrics_named_by`
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -113,12 +114,6 @@ class ModelBase(Generic[P]):
         """The values that the model has made live with `scheduled`, by name."""
         found: dict[str, NumberVariable] = vars(self).setdefault("_scheduled_values", {})
         return found
-
-    @property
-    def metric_counts(self) -> dict[str, int]:
-        """The number of metrics without a name that the model has made, by the name that the first one gets."""
-        counts: dict[str, int] = vars(self).setdefault("_metric_counts", {})
-        return counts
 
     def scheduled(self, name: str, value: float) -> keras.Variable:
         """Return a number that a schedule may change (`trainer.schedules`, target `model.NAME`); call it in `__init__`.

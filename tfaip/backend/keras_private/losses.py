@@ -30,7 +30,7 @@ def snake_case(name: str) -> str:
 
 
 @contextmanager
-def metrics_named_by(counts: dict[str, int]) -> Iterator[None]:
+def metrics_named_by(counts: dict[str, int]) -> Iterator[dict[str, int]]:
     """Context in which metrics without a name are counted for one model, and not over the whole process.
 
     Args:
@@ -44,7 +44,7 @@ def metrics_named_by(counts: dict[str, int]) -> Iterator[None]:
     before = {name: process.pop(name) for name in names if name in process}
     process.update(counts)
     try:
-        yield
+        yield counts
     finally:
         counts.update({name: process[name] for name in names if name in process})
         for name, count in before.items():

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError
@@ -78,7 +77,7 @@ def split_name(name: str) -> tuple[str, str]:
     return (lav[1], lav[2]) if lav else (TRAIN, name)
 
 
-def check_logged(values: Mapping[str, Any]) -> None:
+def check_logged(values: Mapping[str, object]) -> None:
     """Raise unless each loss and metric of the training is one number, under a name that nothing else is logged by.
 
     Args:
@@ -93,9 +92,7 @@ def check_logged(values: Mapping[str, Any]) -> None:
         if not name.isprintable() or any(sign in f" {name} " for sign in ("  ", " - ", ": ")):
             raise UsageError(f"the loss or metric {name!r} breaks the lines of results: give it another name")
         if isinstance(value, Mapping | list | tuple) or tuple(getattr(value, "shape", ())):
-            raise UsageError(
-                f'the metric {name!r} gives several values, expected one: take average="macro", or the like'
-            )
+            raise UsageError(f"the metric {name!r} gives several values, expected one number: average them")
 
 
 def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
