@@ -57,7 +57,7 @@ class KerasGraph(GraphBase[P]):
                 f"{where} returned a compiled model: leave out compile(), and declare `loss` and `metrics` in {owner}"
             )
         if isinstance(network, keras.Model):
-            instead = f"_loss or _metric of {owner}, or call of the network,"
+            instead = f"_loss or _metric of {owner}, or call,"
             refuse_uncalled(network, keras.Model, dict.fromkeys(_UNCALLED, instead))
         self.network = network
         if specs is not None:

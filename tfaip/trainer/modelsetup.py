@@ -85,7 +85,7 @@ def _check_layers(model: TrainingModel) -> None:
     """Raise if no weight is trained, and log which metrics are not logged."""
     if not model.trainable_variables:
         count = len(model.graph.weights)
-        raise UsageError(f"no weight is trained: the model has {count} weights, none in a layer with trainable = True")
+        raise UsageError(f"no weight is trained (the model has {count}): no layer with weights has trainable = True")
     lost = [metric.name for metric in model.graph.metrics if all(metric is not known for known in model.metrics)]
     if lost:
         log.warning("metrics of layers are not logged: %s; call them in _metric of the model", ", ".join(lost))
