@@ -140,8 +140,8 @@ class OwnMetric(keras.metrics.MeanAbsoluteError):
         ("lr", 1.0, "has a name of other values"),
         ("a\nb", 1.0, r"the loss or metric 'a\\nb' breaks the lines of results"),
         ("a: 1 - b", 1.0, "breaks the lines of results"),
-        ("distances", np.array([1.0, 2.0]), "the metric 'distances' gives several values, expected one number"),
-        ("distances", {"a": 1.0, "b": 2.0}, "the metric 'distances' gives several values, expected one number"),
+        ("distances", np.array([1.0, 2.0]), "the metric 'distances' gives several values, expected one: average them"),
+        ("distances", {"a": 1.0, "b": 2.0}, "the metric 'distances' gives several values, expected one: average them"),
     ],
 )
 def test_a_metric_that_cannot_be_logged_is_refused(name: str, of: Any, message: str) -> None:

@@ -92,7 +92,7 @@ def check_logged(values: Mapping[str, object]) -> None:
         if not name.isprintable() or any(sign in f" {name} " for sign in ("  ", " - ", ": ")):
             raise UsageError(f"the loss or metric {name!r} breaks the lines of results: give it another name")
         if isinstance(value, Mapping | list | tuple) or tuple(getattr(value, "shape", ())):
-            raise UsageError(f"the metric {name!r} gives several values, expected one number: average them")
+            raise UsageError(f"the metric {name!r} gives several values, expected one: average them, or use several")
 
 
 def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
