@@ -231,6 +231,10 @@ def test_models_of_one_class_share_no_state() -> None:
         ({"loss": {"a": "mse", "b": None}, "loss_weights": {"b": 1}}, "loss_weights: the output 'b' has no loss"),
         ({"loss": "mse", "metrics": {"a": "accurracy"}}, r"Brought.metrics\['a'\].*has no 'accurracy'; did you mean"),
         ({"loss": "mse", "metrics": {"c": "mae"}}, "Brought.metrics: there is no output 'c'"),
+        (
+            {"loss": "mse", "metrics": {"b": "Sum"}},
+            r"Brought.metrics\['b'\]: Sum takes values, expected a metric",
+        ),
         ({"loss": "mse", "metrics": {"a": 3}}, "expected a name, an object of keras.metrics or a function, got 3"),
     ],
 )
@@ -296,6 +300,33 @@ def test_a_compiled_model_is_refused() -> None:
     network.compile(loss="mse")
     with pytest.raises(TypeError, match=r"returned a compiled model: leave out compile\(\)"):
         Brought(network).create_graph()
+
+
+def with_method(base: Any, name: str, *args: Any) -> Any:
+    """A model whose class overrides a method."""
+    return type("Own", (base,), {name: lambda *args, **kwargs: None})(*args)
+
+
+def patched() -> Any:
+    network = keras.Sequential()
+    network.compute_loss = lambda *args, **kwargs: 0.0
+    return network
+
+
+@pytest.mark.parametrize(
+    ("network", "method"),
+    [
+        (lambda: with_method(keras.Model, "train_step"), "Own.train_step"),
+        (lambda: with_method(keras.Sequential, "test_step"), "Own.test_step"),
+        (lambda: with_method(keras.Model, "compute_loss", *(2 * [keras.Input((6,))])), "Own.compute_loss"),
+        (lambda: type("Child", (type(with_method(keras.Model, "predict_step")),), {})(), "Child.predict_step"),
+        (patched, "Sequential.compute_loss"),
+    ],
+    ids=["subclass", "sequential", "functional", "parent class", "object"],
+)
+def test_a_method_that_is_never_called_is_refused(network: Callable[[], Any], method: str) -> None:
+    with pytest.raises(TypeError, match=f"{method} would never be called: override _loss or _metric of Brought, or"):
+        Brought(network()).create_graph()
 
 
 def test_the_data_are_known_only_in_a_scenario() -> None:

@@ -1,4 +1,4 @@
-"""Names of logged values stay when a model gets more outputs, losses or metrics."""
+"""Names of logged values: equal in all models, and those that are refused."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from keras import ops
 
-from test.trainer.line import LineGraph, LineModel, LineModelParams, LineTrainerParams, line_params, train
+from test.trainer.line import (
+    LineGraph,
+    LineModel,
+    LineModelParams,
+    LineScenario,
+    LineScenarioParams,
+    LineTrainerParams,
+    line_params,
+    train,
+)
+from tfaip.errors import UsageError
 from tfaip.model.graphbase import GraphBase
 from tfaip.model.modelbase import ModelBase
 from tfaip.params import pai_dataclass
@@ -75,3 +86,94 @@ def test_what_is_added_renames_nothing(tmp_path: Path) -> None:
     assert {name: after[name] for name in before} == before
     added = {"another", "another_distance"}
     assert after.keys() - before.keys() == added | {f"val_{name}" for name in added}
+
+
+class UnnamedModel(LineModel):
+    """Has metrics without a name, of the constructor and of the network; and one whose name looks like theirs."""
+
+    loss = "mse"
+    metrics = (keras.metrics.AUC,)
+
+    def __init__(self, params: LineModelParams) -> None:
+        super().__init__(params)
+        self.distances = [keras.metrics.AUC(), keras.metrics.AUC(name="auc_5"), keras.metrics.AUC()]
+
+    def build_model(self) -> keras.layers.Layer:
+        self.later = keras.metrics.AUC()
+        return keras.layers.Dense(1, name="y")
+
+
+class UnnamedScenario(LineScenario):
+    @classmethod
+    def model_cls(cls) -> type[ModelBase[Any]]:
+        return UnnamedModel
+
+
+def test_metrics_without_a_name_are_counted_for_each_model() -> None:
+    outside = keras.metrics.AUC()
+    scenarios = [UnnamedScenario(LineScenarioParams()) for _ in range(2)]
+    for scenario in scenarios:
+        assert scenario.graph
+    for scenario in scenarios:  # side by side, as for a vote
+        scenario.model.make_metrics({"y": keras.Input((1,))}, {"y": keras.Input((1,))})
+        names = [metric.name for metric in scenario.model.metric_objects()]
+        assert names == ["distance", "auc", "auc_5", "auc_1", "auc_2", "auc_3"]
+    assert keras.metrics.AUC().name != outside.name
+
+
+class OwnMetric(keras.metrics.MeanAbsoluteError):
+    """Gives as many values as `of`, which is a number, a list or a dict."""
+
+    of: Any = 1.0
+
+    def result(self) -> Any:
+        return keras.tree.map_structure(lambda factor: factor * super(OwnMetric, self).result(), self.of)
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "message"),
+    [
+        ("val_distance", 1.0, "the loss or metric 'val_distance' has a name of other values"),
+        ("lav_l0_distance", 1.0, "has a name of other values"),
+        ("schedule/distance", 1.0, "has a name of other values"),
+        ("loss/mean_epoch", 1.0, "has a name of other values"),
+        ("lr", 1.0, "has a name of other values"),
+        ("a\nb", 1.0, r"the loss or metric 'a\\nb' breaks the lines of results"),
+        ("a: 1 - b", 1.0, "breaks the lines of results"),
+        ("distances", np.array([1.0, 2.0]), "the metric 'distances' gives several values, expected one: average them"),
+        ("distances", {"a": 1.0, "b": 2.0}, "the metric 'distances' gives several values, expected one: average them"),
+    ],
+)
+def test_a_metric_that_cannot_be_logged_is_refused(name: str, of: Any, message: str) -> None:
+    trainer = LineScenario.create_trainer(line_params([1.0]))
+    trainer.scenario.model.distance = OwnMetric(name=name)
+    trainer.scenario.model.distance.of = of
+    with pytest.raises(UsageError, match=message):
+        trainer.train()
+
+
+class Measuring(keras.layers.Dense):
+    """Updates a metric that is its own."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__(units)
+        self.size = keras.metrics.Mean(name="size")
+
+    def call(self, inputs: Tensor) -> Tensor:
+        outputs = super().call(inputs)
+        self.size.update_state(outputs)
+        return outputs
+
+
+def test_metrics_of_layers_are_not_logged_silently(caplog: pytest.LogCaptureFixture) -> None:
+    trainer = LineScenario.create_trainer(line_params([1.0]))
+    trainer.scenario.graph.line = Measuring(1)
+    trainer.train()
+    assert "metrics of layers are not logged: size; call them in _metric of the model" in caplog.text
+
+
+def test_a_model_without_trained_weights_is_refused() -> None:
+    trainer = LineScenario.create_trainer(line_params([1.0]))
+    trainer.scenario.graph.trainable = False
+    with pytest.raises(UsageError, match=r"no weight is trained \(the model has 1\): no layer"):
+        trainer.train()

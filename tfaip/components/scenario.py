@@ -103,11 +103,15 @@ class ScenarioComponents(Generic[SP, TP]):
     @cached_property
     def model(self) -> ModelBase[Any]:
         """The model, built from `params.model`."""
+        from tfaip.backend.keras_private.losses import metrics_named_by
+
         params = self._params.model
         arguments = further_arguments(self, "model", self._offered("model") | {"data": lambda: self.data})
         model_cls = _class_of_hook(self, "model_cls", params, ModelBaseParams)
         self._offer_data(model_cls or params.cls, arguments)
-        model: ModelBase[Any] = build_part(model_cls, params, arguments)
+        with metrics_named_by({}) as counts:
+            model: ModelBase[Any] = build_part(model_cls, params, arguments)
+        model.metric_counts.update(counts)
         model.bind_data(lambda: self.data)
         return model
 

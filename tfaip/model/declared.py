@@ -264,6 +264,9 @@ def _made_metric(identifier: Any, target: Tensor, output: Tensor, place: str, pa
         metric = keras.metrics.MeanMetricWrapper(metric, name=name)
     if name is not None:
         metric.name = name
+    if "sample_weight" in list(inspect.signature(metric.update_state).parameters)[:2]:
+        kind = type(metric).__name__
+        raise ValueError(f"{place}: {kind} takes values, expected a metric of targets and outputs: call it in _metric")
     return metric
 
 

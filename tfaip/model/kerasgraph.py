@@ -15,10 +15,16 @@ from tfaip.model.graphbase import GraphBase
 from tfaip.model.layernames import output_names
 from tfaip.params.names.suggestions import did_you_mean
 from tfaip.params.names.trust import top_package
+from tfaip.util.overriding import refuse_uncalled
 from tfaip.util.text import shorten
 from tfaip.util.typing import TensorDict
 
 P = TypeVar("P")
+# Methods of a Keras model that nothing calls.
+_UNCALLED = (
+    *("train_step", "test_step", "predict_step", "compute_loss", "compute_metrics", "get_metrics_result"),
+    *("make_train_function", "make_test_function", "make_predict_function"),
+)
 
 
 class KerasGraph(GraphBase[P]):
@@ -35,7 +41,7 @@ class KerasGraph(GraphBase[P]):
         owner: name of the class that has built it, for messages.
 
     Raises:
-        TypeError: if `network` is no layer, or is compiled.
+        TypeError: if `network` is no layer, is compiled, or overrides a method that is never called.
         ValueError: if it has other inputs than the data.
     """
 
@@ -50,6 +56,9 @@ class KerasGraph(GraphBase[P]):
             raise TypeError(
                 f"{where} returned a compiled model: leave out compile(), and declare `loss` and `metrics` in {owner}"
             )
+        if isinstance(network, keras.Model):
+            instead = f"_loss or _metric of {owner}, or call,"
+            refuse_uncalled(network, keras.Model, dict.fromkeys(_UNCALLED, instead))
         self.network = network
         if specs is not None:
             _check_inputs(_fixed_inputs(network), specs, where)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import keras
 
+from tfaip.backend.keras_private.losses import metrics_named_by
 from tfaip.backend.keras_private.numbers import NumberVariable
 from tfaip.model.customobjects import custom_objects
 from tfaip.model.declared import DeclaredLosses, DeclaredMetrics
@@ -65,6 +66,7 @@ class ModelBase(Generic[P]):
     def __init__(self, params: P, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._params = params
+        self.metric_counts: dict[str, int] = {}  # see `metrics_named_by`
 
     @classmethod
     def params_cls(cls) -> type[P]:
@@ -145,7 +147,9 @@ class ModelBase(Generic[P]):
         if self.brings_network():
             specs = None if self._data_of is None else self.data.input_layer_specs()
             owner = type(self).__name__
-            return KerasGraph(self._params, self.build_model(), specs, owner, name="graph", **kwargs)
+            with metrics_named_by(self.metric_counts):
+                network = self.build_model()
+            return KerasGraph(self._params, network, specs, owner, name="graph", **kwargs)
         params, graph_cls = self._params, self.root_graph_cls()
         if overrides(type(params), ModelBaseParams, "graph_cls") and params.graph_cls() is graph_cls:
             return params.create_graph(name="graph", **kwargs)
@@ -172,7 +176,8 @@ class ModelBase(Generic[P]):
     def make_metrics(self, targets: TensorDict, outputs: TensorDict) -> None:
         """Create the declared metrics; done once, before the first call of `_metric`."""
         if self.brings_network() and self._metrics_declared is None:
-            self._metrics_declared = DeclaredMetrics(self, targets, outputs)
+            with metrics_named_by(self.metric_counts):
+                self._metrics_declared = DeclaredMetrics(self, targets, outputs)
 
     def _loss(self, inputs: TensorDict, targets: TensorDict, outputs: TensorDict) -> dict[str, Tensor]:
         """Return losses by name, each of any shape: averaged, weighted by `_loss_weights`, summed."""

@@ -67,6 +67,7 @@ def build_training_model(
     graph = scenario.graph
     # Before the optimizer: its slots are for trained weights, its averages start at the weights.
     undo_freeze(graph)
+    _check_layers(model)
     if params.no_train_scope is not None:
         freeze_layers(graph, params.no_train_scope)
     if warmstarter is not None:
@@ -78,6 +79,16 @@ def build_training_model(
     summary = summary_lines(graph)
     log.info("model:\n%s", "\n".join(summary), extra={CONSOLE_TEXT: f"model: {summary[-1]}"})
     return model
+
+
+def _check_layers(model: TrainingModel) -> None:
+    """Raise if no weight is trained, and log which metrics are not logged."""
+    if not model.trainable_variables:
+        count = len(model.graph.weights)
+        raise UsageError(f"no weight is trained (the model has {count}): no layer with weights has trainable = True")
+    lost = [metric.name for metric in model.graph.metrics if all(metric is not known for known in model.metrics)]
+    if lost:
+        log.warning("metrics of layers are not logged: %s; call them in _metric of the model", ", ".join(lost))
 
 
 def _new_model(

@@ -17,7 +17,7 @@ from tfaip.trainer.modelexport import prepare_export
 from tfaip.trainer.modelsetup import build_training_model, built_from
 from tfaip.trainer.reporting.progress import ProgressDisplay, TimedStart, create_progress_display, shown_once
 from tfaip.trainer.reporting.tensorboard import TensorBoardEvents
-from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX
+from tfaip.trainer.run.names import EPOCH_MEAN, VALIDATION_PREFIX, check_logged
 from tfaip.trainer.runparts import RunParts
 from tfaip.trainer.setup import TrainingSetup
 from tfaip.trainer.stages.planned import PlannedStage
@@ -128,7 +128,9 @@ def _choose_best_model(
     params: Params, scenario: Scenario, model: TrainingModel, validates: bool, first_epoch: int
 ) -> BestModel:
     """Return the value that the best model follows, and check that the learning rate can follow its own."""
-    names = [*model.get_metrics_result(), EPOCH_MEAN]
+    values = model.get_metrics_result()
+    check_logged(values)
+    names = [*values, EPOCH_MEAN]
     best = BestModel.of(scenario.best_logging_settings(), validates, names, first_epoch)
     if best.follows_lav and params.lav_every_n == 0:
         raise FieldAdvice(f"the best model follows {best.monitor}, but LAV is off: set {{lav_every_n}}", "lav_every_n")

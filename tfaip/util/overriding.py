@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from typing import Any
 
 
-def overrides(cls: type, base: type, name: str) -> bool:
-    """Return True if a class overrides a method of `base`, or adds it."""
+def overrides(cls: Any, base: type, name: str) -> bool:
+    """Return True if a class, or one of its objects, overrides a method of `base`, or adds it."""
     return inspect.getattr_static(cls, name, None) is not inspect.getattr_static(base, name, None)
 
 
-def refuse_uncalled(cls: type, base: type, instead: Mapping[str, str]) -> None:
-    """Raise if a class overrides a method that a training never calls.
+def refuse_uncalled(cls: Any, base: type, instead: Mapping[str, str]) -> None:
+    """Raise if a class, or one of its objects, overrides a method that is never called.
 
     Args:
-        cls: the subclass.
+        cls: the subclass, or an object of it.
         base: what it derives from.
         instead: name of such a method -> what to override.
 
@@ -24,4 +25,5 @@ def refuse_uncalled(cls: type, base: type, instead: Mapping[str, str]) -> None:
     """
     for name, better in instead.items():
         if overrides(cls, base, name):
-            raise TypeError(f"{cls.__qualname__}.{name} would never be called: override {better} instead")
+            owner = cls if isinstance(cls, type) else type(cls)
+            raise TypeError(f"{owner.__qualname__}.{name} would never be called: override {better} instead")

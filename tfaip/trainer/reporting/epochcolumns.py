@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from tfaip.trainer.run.names import EPOCH_MEAN, SCHEDULED_PREFIX, TRAIN, VALIDATION, split_name
+from tfaip.trainer.run.names import EPOCH_MEAN, RATE, SCHEDULED_PREFIX, TRAIN, VALIDATION, split_name
 from tfaip.util.terminal import cut, text_width
 
 LOSS = "loss"
-RATE = "lr"
 VALUE_WIDTH = 7
 SETTING_WIDTH = 8
 # Columns before and after the groups: `epoch*` and ` |    sec`.

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from tfaip.trainer.reporting.epochcolumns import (
-    RATE,
     SETTING_WIDTH,
     VALUE_WIDTH,
     Columns,
@@ -14,7 +13,7 @@ from tfaip.trainer.reporting.epochcolumns import (
     choose_columns,
     group_width,
 )
-from tfaip.trainer.run.names import SCHEDULED_PREFIX
+from tfaip.trainer.run.names import RATE, SCHEDULED_PREFIX
 from tfaip.util.terminal import BOLD, GREEN, align_right, cut, styled, terminal_width
 from tfaip.util.typing import Logs
 

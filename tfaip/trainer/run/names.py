@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
+from tfaip.errors import UsageError
 from tfaip.params.limits import FieldError
 from tfaip.util.paths import name_problem, path_problem
 
 # Names of logged values: the prefix tells on which data a value was measured.
 # The loss under the name that clients have monitored for years.
 EPOCH_MEAN = "loss/mean_epoch"
+RATE = "lr"
 SCHEDULED_PREFIX = "schedule/"
 VALIDATION_PREFIX = "val_"
 # `lav_l0_acc`: directory of its events, and name of the value in it.
@@ -73,6 +75,24 @@ def split_name(name: str) -> tuple[str, str]:
         return VALIDATION, name.removeprefix(VALIDATION_PREFIX)
     lav = LAV_NAME.fullmatch(name)
     return (lav[1], lav[2]) if lav else (TRAIN, name)
+
+
+def check_logged(values: Mapping[str, object]) -> None:
+    """Raise unless each loss and metric of the training is one number, under a name that nothing else is logged by.
+
+    Args:
+        values: results of the losses and metrics by name.
+
+    Raises:
+        UsageError: if one is not, or if its name cannot be read in a line of results.
+    """
+    for name, value in values.items():
+        if name in (RATE, EPOCH_MEAN) or name.startswith(SCHEDULED_PREFIX) or split_name(name)[0] != TRAIN:
+            raise UsageError(f"the loss or metric {name!r} has a name of other values: give it another name")
+        if not name.isprintable() or any(sign in f" {name} " for sign in ("  ", " - ", ": ")):
+            raise UsageError(f"the loss or metric {name!r} breaks the lines of results: give it another name")
+        if isinstance(value, Mapping | list | tuple) or tuple(getattr(value, "shape", ())):
+            raise UsageError(f"the metric {name!r} gives several values, expected one: average them, or use several")
 
 
 def checkpoint_parts(checkpoint_sub_dir: str) -> tuple[str, ...]:
