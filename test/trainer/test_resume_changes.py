@@ -71,6 +71,7 @@ def test_an_epoch_goes_on_with_batches_of_another_size(tmp_path: Path) -> None:
     assert (state["position"]["pass_index"], state["position"]["consumed"]) == (1, 14)
 
 
+@pytest.mark.guard
 @pytest.mark.backend
 @pytest.mark.parametrize(
     ("before", "after", "expected", "updates"),
@@ -93,6 +94,7 @@ def test_another_number_of_batches_per_update_begins_with_a_whole_update(
     assert ("gradients of 2 batches are dropped" in log) == (before == 3)
 
 
+@pytest.mark.slow
 def test_a_run_without_an_update_is_a_warning(tmp_path: Path) -> None:
     run = tmp_path / "run"
     warning = "no weight will change: train_accum_steps is 8, but only %d batches remain"
